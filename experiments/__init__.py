@@ -1,0 +1,1 @@
+"""One run, or one cohort of runs: configuration, data, training, record, tracking."""

@@ -1,0 +1,54 @@
+"""Dropout whose masks are a pure function of a key, so that what a run drops does not depend on what runs beside it.
+
+PyTorch's own dropout draws from one global generator: stack two runs, or resume one, and each sees other masks. Here a
+mask is a hash of (key, stream, position): the same on every device, alone or stacked under `vmap`, fresh or resumed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+_GOLDEN = -1640531527  # 2**32 / golden ratio, as a signed 32-bit integer: spreads neighbouring streams apart
+
+
+def _hash(x: Tensor) -> Tensor:
+    """Mix int32 to int32. The 32-bit finaliser of C. Wellons, "Prospecting for Hash Functions" (2018), `lowbias32`."""
+    x = x ^ ((x >> 16) & 0xFFFF)
+    x = x * 0x7FEB352D
+    x = x ^ ((x >> 15) & 0x1FFFF)
+    x = x * -2073254261
+    return x ^ ((x >> 16) & 0xFFFF)
+
+
+def keep_mask(key: Tensor, stream: int, shape: tuple[int, ...], rate: float) -> Tensor:
+    """Which elements survive: bool of `shape`, each True with probability 1 - rate (to 2**-31).
+
+    key: int32 scalar, other at every step; stream: other at every place that drops.
+    """
+    counter = torch.arange(math.prod(shape), dtype=torch.int32, device=key.device)
+    bits = _hash(counter ^ _hash(_hash(key) + (stream * _GOLDEN + 2**31) % 2**32 - 2**31)) & 0x7FFFFFFF
+    return (bits >= int(rate * 2**31)).reshape(shape)
+
+
+class Dropout(nn.Module):
+    """Zero each element with probability `rate` in training and scale the rest by 1 / (1 - rate).
+
+    `per_sample=True` drops whole samples of a batch instead: stochastic depth (Huang et al., 2016).
+    """
+
+    def __init__(self, rate: float, stream: int, per_sample: bool = False) -> None:
+        super().__init__()
+        self.rate, self.stream, self.per_sample = rate, stream, per_sample
+
+    def forward(self, x: Tensor, key: Tensor | None) -> Tensor:
+        """x: [B, ...]; key: int32 scalar, None where nothing is dropped."""
+        if not self.training or self.rate == 0:
+            return x
+        shape = (x.shape[0],) + (1,) * (x.ndim - 1) if self.per_sample else tuple(x.shape)
+        return x * (keep_mask(key, self.stream, shape, self.rate).to(x.dtype) / (1 - self.rate))
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}, stream={self.stream}" + (", per_sample=True" if self.per_sample else "")

@@ -1,0 +1,48 @@
+"""How weights start. One function a scheme; position tables start in their own classes, by the same normal law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+STD = 0.02
+
+
+def timm(model: nn.Module) -> None:
+    """timm's `init_weights_vit_timm`: linear weights truncated normal .02, biases 0; class token normal 1e-6."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module is not getattr(model, "patch_embed", None).proj:
+            nn.init.trunc_normal_(module.weight, std=STD)
+            _zero(module.bias)
+    for token in _tokens(model):
+        nn.init.normal_(token, std=1e-6)
+
+
+def bert(model: nn.Module) -> None:
+    """BERT's, as sources 000-002: linear and patch weights normal .02, biases 0; class token truncated normal .02."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=STD)
+            _zero(module.bias)
+    for token in _tokens(model):
+        nn.init.trunc_normal_(token, std=STD)
+
+
+def torch_default(model: nn.Module) -> None:
+    """PyTorch's defaults, as source 003: nothing is touched but the class token, uniform on [0, 1)."""
+    for token in _tokens(model):
+        nn.init.uniform_(token)
+
+
+def _zero(bias: torch.Tensor | None) -> None:
+    if bias is not None:
+        nn.init.zeros_(bias)
+
+
+def _tokens(model: nn.Module) -> list[nn.Parameter]:
+    return [p for name, p in model.named_parameters() if name in ("cls_token", "reg_token", "pooling.probe")]
+
+
+SCHEMES: dict[str, Callable[[nn.Module], None]] = {"timm": timm, "bert-0.02": bert, "torch": torch_default}

@@ -1,0 +1,264 @@
+"""The ViT: patches, attention, blocks, pooling, head. It never asks which positional embedding it holds."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vit import init, pos_embed
+from vit.config import ViTConfig
+from vit.dropout import Dropout
+
+LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
+ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
+
+
+class PatchEmbed(nn.Module):
+    """Cut an image into patches and project each: a convolution whose stride is its kernel, as one matrix product."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__()
+        self.grid_size, self.patch_size = cfg.grid_size, cfg.patch_size
+        self.proj = nn.Linear(cfg.in_chans * cfg.patch_size**2, cfg.embed_dim)
+
+    def forward(self, images: Tensor) -> Tensor:
+        b, c, _, _ = images.shape
+        g, p = self.grid_size, self.patch_size
+        x = images.reshape(b, c, g, p, g, p)  # [B, C, G, P, G, P]
+        x = x.permute(0, 2, 4, 1, 3, 5).reshape(b, g * g, c * p * p)  # [B, N, C P P], a conv kernel's order
+        return self.proj(x)  # [B, N, D]
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention: one QKV projection for all heads, and an output projection.
+
+    It runs PyTorch's fused kernel, a variant's bias passed to it as the mask. Two things need the weights themselves,
+    and take the explicit path instead: attention dropout in training, and a request for the maps.
+    """
+
+    def __init__(self, cfg: ViTConfig, stream: int) -> None:
+        super().__init__()
+        self.num_heads, self.head_dim = cfg.num_heads, cfg.head_dim
+        self.attn_drop = Dropout(cfg.attn_drop_rate, stream)
+        self.proj_drop = Dropout(cfg.proj_drop_rate, stream + 1)
+        self._projections(cfg)
+
+    def _projections(self, cfg: ViTConfig) -> None:
+        self.qkv = nn.Linear(cfg.embed_dim, 3 * cfg.embed_dim, bias=cfg.qkv_bias)
+        self.proj = nn.Linear(cfg.embed_dim, cfg.embed_dim)
+
+    def _split(self, x: Tensor) -> tuple[Tensor, ...]:
+        b, t, _ = x.shape
+        qkv = self.qkv(x).reshape(b, t, 3, self.num_heads, self.head_dim)  # [B, T, 3, H, Dh]
+        return qkv.permute(2, 0, 3, 1, 4).unbind(0)  # three times [B, H, T, Dh]
+
+    def _merge(self, x: Tensor) -> Tensor:
+        b, _, t, _ = x.shape
+        return self.proj(x.transpose(1, 2).reshape(b, t, -1))  # [B, T, D]
+
+    def forward(
+        self, x: Tensor, pos: pos_embed.PosEmbed, key: Tensor | None = None, maps: list[Tensor] | None = None
+    ) -> Tensor:
+        q, k, v = self._split(x)  # [B, H, T, Dh]
+        bias = pos.bias(q)  # None, or broadcastable to [B, H, T, T]
+        q, k = pos.rotate(q, k)
+        if maps is None and not (self.training and self.attn_drop.rate):
+            x = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)  # [B, H, T, Dh]
+        else:
+            logits = q @ k.transpose(-2, -1) * self.head_dim**-0.5  # [B, H, T, T]
+            weights = (logits if bias is None else logits + bias).softmax(-1)
+            if maps is not None:
+                maps.append(weights)
+            x = self.attn_drop(weights, key) @ v  # [B, H, T, Dh]
+        return self.proj_drop(self._merge(x), key)
+
+
+class SlicedAttention(Attention):
+    """Source 003's: each head maps only its own slice of the token, Dh -> Dh, and nothing projects the output."""
+
+    def _projections(self, cfg: ViTConfig) -> None:
+        self.qkv = nn.ModuleList(
+            nn.Linear(cfg.head_dim, 3 * cfg.head_dim, bias=cfg.qkv_bias) for _ in range(cfg.num_heads)
+        )
+
+    def _split(self, x: Tensor) -> tuple[Tensor, ...]:
+        slices = x.split(self.head_dim, dim=-1)  # H times [B, T, Dh]
+        qkv = torch.stack([head(part) for head, part in zip(self.qkv, slices, strict=True)], 1)  # [B, H, T, 3 Dh]
+        return qkv.split(self.head_dim, dim=-1)
+
+    def _merge(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2).flatten(2)  # [B, T, D]
+
+
+class Mlp(nn.Module):
+    """Two linear layers with an activation between them."""
+
+    def __init__(self, cfg: ViTConfig, stream: int) -> None:
+        super().__init__()
+        hidden = int(cfg.embed_dim * cfg.mlp_ratio)
+        self.fc1 = nn.Linear(cfg.embed_dim, hidden)
+        self.act = nn.GELU(approximate=ACTIVATIONS[cfg.act])
+        self.act_drop = Dropout(cfg.mlp_act_drop_rate, stream)
+        self.fc2 = nn.Linear(hidden, cfg.embed_dim)
+        self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
+
+    def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
+        x = self.act_drop(self.act(self.fc1(x)), key)  # [B, T, D mlp_ratio]
+        return self.drop(self.fc2(x), key)  # [B, T, D]
+
+
+class Block(nn.Module):
+    """An encoder layer: attention, then MLP, each around a residual; LayerNorm before the branch or after the sum."""
+
+    STREAMS = 6  # dropout streams that a block uses
+
+    def __init__(self, cfg: ViTConfig, layer: int) -> None:
+        super().__init__()
+        stream = 1 + layer * self.STREAMS
+        drop_path = cfg.drop_path_rate * layer / max(cfg.depth - 1, 1)
+        self.pre_norm = cfg.norm == "pre"
+        self.norm1 = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
+        self.attn = {"fused": Attention, "sliced": SlicedAttention}[cfg.attn](cfg, stream)
+        self.drop_path1 = Dropout(drop_path, stream + 2, per_sample=True)
+        self.norm2 = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
+        self.mlp = Mlp(cfg, stream + 3)
+        self.drop_path2 = Dropout(drop_path, stream + 5, per_sample=True)
+
+    def forward(
+        self, x: Tensor, pos: pos_embed.PosEmbed, key: Tensor | None = None, maps: list[Tensor] | None = None
+    ) -> Tensor:
+        if self.pre_norm:
+            x = x + self.drop_path1(self.attn(self.norm1(x), pos, key, maps), key)
+            return x + self.drop_path2(self.mlp(self.norm2(x), key), key)
+        x = self.norm1(x + self.drop_path1(self.attn(x, pos, key, maps), key))
+        return self.norm2(x + self.drop_path2(self.mlp(x, key), key))
+
+
+class ClassPool(nn.Module):
+    """The class token."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, 0]  # [B, T, D] -> [B, D]
+
+
+class MeanPool(nn.Module):
+    """The mean of the patches; prefix tokens are left out."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__()
+        self.prefix = cfg.num_prefix_tokens
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, self.prefix :].mean(1)  # [B, T, D] -> [B, D]
+
+
+class AttentionPool(nn.Module):
+    """A learned probe attends to all tokens, then an MLP around a residual (Zhai et al. 2022; big_vision's MAPHead)."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__()
+        self.num_heads = cfg.num_heads
+        self.probe = nn.Parameter(torch.empty(1, 1, cfg.embed_dim))
+        self.q = nn.Linear(cfg.embed_dim, cfg.embed_dim, bias=cfg.qkv_bias)
+        self.kv = nn.Linear(cfg.embed_dim, 2 * cfg.embed_dim, bias=cfg.qkv_bias)
+        self.proj = nn.Linear(cfg.embed_dim, cfg.embed_dim)
+        self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
+        self.mlp = Mlp(cfg.model_copy(update={"mlp_drop_rate": 0.0, "mlp_act_drop_rate": 0.0}), 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, d = x.shape
+        q = self.q(self.probe).reshape(1, 1, self.num_heads, -1).transpose(1, 2).expand(b, -1, -1, -1)  # [B, H, 1, Dh]
+        k, v = self.kv(x).reshape(b, t, 2, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # [B, H, T, Dh]
+        x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, d)
+        x = self.proj(x)  # [B, D]
+        return x + self.mlp(self.norm(x))
+
+
+class Head(nn.Sequential):
+    """The classifier: linear, linear with softmax (source 003: probabilities reach the loss), or a tanh hidden layer."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        hidden = [nn.Linear(cfg.embed_dim, cfg.embed_dim), nn.Tanh()] if cfg.head == "mlp" else []
+        softmax = [nn.Softmax(-1)] if cfg.head == "softmax" else []
+        super().__init__(*hidden, nn.Linear(cfg.embed_dim, cfg.num_classes), *softmax)
+
+
+class ViT(nn.Module):
+    """A Vision Transformer (arXiv 2010.11929), as its `ViTConfig` says.
+
+    Weights are drawn from torch's global generator, the backbone's before the position's: with one seed, two models
+    that differ only in the kind of position start from the same backbone.
+    """
+
+    POOLS = {"cls": ClassPool, "gap": MeanPool, "map": AttentionPool}
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__()
+        self.cfg = cfg
+        self.patch_embed = PatchEmbed(cfg)
+        self.cls_token = nn.Parameter(torch.empty(1, 1, cfg.embed_dim)) if cfg.class_token else None
+        self.reg_token = nn.Parameter(torch.empty(1, cfg.reg_tokens, cfg.embed_dim)) if cfg.reg_tokens else None
+        self.pos_drop = Dropout(cfg.pos_drop_rate, 0)
+        self.blocks = nn.ModuleList(Block(cfg, layer) for layer in range(cfg.depth))
+        self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) if cfg.final_norm else nn.Identity()
+        self.pooling = self.POOLS[cfg.pool](cfg)
+        self.head_drop = Dropout(cfg.drop_rate, 1 + cfg.depth * Block.STREAMS)
+        self.head = Head(cfg)
+        init.SCHEMES[cfg.init](self)
+        self.pos = pos_embed.build(cfg)
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Tokens before any position. [B, C, S, S] -> [B, T, D]"""
+        x = self.patch_embed(images)  # [B, N, D]
+        prefix = [t.expand(x.shape[0], -1, -1) for t in (self.cls_token, self.reg_token) if t is not None]
+        return torch.cat([*prefix, x], 1)  # [B, T, D]
+
+    def encode(self, images: Tensor, key: Tensor | None = None, maps: list[Tensor] | None = None) -> Tensor:
+        """Tokens after the encoder. [B, C, S, S] -> [B, T, D]
+
+        key: int32 scalar that decides every dropout mask; without one, training draws it from torch's generator.
+        maps: a list that receives each layer's attention weights, [B, H, T, T].
+        """
+        key = self._key(key, images)
+        x = self.embed(images)
+        for i, block in enumerate(self.blocks):
+            pos = self.pos[min(i, len(self.pos) - 1)]
+            x = pos.add(x)
+            if i == 0:
+                x = self.pos_drop(x, key)
+            x = block(x, pos, key, maps)  # [B, T, D]
+        return self.norm(x)
+
+    def _key(self, key: Tensor | None, images: Tensor) -> Tensor | None:
+        if key is not None or not self.training:
+            return key
+        return torch.randint(2**31 - 1, (), dtype=torch.int32, device=images.device)
+
+    def forward(self, images: Tensor, key: Tensor | None = None, maps: list[Tensor] | None = None) -> Tensor:
+        """Class scores, [B, C, S, S] -> [B, num_classes]: logits, or probabilities where `head` is softmax."""
+        key = self._key(key, images)
+        x = self.pooling(self.encode(images, key, maps))  # [B, D]
+        return self.head(self.head_drop(x, key))
+
+    @torch.no_grad()
+    def attention_maps(self, images: Tensor) -> list[Tensor]:
+        """Each layer's attention weights: depth times [B, H, T, T], rows summing to 1. Changes no state."""
+        maps: list[Tensor] = []
+        was_training, _ = self.training, self.eval()
+        try:
+            self(images, maps=maps)
+        finally:
+            self.train(was_training)
+        return maps
+
+    def no_weight_decay(self) -> set[str]:
+        """Names of the parameters that weight decay leaves alone: biases, norms, tokens and positions (as timm's)."""
+        return {
+            name
+            for name, p in self.named_parameters()
+            if p.ndim <= 1 or name in ("cls_token", "reg_token", "pooling.probe") or name.startswith("pos.")
+        }
