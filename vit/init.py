@@ -21,7 +21,7 @@ def timm(model: nn.Module) -> None:
 
 
 def bert(model: nn.Module) -> None:
-    """BERT's, as sources 000-002: linear and patch weights normal .02, biases 0; class token truncated normal .02."""
+    """BERT's, as tintn (2023): linear and patch weights normal .02, biases 0; class token truncated normal .02."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=STD)
@@ -31,7 +31,7 @@ def bert(model: nn.Module) -> None:
 
 
 def torch_default(model: nn.Module) -> None:
-    """PyTorch's defaults, as source 003: nothing is touched but the class token, uniform on [0, 1)."""
+    """PyTorch's defaults, as Pulfer (2022): nothing is touched but the class token, uniform on [0, 1)."""
     for token in _tokens(model):
         nn.init.uniform_(token)
 

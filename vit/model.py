@@ -75,7 +75,7 @@ class Attention(nn.Module):
 
 
 class SlicedAttention(Attention):
-    """Source 003's: each head maps only its own slice of the token, Dh -> Dh, and nothing projects the output."""
+    """Pulfer (2022): each head maps only its own slice of the token, Dh -> Dh, and nothing projects the output."""
 
     def _projections(self, cfg: ViTConfig) -> None:
         self.qkv = nn.ModuleList(
@@ -179,7 +179,7 @@ class AttentionPool(nn.Module):
 
 
 class Head(nn.Sequential):
-    """The classifier: linear, linear with softmax (source 003: probabilities reach the loss), or a tanh hidden layer."""
+    """The classifier: linear, linear with softmax (Pulfer 2022: probabilities reach the loss), or a tanh hidden layer."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         hidden = [nn.Linear(cfg.embed_dim, cfg.embed_dim), nn.Tanh()] if cfg.head == "mlp" else []

@@ -126,7 +126,7 @@ class NoPosition(PosEmbed):
 
 @register("sinusoidal")
 class Sinusoidal(FixedAdditive):
-    """Fixed 1-D sines (Vaswani et al. 2017, section 3.5), as source 003 writes them, over raster order.
+    """Fixed 1-D sines (Vaswani et al. 2017, section 3.5), as Pulfer (2022) writes them, over raster order.
 
     p[i, j] = sin(i / 10000^(j / D)) for even j, cos(i / 10000^((j - 1) / D)) for odd j.
     The class token has index 0, the first patch 1; without a class token the first patch has index 0.

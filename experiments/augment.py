@@ -1,0 +1,76 @@
+"""Augmentation of a whole batch at once, on whatever device it is on. Tensors in, tensors out; nothing is drawn here.
+
+Mirroring, padded cropping and random resized cropping are all separable: every output row is a weighted sum of input
+rows, every column of columns. So a batch is augmented by two batched matrix products, `rows @ images @ columns.T`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+TRIES = 10  # candidates for a random resized crop, torchvision's number
+DRAWS = 1 + 2 * TRIES + 2  # uniform numbers that one image needs: mirror, area and ratio of each candidate, corner
+RATIO = (3 / 4, 4 / 3)  # aspect ratios of random resized crops, torchvision's default
+
+
+def resampling(start: Tensor, length: Tensor, size: int, pad: bool) -> Tensor:
+    """Matrices [..., size, size] that stretch the window [start, start + length) pixels of an axis over the whole axis.
+
+    Bilinear with half-pixel centres, as `torchvision.transforms.functional.resized_crop`. Outside the image is black
+    where `pad`; otherwise the window's own border is repeated. start, length: [...], pixels.
+    """
+    out = torch.arange(size, device=start.device, dtype=start.dtype)
+    at = start[..., None] + (out + 0.5) * (length[..., None] / size) - 0.5  # [..., size], source coordinates
+    if not pad:
+        at = torch.minimum(at.clamp(min=start[..., None]), (start + length - 1)[..., None])
+    return (1 - (at[..., None] - out).abs()).clamp(min=0)  # [..., size out, size in]: the bilinear kernel
+
+
+def crop_boxes(draws: Tensor, size: int, min_scale: float) -> Tensor:
+    """Random resized crops: draws [..., 2 TRIES + 2] uniform on [0, 1) -> (top, left, height, width) [..., 4], whole pixels.
+
+    Area uniform on [min_scale, 1] of the image and log-uniform aspect ratio (Szegedy et al., 2015); of ten candidates
+    the first that fits, else the whole image: the law of `torchvision.transforms.RandomResizedCrop` for square images.
+    """
+    area = size * size * (min_scale + (1 - min_scale) * draws[..., :TRIES])  # [..., TRIES]
+    low, high = math.log(RATIO[0]), math.log(RATIO[1])
+    ratio = torch.exp(low + (high - low) * draws[..., TRIES : 2 * TRIES])
+    sides = torch.stack([(area / ratio).sqrt().round(), (area * ratio).sqrt().round()], -1)  # [..., TRIES, 2]
+    fits = ((sides > 0) & (sides <= size)).all(-1)  # [..., TRIES]
+    first = fits.int().argmax(-1)[..., None, None].expand(*fits.shape[:-1], 1, 2)
+    sides = sides.gather(-2, first).squeeze(-2)  # [..., 2]
+    sides = torch.where(fits.any(-1, keepdim=True), sides, torch.full_like(sides, size))
+    corner = (draws[..., 2 * TRIES :] * (size - sides + 1)).floor()  # [..., 2]
+    return torch.cat([corner, sides], -1)
+
+
+def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor] | None:
+    """The matrices of a batch's rows and columns, each [..., size, size]; None where nothing is augmented.
+
+    draws: [..., DRAWS] uniform on [0, 1).
+    """
+    if not (hflip or crop_padding or rrc_scale < 1):
+        return None
+    if rrc_scale < 1:
+        top, left, height, width = crop_boxes(draws[..., 1:], size, rrc_scale).unbind(-1)
+    else:
+        shift = (draws[..., 1:3] * (2 * crop_padding + 1)).floor() - crop_padding
+        top, left = shift.unbind(-1)
+        height = width = torch.full_like(top, size)
+    rows = resampling(top, height, size, pad=bool(crop_padding))
+    columns = resampling(left, width, size, pad=bool(crop_padding))
+    if hflip:
+        mirrored = (draws[..., 0] < 0.5)[..., None, None]
+        columns = torch.where(mirrored, columns.flip(-2), columns)
+    return rows, columns
+
+
+def apply(images: Tensor, matrices: tuple[Tensor, Tensor] | None) -> Tensor:
+    """images: [..., C, S, S] floating point; matrices as `windows` makes them -> [..., C, S, S]"""
+    if matrices is None:
+        return images
+    rows, columns = (m.to(images.dtype)[..., None, :, :] for m in matrices)  # [..., 1, S, S]
+    return rows @ images @ columns.transpose(-2, -1)

@@ -1,0 +1,67 @@
+"""What the three commands share: one-line errors with exit status 2, and every setting as a dotted flag. Standard library only."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from experiments.errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line: `PROG: error: MESSAGE`, status 2."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Give the parser a flag for every setting of `RunConfig`, with its own help and default."""
+    from experiments.config import leaves
+
+    group = parser.add_argument_group("settings", "Each overrides the preset. true and false are written out.")
+    for path, field, default in leaves():
+        flags = [f"--{path.replace('_', '-')}"] + ([f"--{path}"] if "_" in path else [])
+        text = f"{field.description} [{default}]".replace("%", "%%")
+        if path == "model.pos_embed":
+            text += ": " + ", ".join(variant_names())
+        group.add_argument(*flags, dest=path, metavar=path.rpartition(".")[2].upper(), default=argparse.SUPPRESS, help=text)
+
+
+def settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings that were given, as `override` takes them."""
+    from experiments.config import LEAVES
+
+    return {path: value for path, value in vars(arguments).items() if path in LEAVES}
+
+
+def variant_names() -> list[str]:
+    """The names in the registry, read from its source: importing it imports torch, and a help text should not wait."""
+    import vit
+
+    tree = ast.parse((Path(vit.__file__).parent / "pos_embed.py").read_text(encoding="utf-8"))
+    calls = [d for n in tree.body if isinstance(n, ast.ClassDef) for d in n.decorator_list if isinstance(d, ast.Call)]
+    return [c.args[0].value for c in calls if isinstance(c.func, ast.Name) and c.func.id == "register"]
+
+
+def run_command(body: Callable[[Sequence[str]], int | None], prog: str, argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command's body and exit: 0, or 2 with one line for a `UserError`, or 130 for Ctrl-C."""
+    try:
+        status = body(sys.argv[1:] if argv is None else argv)
+    except UserError as error:
+        print(f"{prog}: error: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        print(f"{prog}: stopped; the same command goes on from here", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        sys.stderr.close()
+        status = 0
+    sys.exit(status or 0)

@@ -1,0 +1,64 @@
+"""`vit-train`: one run from the command line. Heavy imports wait until they are needed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from experiments.command import Parser, add_settings, run_command, settings
+
+PROG = "vit-train"
+EPILOG = """commands:
+  vit-train                     train one run; without settings, the preset digits
+  vit-train presets             the named starting points, with parameters, FLOPs and published figures
+  vit-train variants            the positional embeddings and where each may enter"""
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Entry point; exits 0, 2 for bad input, 1 where the run diverged, 130 on Ctrl-C."""
+    run_command(_body, PROG, argv)
+
+
+def _parser() -> Parser:
+    parser = Parser(PROG, description="Train one Vision Transformer and leave its record.", epilog=EPILOG)
+    parser.add_argument("command", nargs="?", choices=["run", "presets", "variants"], default="run", help=argparse.SUPPRESS)
+    parser.add_argument("--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]")
+    parser.add_argument("--out", default="runs/single", help="folder that the run's folder is made in [runs/single]")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
+    parser.add_argument("--tracking", choices=["auto", "online", "offline", "off"], default="auto",
+                        help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
+    add_settings(parser)
+    return parser
+
+
+def _body(argv: Sequence[str]) -> int:
+    arguments = _parser().parse_args(argv)
+    from experiments import listing
+
+    if arguments.command == "presets":
+        return listing.presets()
+    if arguments.command == "variants":
+        return listing.variants()
+    return _train(arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    from experiments.config import override, run_id
+    from experiments.presets import preset
+
+    config = override(preset(arguments.preset), settings(arguments))
+    from experiments.progress import EpochPrinter
+    from experiments.run import Job, train
+    from experiments.tracking import Tracking
+
+    name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
+    job = Job(config, Path(arguments.out) / name, config.model.pos_embed)
+    with EpochPrinter(config.train.epochs) as printer:
+        (summary,) = train([job], device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer)
+    if summary["status"] == "diverged":
+        print(f"diverged in epoch {summary['epochs']}: the loss is not finite. Record: {job.dir}")
+        return 1
+    print(f"test accuracy {summary['test/acc']:.2%}, validation {summary['val/acc']:.2%}. Record: {job.dir}")
+    return 0

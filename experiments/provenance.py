@@ -1,0 +1,88 @@
+"""Where a result comes from: code, versions, hardware, command; and what a model costs. Reads, never writes."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from vit import ViT, ViTConfig
+
+PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
+
+
+def code() -> dict[str, Any]:
+    """Git commit of the running code and whether tracked files differ from it; both None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+@functools.cache
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Version of Python and of each package that a result can depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # run from a checkout, or an optional package
+    return found
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """What the run ran on."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
+    return {"device": device.type, "name": name, "threads": torch.get_num_threads()}
+
+
+@functools.cache
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def command() -> str:
+    """The command line, without the folder its program lies in."""
+    return " ".join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+
+
+@functools.lru_cache(maxsize=256)
+def model_cost(cfg: ViTConfig) -> dict[str, int]:
+    """Learned parameters, fixed position values, and FLOPs of one image's forward pass.
+
+    FLOPs are those of torch's `FlopCounterMode` (matrix products and attention; a multiply-add is two), counted on
+    the meta device: nothing is computed.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        model = ViT(cfg).eval()
+        counter = FlopCounterMode(display=False)
+        with counter, torch.no_grad():
+            model(torch.empty(1, cfg.in_chans, cfg.img_size, cfg.img_size))
+    persistent = set(model.state_dict()) - dict(model.named_parameters()).keys()
+    fixed = sum(b.numel() for name, b in model.named_buffers() if name in persistent)
+    return {
+        "params": sum(p.numel() for p in model.parameters()),
+        "params_fixed": fixed,
+        "flops_per_image": counter.get_total_flops(),
+    }

@@ -1,0 +1,225 @@
+"""From jobs to records: train, write what each run leaves behind, go on where one was interrupted. One cohort at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import save
+
+from experiments import data, provenance, record
+from experiments.config import RunConfig, load, run_id
+from experiments.engine import Solo
+from experiments.errors import UserError
+from experiments.fit import Row, evaluate, fit
+from experiments.tracking import RunTracker, Tracking
+
+RESUME = "resume.safetensors"  # the state after the last finished epoch; gone once the run is finished
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be made: its configuration, its folder, and the name of its variant in the study."""
+
+    config: RunConfig
+    dir: Path
+    variant: str = ""
+
+
+@dataclass
+class _Live:
+    """A job under way."""
+
+    job: Job
+    id: str
+    rows: list[Row] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: {"device": 0.0, "train": 0.0, "wall": 0.0})
+    started: str = field(default_factory=lambda: _now())
+    state: dict[str, torch.Tensor] | None = None
+    tracker: RunTracker = field(default_factory=RunTracker)
+    status: str = "running"
+
+
+def train(
+    jobs: Sequence[Job],
+    *,
+    device: str = "auto",
+    tracking: Tracking | None = None,
+    on_row: Callable[[int, Row], bool | None] | None = None,
+) -> list[dict[str, Any]]:
+    """Train the jobs that are not finished yet and return the summaries of all, in order.
+
+    Jobs given together must differ only in seed, learning rate and weight decay. `on_row(job number, row)` hears of
+    each epoch, and may return True to prune that run. The same call after an interruption goes on from each run's last
+    finished epoch and ends with the same numbers.
+
+    Raises `UserError` where data, device or folder will not do, `RecordError` where a folder holds another run or a
+    record that was altered.
+    """
+    torch_device = pick_device(device)
+    live = {i: _open(job) for i, job in enumerate(jobs) if not record.is_finished(job.dir)}
+    if live:
+        splits = data.load(jobs[0].config).to(torch_device)
+        for group in _by_epoch(live):
+            _train_group(group, splits, torch_device, tracking or Tracking("off"), on_row)
+    return [_checked_summary(job) for job in jobs]
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one. Raises `UserError` for a device that is not here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise UserError(f"device: {name!r} is not here; allowed: auto, cpu, or a GPU's name such as cuda:0") from error
+    return device
+
+
+def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.device, tracking: Tracking, on_row) -> None:
+    """Train jobs that stand at the same epoch, together."""
+    numbers, runs = list(group), list(group.values())
+    began = time.perf_counter()
+    engine = Solo([run.job.config for run in runs], len(splits.classes), device)
+    start = len(runs[0].rows)
+    if start:
+        engine.load_states([run.state for run in runs])
+    for run in runs:
+        _claim(run.job)
+        run.tracker = tracking.start(run.job.config.model_dump(), run.job.dir, run.id, run.job.variant)
+    epochs = fit(engine, splits, start)
+    for rows, seconds in _timed(epochs, device):
+        for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
+            if run.status != "running":
+                continue
+            _epoch_done(run, rows[i], engine.state(i), seconds / len(runs))
+            if not _finite(rows[i]):
+                run.status = "diverged"
+            if on_row and on_row(number, rows[i]):
+                run.status = "pruned"
+        if all(run.status != "running" for run in runs):
+            break
+    finished = any(run.status == "running" for run in runs)
+    tests = evaluate(engine, splits, splits.test) if finished else [(math.nan, math.nan)] * len(runs)
+    for i, run in enumerate(runs):
+        run.seconds["wall"] += time.perf_counter() - began
+        _finish(run, engine, i, tests[i], splits, device)
+
+
+def _timed(epochs: Iterator[list[Row]], device: torch.device) -> Iterator[tuple[list[Row], float]]:
+    """Each epoch's rows and the seconds that the device took for it."""
+    while True:
+        before = time.perf_counter()
+        rows = next(epochs, None)
+        if rows is None:
+            return
+        yield rows, time.perf_counter() - before
+
+
+def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: float) -> None:
+    """Make the epoch permanent: the state first, for it holds the rows, then their table."""
+    run.rows.append(row)
+    run.seconds["device"] += seconds
+    note = {"run_id": run.id, "rows": run.rows, "seconds": run.seconds, "started": run.started}
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    record.write_bytes(run.job.dir / RESUME, save(tensors, {"note": json.dumps(note)}))
+    record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
+    run.tracker.log(row)
+
+
+def _finish(run: _Live, engine: Solo, i: int, test: tuple[float, float], splits: data.Splits, device: torch.device) -> None:
+    """Seal the record. The test set has been touched once, now; a run that diverged or was pruned has no test figure."""
+    status = "finished" if run.status == "running" else run.status
+    metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
+    metrics |= {"test/loss": test[0], "test/acc": test[1]} if status == "finished" else {"test/loss": None, "test/acc": None}
+    weights = {name: tensor.cpu().contiguous() for name, tensor in engine.weights(i).items()}
+    record.write_bytes(run.job.dir / record.CHECKPOINT, save(weights, {"run_id": run.id}))
+    record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
+    images = len(splits.train) * len(run.rows)
+    cost = {
+        **provenance.model_cost(run.job.config.vit_config(len(splits.classes))),
+        "wall_seconds": run.seconds["wall"],
+        "device_seconds": run.seconds["device"],
+        "images_per_second": images / run.seconds["device"],
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+        "cohort": len(engine.configs),
+    }
+    origin = {
+        **provenance.code(), "started": run.started, "finished": _now(), "command": provenance.command(),
+        "versions": provenance.versions(), "hardware": provenance.hardware(device),
+    }  # fmt: skip
+    summary = {"run_id": run.id, "status": status, "epochs": len(run.rows), **metrics, "cost": cost, "provenance": origin}
+    sealed = record.write_summary(run.job.dir, summary)
+    (run.job.dir / RESUME).unlink(missing_ok=True)
+    run.tracker.finish(sealed)
+
+
+def _open(job: Job) -> _Live:
+    """Look at a job's folder: fresh, or interrupted and to be gone on with. Writes nothing."""
+    run = _Live(job, run_id(job.config))
+    path = job.dir / record.CONFIG
+    if path.exists() and _id_in(path) != run.id:
+        raise record.RecordError(f"{path}: is of another run, {_id_in(path)}, not {run.id}; choose another --out")
+    if (job.dir / RESUME).exists():
+        note, run.state = _read_resume(job.dir / RESUME)
+        if note["run_id"] != run.id:
+            raise record.RecordError(f"{job.dir / RESUME}: is of another run, {note['run_id']}, not {run.id}")
+        run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
+    return run
+
+
+def _read_resume(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            note = json.loads(file.metadata()["note"])
+            return note, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: not a dict
+    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        raise record.RecordError(f"{path}: cannot be read ({error}); delete the run's folder to train it anew") from error
+
+
+def _claim(job: Job) -> None:
+    """Make the folder and put its configuration there, once everything that can be refused has been."""
+    try:
+        job.dir.mkdir(parents=True, exist_ok=True)
+        if not (job.dir / record.CONFIG).exists():
+            record.write_json(job.dir / record.CONFIG, job.config.model_dump())
+    except OSError as error:
+        raise UserError(f"out: {str(job.dir)!r} cannot be written: {error.strerror}") from error
+
+
+def _checked_summary(job: Job) -> dict[str, Any]:
+    """The summary of a finished job. Raises `RecordError` where it was altered or is of another run."""
+    finished = record.read_run(job.dir, checkpoint=True)
+    if finished.summary["run_id"] != run_id(job.config):
+        raise record.RecordError(f"{job.dir / record.SUMMARY}: is of another run, {finished.summary['run_id']}")
+    return finished.summary
+
+
+def _by_epoch(live: dict[int, _Live]) -> list[dict[int, _Live]]:
+    """Jobs by how far they have come: a kill between two members' saves leaves them an epoch apart."""
+    epochs = sorted({len(run.rows) for run in live.values()})
+    return [{i: run for i, run in live.items() if len(run.rows) == epoch} for epoch in epochs]
+
+
+def _id_in(path: Path) -> str:
+    try:
+        return run_id(load(json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError) as error:
+        raise record.RecordError(f"{path}: cannot be read as a configuration: {error}") from error
+
+
+def _finite(row: Row) -> bool:
+    return all(math.isfinite(value) for value in row.values())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
