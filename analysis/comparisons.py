@@ -1,4 +1,4 @@
-"""Differences between variants, paired by seed, and what may be said of them. Arrays in, estimates out; no I/O, no plots.
+"""Differences between variants, paired by seed, and what may be said of them. Arrays in, estimates out; no I/O.
 
 How a verdict is reached, for a family of m comparisons at level alpha and a margin stated before the runs were made:
 
@@ -6,9 +6,9 @@ How a verdict is reached, for a family of m comparisons at level alpha and a mar
 2. "better" or "worse": the paired two-sided t test, Holm-adjusted over the family, tells it from zero;
 3. "not enough evidence" otherwise. It is never "no difference".
 
-A difference can be both reliably there and reliably smaller than the margin. It is called equivalent then, because the margin
-is what the study said beforehand would matter; `p_holm` and `diff` still show the difference. Thus each kind of false word
-("better" or "worse" of no difference; "equivalent" of a difference of a margin or more) comes up in at most
+A difference can be both reliably there and reliably smaller than the margin. It is called equivalent then, because the
+margin is what the study said beforehand would matter; `p_holm` and `diff` still show the difference. Thus each kind of
+false word ("better" or "worse" of no difference; "equivalent" of a difference of a margin or more) comes up in at most
 alpha of all families. Intervals are those of the single comparison, not adjusted; the verdicts are.
 """
 
@@ -37,9 +37,9 @@ class Comparison:
     n: int
     """seeds used: those with a finite value on both sides"""
     dropped: int
-    """seeds that one side or the other has, but that could not be used"""
+    """seeds that only one side has, or on which a side diverged; the rest says nothing about those"""
     effect: float
-    """mean over deviation of the differences (Cohen's d_z) with Hedges' small-sample correction, from three seeds up; infinite without spread"""
+    """mean over deviation of the differences (Cohen's d_z), with Hedges' correction (three seeds or more)"""
     p: float
     """two-sided paired t test of no difference"""
     p_holm: float
@@ -54,8 +54,8 @@ class Comparison:
     detectable: float
     """the smallest difference that these seeds find at 80 % power, at the family's strictest level, alpha / m"""
     seeds_needed: int | None
-    """seeds in all for a verdict at 80 % power and alpha / m, should the observed values be the true ones: `n` where there is one
-    already, None where no practical number would do or the spread is unknown"""
+    """seeds in all for a verdict at 80 % power and alpha / m, should the observed values be the true ones: `n` where
+    there is one already, None where no practical number would do or the spread is unknown"""
     tost_p_holm: float = float("nan")
     """`tost_p`, adjusted over the family"""
 
@@ -67,9 +67,10 @@ def compare(
     alpha: float = 0.05,
     lower_is_better: bool = False,
 ) -> dict[str, Comparison]:
-    """Every variant against the baseline; the other variants are the family. `values`: variant -> seed -> the metric's value.
+    """Every variant against the baseline; the other variants are the family.
 
-    Raises `UserError` where the baseline is not among the variants or the margin or level makes no sense.
+    `values` is variant -> seed -> the metric's value, not finite where the run diverged; `margin` is in the metric's
+    units. Raises `UserError` where the baseline is not among the variants or the margin or level makes no sense.
     """
     if baseline not in values:
         raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(map(repr, values))}")
@@ -79,7 +80,10 @@ def compare(
 
 
 def compare_all(
-    values: Mapping[str, Mapping[Hashable, float]], margin: float = 0.01, alpha: float = 0.05, lower_is_better: bool = False
+    values: Mapping[str, Mapping[Hashable, float]],
+    margin: float = 0.01,
+    alpha: float = 0.05,
+    lower_is_better: bool = False,
 ) -> dict[tuple[str, str], Comparison]:
     """Every pair (a, b) in the variants' order, as a less b; all pairs are one family. Otherwise as `compare`."""
     pairs = list(combinations(values, 2))
@@ -89,7 +93,7 @@ def compare_all(
 def paired(
     values: Mapping[str, Mapping[Hashable, float]], pairs: Iterable[tuple[str, str]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of each pair (pairs, seeds), NaN where a seed lacks a finite value on either; and the seeds dropped (pairs,)."""
+    """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,)."""
     variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
     row = {variant: i for i, variant in enumerate(variants)}
     present = np.array([[seed in values[variant] for seed in seeds] for variant in variants], dtype=bool)
@@ -101,10 +105,10 @@ def paired(
 
 
 def t_test(diffs: ArrayLike, null: float = 0.0, side: Literal["two", "above", "below"] = "two") -> np.ndarray:
-    """p-values of Student's test that the mean of diffs (..., seeds) is `null`, against its being other, above or below.
+    """p-values of Student's test that diffs (..., seeds) have the mean `null`, against another, a higher or a lower one.
 
-    NaN where the spread is not known (see `moments`). Three or more equal differences are the limit of a spread that vanishes:
-    p is 0 on the side where they lie, and 1 for a difference of exactly `null`.
+    NaN where the spread is not known (see `moments`). Three or more equal differences are the limit of a spread that
+    vanishes: p is 0 on the side where they lie, and 1 for a difference of exactly `null`.
     """
     t, df = _t(diffs, null)
     if side == "two":
@@ -122,7 +126,7 @@ def tost(diffs: ArrayLike, margin: float) -> float | np.ndarray:
 
 
 def holm(p: ArrayLike) -> np.ndarray:
-    """Holm's step-down adjustment along the last axis of p (..., family). NaN (never tested) stays NaN and does not count.
+    """Holm's step-down adjustment along the last axis of p (..., family); NaN, never tested, stays and does not count.
 
     Source: Holm, Scandinavian J. Statistics 6 (1979), 65-70.
     """
@@ -136,25 +140,28 @@ def holm(p: ArrayLike) -> np.ndarray:
 
 
 def improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is_better: bool = False) -> Estimate:
-    """Probability that a (seeds,) beats b (seeds,) on the same seed, a tie counting half, with its Clopper-Pearson interval.
+    """Probability that a (seeds,) beats b (seeds,) on the same seed, a tie counting half.
 
-    That interval never covers less often than stated; it is wide for few seeds because few seeds say little.
+    Its interval is Clopper and Pearson's, which never covers less often than stated; it is wide for few seeds because
+    few seeds say little.
     """
     gain = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     return _improvement(np.atleast_2d(-gain if lower_is_better else gain), level)[0]
 
 
 def verdicts(diffs: np.ndarray, margin: float, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Holm-adjusted p of difference and of equivalence over diffs (..., family, seeds), and 1, -1, 0 or NaN (..., family).
+    """Holm-adjusted p of a difference, the same of equivalence, and the verdict, for diffs (..., family, seeds).
 
-    1: reliably above zero, -1: reliably below, 0: equivalent (which takes precedence), NaN: not enough evidence.
+    The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
     """
     p, p_equivalent = holm(t_test(diffs)), holm(tost(diffs, margin))
     sign = np.where(p <= alpha, np.sign(moments(diffs)[0]), np.nan)
     return p, p_equivalent, np.where(p_equivalent <= alpha, 0.0, sign)
 
 
-def _compare(values: Mapping, pairs: list[tuple[str, str]], margin: float, alpha: float, lower_is_better: bool) -> list[Comparison]:
+def _compare(
+    values: Mapping, pairs: list[tuple[str, str]], margin: float, alpha: float, lower_is_better: bool
+) -> list[Comparison]:
     if not (np.isfinite(margin) and margin > 0):
         raise UserError(f"margin: {margin!r} is not a positive number; it is the smallest difference that would matter")
     if not 0 < alpha < 0.5:
@@ -168,7 +175,8 @@ def _compare(values: Mapping, pairs: list[tuple[str, str]], margin: float, alpha
     error = spread / np.sqrt(np.maximum(n, 1))
     strictest = alpha / max(int(np.isfinite(p_holm).sum()), 1)
     more = seeds_to_decide(spread, centre, margin, strictest, least=np.maximum(n + 1, 2))
-    words = {1.0: "worse", -1.0: "better", 0.0: "equivalent"} if lower_is_better else {1.0: "better", -1.0: "worse", 0.0: "equivalent"}
+    up, down = ("worse", "better") if lower_is_better else ("better", "worse")
+    words = {1.0: up, -1.0: down, 0.0: "equivalent"}
     columns = zip(
         _estimates(centre, *t_interval(centre, error, n - 1), n),
         dropped.tolist(),
@@ -190,7 +198,20 @@ def _baseline(runs: Mapping[Hashable, float]) -> Comparison:
     """The baseline beside itself: no difference, nothing tested."""
     n, nan = int(np.isfinite(np.array(list(runs.values()), dtype=float)).sum()), float("nan")
     nothing = Estimate(0.0, 0.0, 0.0, n)
-    return Comparison(nothing, n, len(runs) - n, 0.0, nan, nan, Estimate(0.5, nan, nan, n), nan, nothing, "baseline", nan, n)
+    return Comparison(
+        diff=nothing,
+        n=n,
+        dropped=len(runs) - n,
+        effect=0.0,
+        p=nan,
+        p_holm=nan,
+        improvement=Estimate(0.5, nan, nan, n),
+        tost_p=nan,
+        equivalence=nothing,
+        verdict="baseline",
+        detectable=nan,
+        seeds_needed=n,
+    )
 
 
 def _t(diffs: ArrayLike, null: float) -> tuple[np.ndarray, np.ndarray]:
@@ -203,12 +224,15 @@ def _t(diffs: ArrayLike, null: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hedges(centre: np.ndarray, spread: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Standardised mean difference, corrected for its bias. Source: Hedges, J. Educational Statistics 6 (1981), 107-128, equation 6e."""
+    """Mean over deviation, corrected for its bias.
+
+    Source: Hedges, J. Educational Statistics 6 (1981), 107-128, equation 6e.
+    """
     df = n - 1
     with np.errstate(divide="ignore", invalid="ignore"):
-        correction = np.where(df < 2, np.nan, 1) * np.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / np.sqrt(df / 2)
+        correction = np.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / np.sqrt(df / 2)
         raw = np.where((centre == 0) & (spread == 0), 0.0, centre / spread)
-    return raw * correction
+    return np.where(df < 2, np.nan, raw * correction)
 
 
 def _improvement(gain: np.ndarray, level: float) -> list[Estimate]:

@@ -1,4 +1,4 @@
-"""One sample, one number with its interval: mean, spread, interquartile mean, bootstrap. Arrays in, estimates out; no I/O, no plots.
+"""One sample, one number with its interval: mean, spread, interquartile mean, bootstrap. Arrays in; no I/O, no plots.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
 """
@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 RELATIVE_ROUNDING = 1e-10
-"""A spread below this share of the mean is rounding: subtracting two floats that differ by the same number every time leaves some."""
+"""A spread below this share of the mean is rounding, such as the subtraction of two floats leaves."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, the interval from `low` to `high` (NaN where the data hold no measure of spread), and how many values it is made of."""
+    """A value, its interval from `low` to `high` (NaN where the spread is not known), and how many values made it."""
 
     value: float
     low: float
@@ -28,9 +28,9 @@ class Estimate:
 def moments(x: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, standard deviation (ddof 1) and count of the finite values along the last axis; NaN where there are none.
 
-    The deviation is NaN where the values say nothing about the spread: a single value, and also two equal ones. Accuracies
-    move in steps of one image, so two runs agree by chance often enough (12 % where they differ by about an image) to make
-    every test on "no spread at all" wrong; three or more equal values do so too rarely to matter.
+    The deviation is NaN where the values say nothing about the spread: a single value, and also two equal ones.
+    Accuracies move in steps of one image, so two runs agree by chance often enough (12 % where they differ by about an
+    image) to make every test on "no spread at all" wrong; three or more equal values do so too rarely to matter.
     """
     x = np.atleast_1d(np.asarray(x, dtype=float))
     finite = np.isfinite(x)
@@ -43,7 +43,9 @@ def moments(x: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return centre, np.where((n < 2) | ((n == 2) & (spread == 0)), np.nan, spread), n
 
 
-def t_interval(centre: ArrayLike, error: ArrayLike, df: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+def t_interval(
+    centre: ArrayLike, error: ArrayLike, df: ArrayLike, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
     """Student's interval, centre ± t error, elementwise; NaN where `df` is below 1 or the error unknown."""
     half = stats.t.isf((1 - level) / 2, df) * np.asarray(error)
     return np.asarray(centre) - half, np.asarray(centre) + half
@@ -74,10 +76,10 @@ def iqm(x: ArrayLike, axis: int | None = None) -> float | np.ndarray:
 
 
 def iqm_interval(x: ArrayLike, level: float = 0.95) -> Estimate:
-    """Interquartile mean of x (values,) with the t interval of a trimmed mean, which needs no resampling and holds for few seeds.
+    """Interquartile mean of x (values,) with the t interval of a trimmed mean, which holds for few seeds too.
 
-    Source: Yuen, Biometrika 61 (1974), 165-170: of n values h are kept; the squared error is the winsorised sum of squares over
-    h (h - 1), with h - 1 degrees of freedom. Below four values nothing is cut, and this is `mean`.
+    Source: Yuen, Biometrika 61 (1974), 165-170: of n values h are kept; the squared error is the winsorised sum of
+    squares over h (h - 1), with h - 1 degrees of freedom. Below four values nothing is cut, and this is `mean`.
     """
     finite = np.sort(_finite(x))
     n = len(finite)
@@ -94,12 +96,13 @@ def iqm_interval(x: ArrayLike, level: float = 0.95) -> Estimate:
 def bootstrap(
     x: ArrayLike, statistic: Callable = np.mean, level: float = 0.95, resamples: int = 9999, seed: int = 0
 ) -> Estimate:
-    """`statistic` of x (values,) with its BCa bootstrap interval at a level widened for small samples; the same seed, the same answer.
+    """`statistic` of x (values,) with its BCa bootstrap interval, at a level widened for small samples.
 
-    A resample is narrower than the population by sqrt((n - 1) / n) and knows no t quantile, so a bootstrap interval of few values is
-    too short; `expanded_level` undoes that. No bootstrap can leave the range of the data, though: where ten values
-    cover at the stated rate, five reach about 92 % and three 75 %. Prefer `mean` and `iqm_interval` there.
-    `statistic` takes an `axis`, as `np.mean` and `iqm` do. Equal values give an interval without width, from three values up.
+    The same seed gives the same answer. A resample is narrower than the population by sqrt((n - 1) / n) and knows no t
+    quantile, so a bootstrap interval of few values is too short; `expanded_level` undoes that. No bootstrap can leave
+    the range of the data, though: where ten values cover at the stated rate, five reach about 90 % and three 75 %.
+    Prefer `mean` and `iqm_interval` there. `statistic` takes an `axis`, as `np.mean` and `iqm` do. Equal values give an
+    interval without width, from three values up.
     """
     finite = _finite(x)
     n = len(finite)

@@ -1,8 +1,9 @@
-"""Factorial studies by a linear model: main effects, interactions, contrasts and the analysis of variance. No I/O, no plots.
+"""Factorial studies by a linear model: main effects, interactions, contrasts, analysis of variance. No I/O, no plots.
 
-The model is ordinary least squares with sum-to-zero contrasts, each seed a block: effects are deviations from the grand mean, and
-what a seed does to all cells alike is taken out, as pairing does for two variants. Interactions of three and more factors
-stay in the residual. All cells are taken to spread alike; where one does not, `compare` (which pairs two variants only) is the safer word.
+The model is ordinary least squares with sum-to-zero contrasts, each seed a block: effects are deviations from the grand
+mean, and what a seed does to all cells alike is taken out, as pairing does for two variants. Interactions of three and
+more factors stay in the residual. All cells are taken to spread alike; where one does not, `compare` (which pairs two
+variants only) is the safer word.
 """
 
 from dataclasses import dataclass
@@ -25,14 +26,14 @@ Term = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Effect:
-    """One level of a factor, or one cell of two factors: its marginal mean, and what it adds to the parts it is made of."""
+    """One level of a factor, or one cell of two: its marginal mean, and what it adds to the parts it is made of."""
 
     term: Term
     levels: tuple
     mean: Estimate
-    """marginal mean, all combinations of the other factors' levels weighing the same; its interval is for these seeds"""
+    """marginal mean: every combination of the other factors weighs the same; the interval is for these seeds"""
     effect: Estimate
-    """one factor: mean less grand mean; two: what the cell has beyond the sum of its row's and its column's effects"""
+    """one factor: mean less grand mean; two: what the cell has beyond its row's and its column's effects"""
     p: float
     p_holm: float
     """adjusted over the levels (cells) of the term"""
@@ -66,7 +67,7 @@ class AnovaRow:
 
 @dataclass(frozen=True)
 class Factorial:
-    """A fitted factorial study. `notes` are sentences on what was left out or could not be told apart; empty where all went well."""
+    """A fitted factorial study; `notes` are sentences on what was left out, or could not be told apart."""
 
     metric: str
     factors: tuple[str, ...]
@@ -89,16 +90,16 @@ class Factorial:
 def factorial(frame: "pd.DataFrame", metric: str, factors: list[str], level: float = 0.95) -> Factorial:
     """Fit `metric` on the factors and their two-way interactions, with seeds as blocks; intervals are at `level`.
 
-    `frame` has one row a run and the columns `metric`, `seed` and every factor. Unequal numbers of runs a cell are fine. Where cells
-    are empty the model is fitted on the complete grid that is left when the levels with most gaps are left out, or, where none is
-    left, on all cells without interactions; `notes` says so. Raises `UserError` naming a column that is missing, a factor
-    that does not vary, or factors whose effects cannot be separated.
+    `frame` has one row a run and the columns `metric`, `seed` and every factor. Unequal numbers of runs a cell are
+    fine. Where cells are empty the model is fitted on the complete grid that is left when the levels with most gaps are
+    left out, or, where none is left, on all cells without interactions; `notes` says so. Raises `UserError` naming a
+    column that is missing, a factor that does not vary, or factors whose effects cannot be separated.
     """
     runs = _finite_runs(frame, metric, factors)
     whole = {factor: tuple(runs[factor].unique().tolist()) for factor in factors}
     for factor, found in whole.items():
         if len(found) < 2:
-            raise UserError(f"factors: {factor} takes only {list(found)} in the runs with a finite {metric}; two levels or more are needed")
+            raise UserError(f"factors: {factor} takes only {list(found)} in these runs; two levels or more are needed")
     complete = _complete_grid(runs, whole)
     levels = complete or whole
     used = runs[np.all([runs[factor].isin(levels[factor]) for factor in factors], axis=0)]
@@ -123,8 +124,8 @@ def factorial(frame: "pd.DataFrame", metric: str, factors: list[str], level: flo
 class _Model:
     """The fit, and how a row of its design is made: the intercept, a block of columns a term, a block for the seeds.
 
-    Under sum-to-zero coding a block of zeros is the average over a term's levels: a marginal mean is the row that fills in only the
-    terms within its own factors.
+    Under sum-to-zero coding a block of zeros is the average over a term's levels: a marginal mean is the row that fills
+    in only the terms within its own factors.
     """
 
     levels: dict[str, tuple]
@@ -155,7 +156,10 @@ class _Model:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where((values == 0) & (error == 0), 0.0, values / error)
         p = 2 * stats.t.sf(np.abs(t), self.result.df_resid)
-        return [(Estimate(*row, len(self.outcome)), q) for *row, q in zip(values.tolist(), low.tolist(), high.tolist(), p.tolist())]
+        return [
+            (Estimate(*row, len(self.outcome)), q)
+            for *row, q in zip(values.tolist(), low.tolist(), high.tolist(), p.tolist())
+        ]
 
 
 def _fit(runs: "pd.DataFrame", metric: str, levels: dict[str, tuple], terms: list[Term]) -> _Model:
@@ -167,20 +171,27 @@ def _fit(runs: "pd.DataFrame", metric: str, levels: dict[str, tuple], terms: lis
     if len(seeds) > 1 and _full_rank(blocked):  # seeds that do not cross the cells tell nothing apart, and are left out
         blocks = blocked
     elif not _full_rank(blocks):
-        raise UserError(f"factors: the effects of {' and '.join(levels)} cannot be told apart: their levels move together in these runs")
+        raise UserError(
+            f"factors: {' and '.join(levels)} cannot be told apart: their levels move together in these runs"
+        )
     return _Model(levels, blocks, outcome, _least_squares(outcome, blocks))
 
 
 def _effects(model: _Model, term: Term, level: float) -> list[Effect]:
-    """The marginal means of a term's cells, and each less all that its parts explain (inclusion and exclusion over them)."""
+    """The marginal means of a term's cells, and each less all that its parts explain."""
     cells = list(product(*(model.levels[factor] for factor in term)))
     places = [dict(zip(term, cell)) for cell in cells]
     means = model.estimate([model.row(at) for at in places], level)
     subsets = [part for size in range(len(term) + 1) for part in combinations(term, size)]
-    rows = [sum((-1) ** (len(term) - len(part)) * model.row({f: at[f] for f in part}) for part in subsets) for at in places]
+    rows = [
+        sum((-1) ** (len(term) - len(part)) * model.row({f: at[f] for f in part}) for part in subsets) for at in places
+    ]
     effects = model.estimate(rows, level)
     adjusted = holm([p for _, p in effects]).tolist()
-    return [Effect(term, cell, mean, effect, p, q) for cell, (mean, _), (effect, p), q in zip(cells, means, effects, adjusted)]
+    return [
+        Effect(term, cell, mean, effect, p, q)
+        for cell, (mean, _), (effect, p), q in zip(cells, means, effects, adjusted)
+    ]
 
 
 def _contrasts(model: _Model, factor: str, level: float) -> list[Contrast]:
@@ -191,7 +202,10 @@ def _contrasts(model: _Model, factor: str, level: float) -> list[Contrast]:
 
 
 def _anova(model: _Model) -> tuple[AnovaRow, ...]:
-    """Type II: each term added last to the model of all terms that do not contain it. Source: Langsrud, Statistics and Computing 13 (2003)."""
+    """Type II: each term added last to the model of all terms that do not contain it.
+
+    Source: Langsrud, Statistics and Computing 13 (2003), 163-167.
+    """
     residual, left = float(model.result.ssr), int(model.result.df_resid)
     rows = []
     for term, block in model.blocks.items():
@@ -212,7 +226,9 @@ def _notes(runs, used, whole: dict, complete: dict | None, dropped: int, model: 
     present = len(runs[factors].drop_duplicates())
     empty = f"{cells - present} of {cells} cells {'is' if cells - present == 1 else 'are'} empty"
     if dropped:
-        notes.append(f"{dropped} run{'s' * (dropped > 1)} without a finite value {'are' if dropped > 1 else 'is'} left out.")
+        notes.append(
+            f"{dropped} run{'s' * (dropped > 1)} without a finite value {'are' if dropped > 1 else 'is'} left out."
+        )
     if complete is None:
         notes.append(f"{empty} and no complete grid can be had: main effects only, taken to add up.")
     elif present < cells:
@@ -220,28 +236,37 @@ def _notes(runs, used, whole: dict, complete: dict | None, dropped: int, model: 
         notes.append(f"{empty}: the model is of the complete grid without {', '.join(absent)}.")
     counts = used.groupby(factors, sort=False, observed=True).size()
     if counts.min() < counts.max():
-        notes.append(f"Unbalanced: {counts.min()} to {counts.max()} runs a cell; each cell weighs the same in the means.")
+        notes.append(
+            f"Unbalanced: {counts.min()} to {counts.max()} runs a cell; each cell weighs the same in the means."
+        )
     if ("seed",) not in model.blocks:
         notes.append("Seeds are not blocks: the cells do not share them.")
     if len(factors) > 2 and complete:
         notes.append("Interactions of three and more factors are left in the residual.")
     if model.result.df_resid == 0:
-        notes.append("There are as many effects as runs: nothing is left to estimate the error from, so there are no intervals.")
+        notes.append(
+            "There are as many effects as runs: nothing is left to estimate the error from, so there are no intervals."
+        )
     return notes
 
 
 def _finite_runs(frame: "pd.DataFrame", metric: str, factors: list[str]) -> "pd.DataFrame":
     for column in (metric, "seed", *factors):
         if column not in frame.columns:
-            raise UserError(f"factors: no column {column!r} among the runs; there are {', '.join(map(str, frame.columns))}")
+            raise UserError(
+                f"factors: no column {column!r} among the runs; there are {', '.join(map(str, frame.columns))}"
+            )
     if not factors:
         raise UserError("factors: none given; a factorial model needs one or more")
-    runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]].astype({f: object for f in factors})
-    return runs.fillna({factor: "not set" for factor in factors})
+    runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
+    return runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "not set"))
 
 
 def _complete_grid(runs: "pd.DataFrame", levels: dict[str, tuple]) -> dict[str, tuple] | None:
-    """The levels left when those with the largest share of empty cells are left out until none is empty; None if a factor is used up."""
+    """The levels left when those with the largest share of empty cells go until none is empty.
+
+    None where a factor is used up.
+    """
     cells = set(runs[list(levels)].itertuples(index=False, name=None))
     while True:
         gaps = [cell for cell in product(*levels.values()) if cell not in cells]

@@ -1,4 +1,4 @@
-"""How much can so many seeds tell? Power of the paired t test and of the equivalence test. Arrays in, numbers out; no I/O, no data.
+"""How much can so many seeds tell? Power of the paired t test and of the equivalence test. Numbers only; no data.
 
 Throughout, `sd_diff` is the standard deviation of the differences paired by seed, in the metric's units.
 """
@@ -24,7 +24,7 @@ def power_of_difference(sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike,
 
 
 def power_beyond(sd_diff: ArrayLike, distance: ArrayLike, n: ArrayLike, alpha: ArrayLike = 0.05) -> np.ndarray:
-    """Probability that a one-sided paired t test on n seeds shows a value that lies `distance` beyond its bound to do so; elementwise."""
+    """Probability that a one-sided paired t test on n seeds shows a mean `distance` beyond its bound; elementwise."""
     df, shift, critical = _noncentral(sd_diff, distance, n, alpha)
     return np.where(np.asarray(distance) > 0, stats.nct.sf(critical, df, shift), 0.0)
 
@@ -34,7 +34,8 @@ def power_of_equivalence(
 ) -> np.ndarray:
     """Probability that two one-sided tests on n seeds show a true `difference` to lie within ±margin; elementwise.
 
-    A lower bound (both tests' powers less one), tight where the power is high, so that no count of seeds built on it promises too much.
+    A lower bound (both tests' powers less one), tight where the power is high, so that no count of seeds built on it
+    promises too much.
     """
     difference = np.asarray(difference, dtype=float)
     above = power_beyond(sd_diff, margin + difference, n, alpha)
@@ -43,7 +44,7 @@ def power_of_equivalence(
 
 
 def detectable(sd_diff: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest true difference that n seeds find with this power (two-sided paired t test); NaN for fewer than two seeds."""
+    """The smallest true difference that n seeds find with this power (paired t test); NaN for fewer than two seeds."""
     if n < 2 or np.isnan(sd_diff):
         return float("nan")
     return float(sd_diff * _detectable_effect(int(n), float(alpha), float(power)))
@@ -65,7 +66,7 @@ def seeds_to_decide(
     power: float = 0.8,
     least: ArrayLike = 2,
 ) -> list[int | None]:
-    """The fewest seeds, from `least` up, that show either a difference or equivalence within ±margin, were the observed values the true ones.
+    """The fewest seeds, from `least` up, that show a difference or equivalence, should the observed values be true.
 
     Elementwise over `sd_diff` and `difference`; None where no practical number does, or the spread is not known.
     """
@@ -79,7 +80,7 @@ def seeds_to_decide(
 
 
 def fewest(power_at, least: ArrayLike = 2, power: float = 0.8) -> list[int | None]:
-    """For each element the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= power, or None; power_at rises with n."""
+    """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= power, or None; power rises with n."""
     low = np.atleast_1d(np.asarray(least)).astype(int)
     high = np.full(low.shape, MOST_SEEDS)
     reachable = np.broadcast_to(power_at(high) >= power, low.shape)
@@ -92,7 +93,7 @@ def fewest(power_at, least: ArrayLike = 2, power: float = 0.8) -> list[int | Non
 
 @lru_cache(maxsize=1024)
 def _detectable_effect(n: int, alpha: float, power: float) -> float:
-    """The standardised difference (difference / sd_diff) found with this power: the root of a curve that rises from alpha to 1."""
+    """The standardised difference found with this power: the root of a curve that rises from alpha to 1."""
 
     def lack(effect: float) -> float:
         return float(power_of_difference(1.0, effect, n, alpha)) - power
@@ -104,7 +105,7 @@ def _detectable_effect(n: int, alpha: float, power: float) -> float:
 
 
 def _noncentral(sd_diff, difference, n, tail) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Degrees of freedom, noncentrality and critical value; no spread makes any difference infinitely clear, and none stays none."""
+    """Degrees of freedom, noncentrality and critical value; without spread any difference is infinitely clear."""
     sd_diff, difference, n = (np.asarray(v, dtype=float) for v in (sd_diff, difference, n))
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = np.where(difference == 0, np.where(np.isnan(sd_diff), np.nan, 0.0), difference / sd_diff)

@@ -1,7 +1,7 @@
-"""The front door to the statistics: arrays in, estimates out. Only what is offered to the rest of the project; no code, no I/O, no plots.
+"""The front door to the statistics: arrays in, estimates out. Names only; no code, no I/O, no plots.
 
-`estimates` holds one sample's numbers, `comparisons` the paired differences and how a verdict is reached, `power` what so many
-seeds can tell, `factorial` the linear model of several factors.
+`estimates` holds one sample's numbers, `comparisons` the paired differences and how a verdict is reached, `power` what
+so many seeds can tell, `factorial` the linear model of several factors.
 """
 
 from analysis.comparisons import Comparison, Verdict, compare, compare_all, holm, improvement, paired, t_test, tost
