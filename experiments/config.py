@@ -115,16 +115,28 @@ class RunConfig(Section):
             raise ValueError(_line(error, "model")) from error
 
 
-NOT_IDENTITY = (("data", "root"), ("data", "download"))  # where files lie does not change what a run becomes
+NOT_IDENTITY = {  # where files lie does not change what a run becomes
+    name: DataConfig.model_fields[name].default for name in ("root", "download")
+}
 
 
 def run_id(config: RunConfig) -> str:
-    """16 hex digits that are equal exactly where two configurations mean the same training."""
-    tree = config.model_dump()
-    for section, field in NOT_IDENTITY:
-        del tree[section][field]
+    """16 hex digits that are equal exactly where two configurations mean the same training.
+
+    A hash of the settings that differ from `RunConfig()`: a setting added later, off by default, changes no id. So a
+    default, once published, must never change.
+    """
+    tree = config.model_copy(update={"data": config.data.model_copy(update=NOT_IDENTITY)}).model_dump()
     tree["model"]["pos_site"] = config.vit_config(config.data.num_classes or 2).site
-    return hashlib.sha256(canonical(tree)).hexdigest()[:16]
+    flat = {path: _at(tree, path) for path in LEAVES}
+    told = {path: value for path, value in flat.items() if value != _at(_DEFAULTS, path)}
+    return hashlib.sha256(canonical(told)).hexdigest()[:16]
+
+
+def _at(tree: Mapping[str, Any], path: str) -> Any:
+    for key in path.split("."):
+        tree = tree[key]
+    return tree
 
 
 def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
@@ -181,3 +193,4 @@ def _line(error: ValidationError, prefix: str = "") -> str:
 
 
 LEAVES: dict[str, FieldInfo] = {path: field for path, field, _ in leaves()}
+_DEFAULTS: dict[str, Any] = RunConfig.model_construct().model_dump()
