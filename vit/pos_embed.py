@@ -14,7 +14,6 @@ T tokens are the class token, the registers, then N = G * G patches in raster or
 from __future__ import annotations
 
 import importlib
-import math
 import os
 from collections.abc import Callable
 from typing import ClassVar
@@ -183,3 +182,164 @@ class Learned2d(Additive):
         columns = self.x_table[None, :, :].expand(size, size, half)
         rows = self.y_table[:, None, :].expand(size, size, half)
         return _add_to_patches(x, torch.cat([columns, rows], -1).reshape(size * size, 2 * half))
+
+
+@register("relative")
+class Relative(PosEmbed):
+    """1-D relative attention (arXiv 2010.11929, D.4; Shaw et al. 2018): an embedding for each raster offset i - j.
+
+    The queries attend to the embeddings as to extra keys, q_i . r_{i-j} / sqrt(Dh), and that is added to the content
+    logits before the softmax. Each head has its own Dh of the D-wide embedding. Pairs with a class or register token
+    get 0.
+    """
+
+    sites = ("every-layer", "every-layer-shared")
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        n = cfg.num_patches
+        self.table = nn.Parameter(torch.empty(cfg.num_heads, 2 * n - 1, cfg.head_dim))  # [H, 2N - 1, Dh]
+        nn.init.trunc_normal_(self.table, std=STD)
+        i = torch.arange(n)
+        self.register_buffer("offset", i[:, None] - i[None, :] + n - 1, persistent=False)  # [N, N]
+
+    def bias(self, q: Tensor) -> Tensor:
+        n, prefix = len(self.offset), q.shape[-2] - len(self.offset)
+        logits = q[..., prefix:, :] @ self.table.transpose(-2, -1) * q.shape[-1] ** -0.5  # [B, H, N, 2N - 1]
+        logits = logits.gather(-1, self.offset.expand(*logits.shape[:-2], n, n))  # [B, H, N, N]
+        return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
+
+
+@register("sincos-2d")
+class SinCos2d(FixedAdditive):
+    """Fixed 2-D sines: a quarter of the width each for sin x, cos x, sin y, cos y (Chen et al. 2021, MoCo v3).
+
+    Frequencies 10000^(-t / (D / 4)), t < D / 4. The class token gets nothing.
+    """
+
+    @classmethod
+    def check(cls, cfg: ViTConfig) -> None:
+        if cfg.embed_dim % 4:
+            raise ValueError(f"embed_dim: {cfg.embed_dim} is not divisible by 4, and sincos-2d cuts it in quarters")
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        quarter = cfg.embed_dim // 4
+        frequency = 10000 ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
+        y, x = (grid(cfg.grid_size).double()[:, axis, None] * frequency for axis in (0, 1))  # [N, D/4]
+        table = torch.cat([x.sin(), x.cos(), y.sin(), y.cos()], 1)
+        self.register_buffer("table", table.to(torch.get_default_dtype()))  # [N, D]
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_patches(x, self.table)
+
+
+@register("rel-bias-2d")
+class RelBias2d(PosEmbed):
+    """A learned logit for each head and 2-D offset (Liu et al. 2021, Swin; Bao et al. 2022, BEiT).
+
+    As in BEiT, three more logits a head serve pairs with a class or register token: from it, to it, among them.
+    """
+
+    sites = ("every-layer", "every-layer-shared")
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        side, prefix = 2 * cfg.grid_size - 1, cfg.num_prefix_tokens
+        place = grid(cfg.grid_size).long()
+        dy, dx = (place[:, None] - place[None, :] + cfg.grid_size - 1).unbind(-1)  # each [N, N]
+        index = F.pad(dy * side + dx, (prefix, 0, prefix, 0))  # [T, T]
+        index[:prefix, prefix:] = side * side
+        index[prefix:, :prefix] = side * side + 1
+        index[:prefix, :prefix] = side * side + 2
+        self.register_buffer("index", index, persistent=False)
+        self.table = nn.Parameter(torch.empty(cfg.num_heads, side * side + 3 * (prefix > 0)))  # [H, (2G - 1)^2 + 3]
+        nn.init.trunc_normal_(self.table, std=STD)
+
+    def bias(self, q: Tensor) -> Tensor:
+        return self.table[:, self.index]  # [H, T, T]
+
+
+@register("rope-2d")
+class Rope2d(PosEmbed):
+    """Axial rotary embedding: half of a head's pairs turn with the row, half with the column (Su et al. 2021; Heo et al. 2024).
+
+    Pair t of an axis turns by coordinate * 100^(-t / (Dh / 4)). The class and register tokens are not turned.
+    """
+
+    BASE = 100.0  # for grids of tens of cells, as Heo et al.; language models use 10000
+
+    @classmethod
+    def check(cls, cfg: ViTConfig) -> None:
+        if cfg.head_dim % 4:
+            raise ValueError(f"embed_dim: gives heads of width {cfg.head_dim}, and rope-2d needs a multiple of 4")
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        quarter = cfg.head_dim // 4
+        frequency = self.BASE ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
+        angle = (grid(cfg.grid_size).double()[:, :, None] * frequency).flatten(1)  # [N, Dh/2]: rows', then columns'
+        angle = F.pad(angle, (0, 0, cfg.num_prefix_tokens, 0))  # [T, Dh/2]
+        self.register_buffer("cos", angle.cos().to(torch.get_default_dtype()), persistent=False)
+        self.register_buffer("sin", angle.sin().to(torch.get_default_dtype()), persistent=False)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return self._turn(q), self._turn(k)
+
+    def _turn(self, x: Tensor) -> Tensor:
+        a, b = x.unflatten(-1, (-1, 2)).unbind(-1)  # the two of each pair, [B, H, T, Dh/2]
+        return torch.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], -1).flatten(-2)
+
+
+@register("alibi-2d")
+class Alibi2d(PosEmbed):
+    """A fixed penalty on the distance between patches, -slope_h * |p_i - p_j| (Press et al. 2022; in 2-D Fuller et al. 2023).
+
+    Distances are Euclidean, in patches; slopes 2^(-8 h / H), h = 1 .. H. Pairs with a class or register token get 0.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        place, prefix = grid(cfg.grid_size), cfg.num_prefix_tokens
+        distance = F.pad(torch.cdist(place, place), (prefix, 0, prefix, 0))  # [T, T]
+        slope = 2.0 ** (-8.0 * torch.arange(1, cfg.num_heads + 1) / cfg.num_heads)
+        self.register_buffer("penalty", -slope[:, None, None] * distance, persistent=False)  # [H, T, T]
+
+    def bias(self, q: Tensor) -> Tensor:
+        return self.penalty.to(q.dtype)
+
+
+@register("cpe")
+class Conditional(Additive):
+    """Conditional position: a 3 x 3 depth-wise convolution over the grid of tokens, added to them (Chu et al. 2021, CPVT).
+
+    It knows the place by the zeros beyond the border. The class and register tokens get nothing.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.grid_size = cfg.grid_size
+        self.conv = nn.Conv2d(cfg.embed_dim, cfg.embed_dim, kernel_size=3, padding=1, groups=cfg.embed_dim)
+
+    def add(self, x: Tensor) -> Tensor:
+        n = self.grid_size**2
+        patches = x[:, -n:].transpose(1, 2).unflatten(2, (self.grid_size, self.grid_size))  # [B, D, G, G]
+        return x + F.pad(self.conv(patches).flatten(2).transpose(1, 2), (0, 0, x.shape[1] - n, 0))
+
+
+@register("frozen-random")
+class FrozenRandom(Additive):
+    """A `learned-1d` table as it starts, never trained: a control that tells place without having learned it."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        start = Learned1d(cfg)
+        self.class_token = start.class_token
+        self.register_buffer("table", start.table.detach())  # [C + N, D]
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_class_and_patches(x, self.table, self.class_token)
+
+
+for _plugin in filter(None, os.environ.get("VIT_PLUGINS", "").split(",")):
+    importlib.import_module(_plugin)  # modules that register variants of a user's own; workers inherit the setting
