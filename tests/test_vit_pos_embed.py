@@ -102,7 +102,7 @@ def is_rel_bias_2d() -> None:
     assert torch.allclose(logits_of("rel-bias-2d", q, k), expected, atol=1e-12)
     for row in range(G):  # and the explicit sum: the same offset, the same logit
         for column in range(G - 1):
-            bias = ours.bias(q)
+            (bias,) = ours.bias(q)
             assert torch.equal(bias[:, 1 + row * G + column, 2 + row * G + column], bias[:, 1, 2])
 
 
@@ -121,7 +121,7 @@ def is_rope_2d() -> None:
 
 
 def is_alibi_2d() -> None:
-    bias = module("alibi-2d").bias(queries_and_keys()[0])
+    (bias,) = module("alibi-2d").bias(queries_and_keys()[0])
     assert not bias[:, 0].any() and not bias[:, :, 0].any()
     for h in range(H):
         for i in range(N):

@@ -34,7 +34,8 @@ class Attention(nn.Module):
     """Multi-head self-attention: one QKV projection for all heads, and an output projection.
 
     It runs PyTorch's fused kernel, a variant's bias passed to it as the mask. Two things need the weights themselves,
-    and take the explicit path instead: attention dropout in training, and a request for the maps.
+    and take the explicit path instead: attention dropout in training, and a request for the maps. (PyTorch's CPU kernel
+    has no gradient for a mask, so there, in training, PyTorch spells out the attention of a variant that learns its bias.)
     """
 
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
@@ -61,10 +62,11 @@ class Attention(nn.Module):
         self, x: Tensor, pos: pos_embed.PosEmbed, key: Tensor | None = None, maps: list[Tensor] | None = None
     ) -> Tensor:
         q, k, v = self._split(x)  # [B, H, T, Dh]
-        bias = pos.bias(q)  # None, or broadcastable to [B, H, T, T]
+        bias = pos.bias(q)  # None, or [B or 1, H, T, T]
         q, k = pos.rotate(q, k)
         if maps is None and not (self.training and self.attn_drop.rate):
-            x = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)  # [B, H, T, Dh]
+            mask = None if bias is None else bias.to(q.dtype)  # under autocast the two differ
+            x = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)  # [B, H, T, Dh]
         else:
             logits = q @ k.transpose(-2, -1) * self.head_dim**-0.5  # [B, H, T, T]
             weights = (logits if bias is None else logits + bias).softmax(-1)

@@ -61,7 +61,7 @@ class PosEmbed(nn.Module):
         return q, k
 
     def bias(self, q: Tensor) -> Tensor | None:
-        """What is added to the attention logits, or None. q: [B, H, T, Dh] -> broadcastable to [B, H, T, T]"""
+        """What is added to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
         return None
 
 
@@ -257,7 +257,7 @@ class RelBias2d(PosEmbed):
         nn.init.trunc_normal_(self.table, std=STD)
 
     def bias(self, q: Tensor) -> Tensor:
-        return self.table[:, self.index]  # [H, T, T]
+        return self.table[None, :, self.index]  # [1, H, T, T]: the fused kernel takes no mask of three axes
 
 
 @register("rope-2d")
@@ -303,10 +303,10 @@ class Alibi2d(PosEmbed):
         place, prefix = grid(cfg.grid_size), cfg.num_prefix_tokens
         distance = F.pad(torch.cdist(place, place), (prefix, 0, prefix, 0))  # [T, T]
         slope = 2.0 ** (-8.0 * torch.arange(1, cfg.num_heads + 1) / cfg.num_heads)
-        self.register_buffer("penalty", -slope[:, None, None] * distance, persistent=False)  # [H, T, T]
+        self.register_buffer("penalty", (-slope[:, None, None] * distance)[None], persistent=False)  # [1, H, T, T]
 
     def bias(self, q: Tensor) -> Tensor:
-        return self.penalty.to(q.dtype)
+        return self.penalty
 
 
 @register("cpe")
