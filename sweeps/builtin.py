@@ -1,0 +1,88 @@
+"""The studies that come with the project, as data; and how a study is found by name or read from a user's YAML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from experiments.errors import UserError
+from sweeps.study import Study, make
+from vit.config import nearest
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        Study(
+            name="position",
+            description="Does the positional embedding matter, and which one?",
+            factors={"model.pos_embed": ["none", "sinusoidal", "learned-1d", "learned-2d"]},
+            baseline="none",
+        ),
+        Study(
+            name="head",
+            description="What does it cost to feed cross-entropy with probabilities instead of logits?",
+            factors={"model.head": ["logits", "softmax"]},
+            baseline="logits",
+        ),
+        Study(
+            name="dropout",
+            description="Does dropout help, after the embedding and the branches or on the attention weights?",
+            factors={
+                "model.pos_drop_rate+model.proj_drop_rate+model.mlp_drop_rate": [[0.0] * 3, [0.1] * 3, [0.2] * 3],
+                "model.attn_drop_rate": [0.0, 0.1],
+            },
+            names={
+                "model.pos_drop_rate+model.proj_drop_rate+model.mlp_drop_rate": "hidden",
+                "model.attn_drop_rate": "attention",
+            },
+        ),
+        Study(
+            name="depth",
+            description="How many layers are enough?",
+            factors={"model.depth": [1, 2, 4, 6]},
+        ),
+    )
+}
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """PyYAML's safe loader, but a key written twice is an error: it would silently drop a factor."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} occurs twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def find(study: str) -> Study:
+    """A built-in study by name, or a user's by the path of a YAML file. Raises `UserError`."""
+    if study in STUDIES:
+        return STUDIES[study]
+    path = Path(study)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return read(path)
+    raise UserError(f"study: {study!r} is not known; {nearest(study, list(STUDIES))}, or the path of a YAML file")
+
+
+def read(path: Path) -> Study:
+    """A user's study: a YAML mapping with the fields of `Study`. Raises `UserError` naming the file and the reason."""
+    try:
+        tree = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not text in UTF-8") from error
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise UserError(f"{path}: is not YAML: {line}{error.problem}") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"{path}: is not YAML: {error}") from error
+    if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
+        what = "a mapping with keys that are no names" if isinstance(tree, dict) else f"a {type(tree).__name__}"
+        raise UserError(f"{path}: holds {what}, not a mapping with `name` and `factors`")
+    return make(tree, str(path))

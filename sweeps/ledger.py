@@ -1,0 +1,208 @@
+"""The queue: an Optuna study in STUDY/optuna.db with a trial for every attempt at a run. Nothing is trained here.
+
+What has ended is decided by the records; the ledger says who is at work on the rest. Changes are made under the folder's
+lock and in immediate transactions, so that no run is handed to two workers, whichever process or machine they are on.
+"""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import optuna
+import sqlalchemy
+from filelock import FileLock
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from experiments import record
+from experiments.errors import UserError
+from sweeps.owner import Owner, alive
+from sweeps.plan import LOCK, Plan, PlannedRun
+
+DATABASE = "optuna.db"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run that is ours to train, and its trial."""
+
+    run: PlannedRun
+    trial_id: int
+    number: int
+    owner: Owner
+
+
+@dataclass(frozen=True)
+class State:
+    """Where the runs of a plan stand, by name. `failed`: name -> the reason of the last attempt."""
+
+    ended: list[str]
+    running: dict[str, Owner]
+    waiting: list[str]
+    failed: dict[str, str]
+
+
+class Ledger:
+    """The trials of one study folder, as one sweep sees them. `sweep` tells this sweep's attempts from another's."""
+
+    def __init__(self, plan: Plan, study_dir: Path, sweep: str, attempts: int = 3) -> None:
+        self.runs = {run.name: run for run in plan.runs}
+        self.dir, self.sweep, self.attempts = study_dir, sweep, attempts
+        self.metric = "val/" + plan.study.metric.partition("/")[2]  # whatever is reported, choices are made on validation
+        self.distributions = _distributions(plan)
+        self.lock = FileLock(study_dir / LOCK)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            with self.lock:
+                self.storage = _storage(study_dir / DATABASE)
+                self.study = optuna.create_study(
+                    storage=self.storage,
+                    study_name=plan.study.name,
+                    direction="minimize" if self.metric.endswith("loss") else "maximize",
+                    load_if_exists=True,
+                    pruner=optuna.pruners.NopPruner(),  # a variant that is stopped early has not been measured
+                )
+                self.study_id = self.storage.get_study_id_from_name(plan.study.name)
+        except sqlalchemy.exc.DatabaseError as error:
+            raise UserError(f"{study_dir / DATABASE}: cannot be used ({error.orig}); it may be deleted: records decide") from error
+
+    def reconcile(self) -> State:
+        """Bring the trials into line with the records and the living, and queue what is left. Twice is the same as once."""
+        with self.lock:
+            for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
+                if not alive(trial.user_attrs["owner"]):
+                    self._settle(trial, "interrupted")
+            trials = collections.defaultdict(list)
+            for trial in self.study.get_trials(deepcopy=False):
+                trials[trial.user_attrs["run"]].append(trial)
+            state = State([], {}, [], {})
+            for name in self.runs:
+                self._place(name, trials[name], state)
+            return state
+
+    def _place(self, name: str, trials: list[FrozenTrial], state: State) -> None:
+        """Put a run where it belongs in `state`, and give it the trial that this place needs."""
+        waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
+        running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+        failures = [trial for trial in trials if trial.state == TrialState.FAIL and self._counts(trial)]
+        if running:
+            state.running[name] = running[0].user_attrs["owner"]
+        elif record.is_finished(self.dir / name):
+            state.ended.append(name)
+            if not any("status" in trial.user_attrs for trial in trials):
+                trial = waiting[0] if waiting else self._add(self.runs[name])
+                self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
+                self._settle(trial, "")
+        elif not waiting and len(failures) >= self.attempts:
+            state.failed[name] = failures[-1].user_attrs.get("error", "")
+        else:
+            state.waiting.append(name)
+            if not waiting:
+                self._add(self.runs[name])
+
+    def _counts(self, trial: FrozenTrial) -> bool:
+        """Whether a trial is a failed attempt of this sweep; what was interrupted is nobody's fault."""
+        attrs = trial.user_attrs
+        return attrs.get("reason") == "failed" and attrs["owner"]["sweep"] == self.sweep
+
+    def claim(self, owner: Owner, most: int = 1) -> list[Claim]:
+        """Take up to `most` waiting runs that may be trained together: the first, and others of its cohort. Perhaps none."""
+        claims: list[Claim] = []
+        owner = {**owner, "sweep": self.sweep}
+        with self.lock:
+            waiting = self.study.get_trials(deepcopy=False, states=[TrialState.WAITING])
+            queued = {trial.user_attrs["run"]: trial for trial in waiting}
+            for name, run in self.runs.items():  # in the plan's order, whatever was queued again
+                if len(claims) == most:
+                    break
+                if name not in queued or (claims and cohort_key(run) != cohort_key(claims[0].run)):
+                    continue
+                trial = queued[name]
+                self.storage.set_trial_user_attr(trial._trial_id, "owner", owner)
+                if self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
+                    claims.append(Claim(run, trial._trial_id, trial.number, owner))
+        return claims
+
+    def beat(self, claims: Sequence[Claim]) -> None:
+        """A sign of life for other machines."""
+        for claim in claims:
+            self.storage.set_trial_user_attr(claim.trial_id, "owner", {**claim.owner, "beat": time.time()})
+
+    def tell(self, claim: Claim, reason: str = "failed", error: str = "") -> str:
+        """Close a claim by what its folder says, and return the run's status; without a record the attempt has failed.
+
+        `reason` is then "failed", which counts, or "interrupted", which does not.
+        """
+        with self.lock:
+            return self._settle(self.storage.get_trial(claim.trial_id), reason, error)
+
+    def _settle(self, trial: FrozenTrial, reason: str, error: str = "") -> str:
+        attrs, value = trial.user_attrs, None
+        if record.is_finished(self.dir / attrs["run"]):
+            summary = record.read_summary(self.dir / attrs["run"])
+            if summary["run_id"] != attrs["run_id"]:
+                raise UserError(f"{self.dir / attrs['run']}: is the record of run {summary['run_id']}, not of {attrs['run_id']}")
+            notes, value = {"status": summary["status"]}, summary[self.metric]
+        else:
+            notes = {"reason": reason, "error": error}
+        for key, note in notes.items():
+            self.storage.set_trial_user_attr(trial._trial_id, key, note)
+        status = notes.get("status", reason)
+        if status == "finished" and value is not None:
+            self.study.tell(trial.number, value)
+        else:  # a diverged run has no value, and Optuna no other word for it
+            self.study.tell(trial.number, state=TrialState.PRUNED if status == "pruned" else TrialState.FAIL)
+        return status
+
+    def _add(self, run: PlannedRun) -> FrozenTrial:
+        """A waiting trial for a run."""
+        trial = create_trial(
+            state=TrialState.WAITING,
+            params={**run.levels, "seed": run.seed},
+            distributions=self.distributions,
+            user_attrs={"run": run.name, "run_id": run.run_id, "variant": run.variant, "seed": run.seed},
+        )
+        trial_id = self.storage.create_new_trial(self.study_id, template_trial=trial)
+        return self.storage.get_trial(trial_id)
+
+
+def cohort_key(run: PlannedRun) -> bytes:
+    """Equal where runs may be trained as one stacked model: they differ in seed, learning rate and weight decay only."""
+    tree = run.config.model_dump()
+    del tree["seed"], tree["optim"]["lr"], tree["optim"]["weight_decay"]
+    return record.canonical(tree)
+
+
+def _distributions(plan: Plan) -> Mapping[str, BaseDistribution]:
+    """What dashboards know of the factors. Seeds are a range, since a later command may add some."""
+    levels: dict[str, list[Any]] = {}
+    for run in plan.runs:
+        for path, level in run.levels.items():
+            if level not in (known := levels.setdefault(path, [])):
+                known.append(level)
+    factors = {path: CategoricalDistribution(known) for path, known in levels.items()}
+    return {**factors, "seed": IntDistribution(0, 2**31 - 1)}
+
+
+def _storage(path: Path) -> optuna.storages.RDBStorage:
+    """SQLite whose transactions take the write lock when they begin: read, decide and write are then one step.
+
+    (SQLAlchemy's documented recipe for pysqlite.) No write-ahead log: it does not work across machines.
+    """
+    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
+
+    @sqlalchemy.event.listens_for(storage.engine, "connect")
+    def _no_implicit_begin(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+
+    @sqlalchemy.event.listens_for(storage.engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    storage.engine.dispose()  # connections made before the listeners were
+    return storage
