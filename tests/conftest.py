@@ -1,0 +1,28 @@
+"""What every test starts from: one thread, no network, no W&B account. Only settings of the surroundings may enter it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
+os.environ["WANDB_MODE"] = "disabled"  # what `--tracking auto` means here; a test of W&B itself says otherwise
+os.environ["WANDB_SILENT"] = "true"
+os.environ["NETRC"] = os.devnull  # nobody's key is found, whoever runs the tests
+for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_DATA_DIR", "WANDB_PROJECT", "WANDB_ENTITY"):
+    os.environ.pop(name, None)
+
+import torch  # noqa: E402: the settings above come first
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real datasets beside a checkout, where there is one; a test that asks for it is skipped elsewhere."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("no folder of real datasets beside the checkout")
+    return folder
