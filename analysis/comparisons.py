@@ -105,7 +105,7 @@ def paired(
 
 
 def t_test(diffs: ArrayLike, null: float = 0.0, side: Literal["two", "above", "below"] = "two") -> np.ndarray:
-    """p-values of Student's test that diffs (..., seeds) have the mean `null`, against another, a higher or a lower one.
+    """p-values of Student's test that diffs (..., seeds) have mean `null`, against another, a higher or a lower one.
 
     NaN where the spread is not known (see `moments`). Three or more equal differences are the limit of a spread that
     vanishes: p is 0 on the side where they lie, and 1 for a difference of exactly `null`.

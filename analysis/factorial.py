@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from analysis.comparisons import holm
-from analysis.estimates import Estimate, t_interval
+from analysis.estimates import RELATIVE_ROUNDING, Estimate, t_interval
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
@@ -147,11 +147,12 @@ class _Model:
     def estimate(self, rows: list[np.ndarray], level: float) -> list[tuple[Estimate, float]]:
         """Each row's estimate with its t interval, and the p-value of its being zero; NaN where no error can be had."""
         weights = np.array(rows)
-        values = weights @ self.result.params
+        values = self._rounded(weights @ self.result.params)
         if self.result.df_resid == 0:
             error = np.full(len(values), np.nan)
         else:
-            error = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", weights, self.result.cov_params(), weights), 0))
+            variance = np.einsum("ij,jk,ik->i", weights, self.result.cov_params(), weights)
+            error = self._rounded(np.sqrt(np.maximum(variance, 0)))
         low, high = t_interval(values, error, self.result.df_resid, level)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where((values == 0) & (error == 0), 0.0, values / error)
@@ -160,6 +161,15 @@ class _Model:
             (Estimate(*row, len(self.outcome)), q)
             for *row, q in zip(values.tolist(), low.tolist(), high.tolist(), p.tolist())
         ]
+
+
+    def _rounded(self, x: np.ndarray) -> np.ndarray:
+        """What the arithmetic leaves of nothing, as nothing: else runs that do not vary would show effects."""
+        return np.where(np.abs(x) <= RELATIVE_ROUNDING * np.abs(self.outcome).max(), 0.0, x)
+
+    def sum_sq(self, left: float) -> float:
+        """A sum of squares, 0 where its root is rounding."""
+        return float(self._rounded(np.sqrt(max(left, 0.0))) ** 2)
 
 
 def _fit(runs: "pd.DataFrame", metric: str, levels: dict[str, tuple], terms: list[Term]) -> _Model:
@@ -206,15 +216,16 @@ def _anova(model: _Model) -> tuple[AnovaRow, ...]:
 
     Source: Langsrud, Statistics and Computing 13 (2003), 163-167.
     """
-    residual, left = float(model.result.ssr), int(model.result.df_resid)
+    residual, left = model.sum_sq(model.result.ssr), int(model.result.df_resid)
     rows = []
     for term, block in model.blocks.items():
         others = {other: columns for other, columns in model.blocks.items() if not set(term) <= set(other)}
         without = _least_squares(model.outcome, others).ssr
-        added = float(without - _least_squares(model.outcome, {**others, term: block}).ssr)
+        added = model.sum_sq(without - _least_squares(model.outcome, {**others, term: block}).ssr)
         df = block.shape[1]
-        f = added / df / (residual / left) if left and residual > 0 else float("nan")
-        share = added / (added + residual) if added + residual > 0 else float("nan")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            f = float(np.divide(added / df, np.divide(residual, left)))
+            share = float(np.divide(added, added + residual))
         rows.append(AnovaRow(term, df, added, f, float(stats.f.sf(f, df, left)), share))
     return (*rows, AnovaRow(("residual",), left, residual, float("nan"), float("nan"), float("nan")))
 
@@ -239,7 +250,7 @@ def _notes(runs, used, whole: dict, complete: dict | None, dropped: int, model: 
         notes.append(
             f"Unbalanced: {counts.min()} to {counts.max()} runs a cell; each cell weighs the same in the means."
         )
-    if ("seed",) not in model.blocks:
+    if ("seed",) not in model.blocks and used["seed"].nunique() > 1:
         notes.append("Seeds are not blocks: the cells do not share them.")
     if len(factors) > 2 and complete:
         notes.append("Interactions of three and more factors are left in the residual.")

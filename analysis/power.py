@@ -66,7 +66,7 @@ def seeds_to_decide(
     power: float = 0.8,
     least: ArrayLike = 2,
 ) -> list[int | None]:
-    """The fewest seeds, from `least` up, that show a difference or equivalence, should the observed values be true.
+    """The fewest seeds, from `least` up, that show a difference or equivalence if the observed values are true.
 
     Elementwise over `sd_diff` and `difference`; None where no practical number does, or the spread is not known.
     """
