@@ -1,6 +1,6 @@
 """Models and their optimiser behind one face: a cohort of runs as arrays whose first axis, R, is the run.
 
-`Solo` holds one plain model. (A stacked engine trains many at once; `fit` cannot tell them apart.)
+`Solo` holds one plain model, `experiments.stacked.Stacked` many as one; `fit` cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Solo:
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = lrs[0]
-        with self._autocast():
+        with autocast(self.config, self.device):
             scores = self.model(x[0], keys[0])
             loss = losses(scores, y[0], self.config.train.label_smoothing)
         self.optimizer.zero_grad(set_to_none=True)
@@ -78,23 +78,17 @@ class Solo:
     def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """x: [B, C, S, S], y: [B] -> mean losses [1], hits [1]"""
         self.model.eval()
-        with self._autocast():
+        with autocast(self.config, self.device):
             scores = self.model(x)
         return losses(scores, y)[None], (scores.argmax(-1) == y).sum()[None]
 
-    def _autocast(self) -> torch.autocast:
-        enabled = self.config.train.precision == "bfloat16"
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=enabled)
-
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and fixed tables of a run, by name."""
-        persistent = self.model.state_dict().keys()
-        buffers = {name: b for name, b in self.model.named_buffers() if name in persistent}
-        return {name: t.detach() for name, t in {**self.params, **buffers}.items()}
+        return {name: t.detach() for name, t in {**self.params, **persistent_buffers(self.model)}.items()}
 
     def state(self, run: int = 0) -> dict[str, Tensor]:
         """Everything that going on from here needs, as named tensors."""
-        return {**_prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
+        return {**prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Go back to where `state` was taken."""
@@ -103,15 +97,25 @@ class Solo:
         load_optimizer_state(self.optimizer, self.params, state)
 
 
+def autocast(config: RunConfig, device: torch.device) -> torch.autocast:
+    """The arithmetic that `train.precision` asks for."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.train.precision == "bfloat16")
+
+
+def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """Fixed tables that belong to a checkpoint."""
+    kept = model.state_dict().keys()
+    return {name: buffer for name, buffer in model.named_buffers() if name in kept}
+
+
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy named tensors into a model. Raises `ValueError` where the names or shapes are not the model's."""
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    needed = [name for name in own if name in model.state_dict()]
-    if missing := [n for n in needed if n not in weights or weights[n].shape != own[n].shape]:
+    own = {**dict(model.named_parameters()), **persistent_buffers(model)}
+    if missing := [n for n in own if n not in weights or weights[n].shape != own[n].shape]:
         raise ValueError(f"weights do not fit the model: {missing[0]}")
     with torch.no_grad():
-        for name in needed:
-            own[name].copy_(weights[name])
+        for name, tensor in own.items():
+            tensor.copy_(weights[name])
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -131,11 +135,11 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, params: Mapping[str, 
         if kind == "optim":
             field, _, name = rest.partition("/")
             p = params[name]
-            device = p.device if field != "step" or p.device.type != "cpu" else torch.device("cpu")
-            optimizer.state[p][field] = value.to(device).clone()
+            optimizer.state[p][field] = value.to(p.device).clone()
 
 
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under names `PREFIX/NAME`."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 

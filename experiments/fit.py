@@ -12,12 +12,13 @@ from experiments import augment
 from experiments.config import RunConfig
 from experiments.data import Images, Splits
 from experiments.engine import DTYPES, Solo, batches, stream
+from experiments.stacked import Stacked
 
 EVAL_BATCH = 1000
 Row = dict[str, float]
 
 
-def fit(engine: Solo, splits: Splits, start: int = 0) -> Iterator[list[Row]]:
+def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list[Row]]:
     """Train, epoch by epoch. Yields the rows of the runs, in order, after each epoch beyond `start`.
 
     A row: epoch (from 1), lr (the last used), and loss and accuracy (a fraction) in training and on validation. The
@@ -45,7 +46,7 @@ def fit(engine: Solo, splits: Splits, start: int = 0) -> Iterator[list[Row]]:
         ]  # fmt: skip
 
 
-def evaluate(engine: Solo, splits: Splits, images: Images) -> list[tuple[float, float]]:
+def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tuple[float, float]]:
     """(mean loss, accuracy) of each run on some images."""
     loss, hits = _zeros(engine), _zeros(engine)
     dtype = DTYPES[engine.configs[0].train.precision]
@@ -91,5 +92,5 @@ def _train_batch(splits: Splits, config: RunConfig, index: Tensor, draws: Tensor
     return splits.normalized(x), splits.train.y[index]
 
 
-def _zeros(engine: Solo) -> Tensor:
+def _zeros(engine: Solo | Stacked) -> Tensor:
     return torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device)

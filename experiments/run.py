@@ -20,6 +20,7 @@ from experiments.config import RunConfig, load, run_id
 from experiments.engine import Solo
 from experiments.errors import UserError
 from experiments.fit import Row, evaluate, fit
+from experiments.stacked import Stacked
 from experiments.tracking import RunTracker, Tracking
 
 RESUME = "resume.safetensors"  # the state after the last finished epoch; gone once the run is finished
@@ -89,7 +90,7 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
     """Train jobs that stand at the same epoch, together."""
     numbers, runs = list(group), list(group.values())
     began = time.perf_counter()
-    engine = Solo([run.job.config for run in runs], len(splits.classes), device)
+    engine = (Solo if len(runs) == 1 else Stacked)([run.job.config for run in runs], len(splits.classes), device)
     start = len(runs[0].rows)
     if start:
         engine.load_states([run.state for run in runs])
@@ -136,7 +137,7 @@ def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: f
     run.tracker.log(row)
 
 
-def _finish(run: _Live, engine: Solo, i: int, test: tuple[float, float], splits: data.Splits, device: torch.device) -> None:
+def _finish(run: _Live, engine: Solo | Stacked, i: int, test: tuple[float, float], splits: data.Splits, device: torch.device) -> None:
     """Seal the record. The test set has been touched once, now; a run that diverged or was pruned has no test figure."""
     status = "finished" if run.status == "running" else run.status
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}

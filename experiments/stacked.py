@@ -1,0 +1,131 @@
+"""A cohort: runs of one variant as a single model whose every parameter has a leading axis of runs, R.
+
+`torch.func.functional_call` under `vmap` makes R forward passes one, ordinary autograd differentiates their summed losses
+(so each run's gradient is its own), and one fused optimiser step moves the stack. Initialisation, order, augmentation and
+dropout keys come from each run's own seed, so what a run becomes does not depend on its company; see `vit.dropout`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from experiments.config import RunConfig, override
+from experiments.engine import autocast, initial_model, losses, optimizer, optimizer_state, persistent_buffers, prefixed
+
+FREE = ("seed", "optim.lr", "optim.weight_decay")  # settings in which members of a cohort may differ
+
+
+def stackable(configs: Sequence[RunConfig]) -> bool:
+    """Whether the runs can be one cohort: equal but for `FREE`."""
+    plain = dict.fromkeys(FREE, 1)
+    return len({override(config, plain) for config in configs}) == 1
+
+
+class Stacked:
+    """R runs with the face of `experiments.engine.Solo`."""
+
+    def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
+        if not stackable(configs):
+            raise ValueError(f"runs of a cohort may differ only in {', '.join(FREE)}")
+        self.configs, self.device = tuple(configs), device
+        models = [initial_model(config, num_classes) for config in configs]
+        self.template = models[0].to(device)
+        self.params = {
+            name: torch.stack([dict(m.named_parameters())[name].detach().to(device) for m in models]).requires_grad_()
+            for name in dict(models[0].named_parameters())
+        }
+        self.buffers = {
+            name: torch.stack([persistent_buffers(m)[name].to(device) for m in models]) for name in persistent_buffers(models[0])
+        }
+        self._make_optimizer()
+        self._train = vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0))
+        self._eval = vmap(self._loss_and_hits, in_dims=(0, 0, None, None, None))
+
+    def _make_optimizer(self) -> None:
+        """One optimiser for the stack where the runs share its settings; else one over views, a group for each run."""
+        optims, exempt = [config.optim for config in self.configs], self.template.no_weight_decay()
+        self.views: list[dict[str, Tensor]] = []
+        if len(set(optims)) == 1:
+            self.optimizer = optimizer(self.params, exempt, optims[0], fused=True)
+            return
+        self.views = [{name: p.detach()[r] for name, p in self.params.items()} for r in range(len(self.configs))]
+        self.optimizer = optimizer(self.views[0], exempt, optims[0], fused=True)
+        for views, optim in zip(self.views[1:], optims[1:], strict=True):
+            for group in optimizer(views, exempt, optim, fused=True).param_groups:
+                self.optimizer.add_param_group(group)
+
+    def _loss_and_hits(
+        self, params: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor, y: Tensor, key: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        scores = functional_call(self.template, {**params, **buffers}, (x, key))
+        smoothing = self.configs[0].train.label_smoothing if self.template.training else 0.0
+        return losses(scores, y, smoothing), (scores.detach().argmax(-1) == y).sum()
+
+    def _arithmetic(self) -> contextlib.ExitStack:
+        stack = contextlib.ExitStack()
+        stack.enter_context(autocast(self.configs[0], self.device))
+        if self.device.type == "cpu":  # the CPU's flash kernel has no batching rule, and vmap would loop over the runs
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        return stack
+
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
+        """One update of every run. x: [R, B, C, S, S], y: [R, B], keys: [R] int32, lrs: [R] -> mean losses [R], hits [R]"""
+        self.template.train()
+        self._set_rates(lrs)
+        with self._arithmetic():
+            loss, hits = self._train(self.params, self.buffers, x, y, keys)
+        for p in self.params.values():
+            p.grad = None
+        loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
+        for r, views in enumerate(self.views):
+            for name, view in views.items():
+                view.grad = self.params[name].grad[r]
+        self.optimizer.step()
+        return loss.detach(), hits
+
+    def _set_rates(self, lrs: Sequence[float]) -> None:
+        groups = self.optimizer.param_groups
+        per_run = len(groups) // len(self.views) if self.views else len(groups)
+        for i, group in enumerate(groups):
+            group["lr"] = lrs[i // per_run]
+
+    @torch.no_grad()
+    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The same images for every run. x: [B, C, S, S], y: [B] -> mean losses [R], hits [R]"""
+        self.template.eval()
+        with self._arithmetic():
+            return self._eval(self.params, self.buffers, x, y, None)
+
+    def weights(self, run: int = 0) -> dict[str, Tensor]:
+        """Parameters and fixed tables of a run, by name."""
+        return {name: t.detach()[run] for name, t in {**self.params, **self.buffers}.items()}
+
+    def state(self, run: int = 0) -> dict[str, Tensor]:
+        """Everything that going on from here needs, as named tensors; the same as `Solo.state` of that run."""
+        if self.views:
+            own = optimizer_state(self.optimizer, self.views[run])
+        else:
+            whole = optimizer_state(self.optimizer, self.params)
+            own = {name: value if value.ndim == 0 else value[run] for name, value in whole.items()}
+        return {**prefixed("weights", self.weights(run)), **own}
+
+    def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
+        """Go back to where each run's `state` was taken; all at the same step."""
+        with torch.no_grad():
+            for name, stack in {**self.params, **self.buffers}.items():
+                stack.copy_(torch.stack([state[f"weights/{name}"] for state in states]))
+        for key in (key for key in states[0] if key.startswith("optim/")):
+            _, field, name = key.split("/", 2)
+            values = [state[key] for state in states]
+            if self.views:
+                for views, value in zip(self.views, values, strict=True):
+                    self.optimizer.state[views[name]][field] = value.to(self.device).clone()
+            else:
+                value = values[0] if values[0].ndim == 0 else torch.stack(values)
+                self.optimizer.state[self.params[name]][field] = value.to(self.device).clone()
