@@ -29,7 +29,7 @@ class DataConfig(Section):
     """What is learned from, how it is split, and how training images are augmented."""
 
     name: str = Field("digits", description="dataset: " + ", ".join(DATASETS))
-    root: str = Field("data", description="folder of the dataset's files, as torchvision lays them out; not part of a run's identity")
+    root: str = Field("data", description="folder of the dataset's files, as torchvision lays them out; part of a run's identity for imagefolder only")
     download: bool = Field(False, description="fetch missing files into root (torchvision's datasets); not part of a run's identity")
     img_size: int | None = Field(None, ge=1, description="resize images to this side, pixels; default: the dataset's own (imagefolder: 64)")
     num_classes: int | None = Field(None, ge=2, description="classes expected of an imagefolder; default: as many as it has")
@@ -115,18 +115,20 @@ class RunConfig(Section):
             raise ValueError(_line(error, "model")) from error
 
 
-NOT_IDENTITY = {  # where files lie does not change what a run becomes
+_WHERE = {  # where files lie does not change what a run becomes
     name: DataConfig.model_fields[name].default for name in ("root", "download")
 }
 
 
 def run_id(config: RunConfig) -> str:
-    """16 hex digits that are equal exactly where two configurations mean the same training.
+    """16 hex digits that are equal where two configurations differ at most in where files lie or how a site is spelled.
 
     A hash of the settings that differ from `RunConfig()`: a setting added later, off by default, changes no id. So a
     default, once published, must never change.
     """
-    tree = config.model_copy(update={"data": config.data.model_copy(update=NOT_IDENTITY)}).model_dump()
+    tree = config.model_dump()
+    known = DATASETS[config.data.name].source != "folder"  # of a user's own images the folder is the only name
+    tree["data"] |= _WHERE if known else {"download": _WHERE["download"]}
     tree["model"]["pos_site"] = config.vit_config(config.data.num_classes or 2).site
     flat = {path: _at(tree, path) for path in LEAVES}
     told = {path: value for path, value in flat.items() if value != _at(_DEFAULTS, path)}
@@ -151,6 +153,8 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
         if name not in LEAVES:
             close = difflib.get_close_matches(name, list(LEAVES), n=1)
             raise UserError(f"{path}: no such setting; " + (f"did you mean {close[0]}?" if close else "vit-train --help lists them"))
+        if isinstance(value, bool) and LEAVES[name].annotation is not bool:  # pydantic would take true for 1
+            raise UserError(f"{path}: {str(value).lower()} is not allowed: it is no switch")
         *sections, field = name.split(".")
         node = tree
         for section in sections:

@@ -62,13 +62,13 @@ def load(config: RunConfig) -> Splits:
     if "test" in official:
         rest, test = official["train"], official["test"]
     else:
-        rest, test = _split(official["train"], data.test_fraction, data.split_seed, "data.test_fraction")
-    train, val = _split(rest, data.val_fraction, data.split_seed, "data.val_fraction")
+        rest, test = _split(official["train"], data.test_fraction, data, "test_fraction")
+    train, val = _split(rest, data.val_fraction, data, "val_fraction")
     if data.train_limit is not None:
         if data.train_limit > len(train):
             raise UserError(f"data.train_limit: {data.train_limit} is more than the {len(train)} training images")
         if data.train_limit < len(train):
-            train, _ = _split(train, 1 - data.train_limit / len(train), data.split_seed, "data.train_limit")
+            train, _ = _split(train, len(train) - data.train_limit, data, "train_limit")
     if data.shuffle_patches:
         parts = enumerate((train, val, test))
         train, val, test = (shuffle_patches(part, config.model.patch_size, data.split_seed + i) for i, part in parts)
@@ -97,7 +97,7 @@ def _torchvision(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images],
     for name, train in (("train", True), ("test", False)):
         try:
             raw = kind(root=data.root, train=train, download=data.download)
-        except (RuntimeError, OSError) as error:
+        except (RuntimeError, OSError, ValueError) as error:  # ValueError: a file that is there, but empty or cut short
             raise UserError(
                 f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision lays them out ({error}); "
                 "point --data.root at them, or add --data.download true to fetch them"
@@ -112,6 +112,8 @@ def _folder(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tupl
     """ROOT/CLASS/IMAGE, or ROOT/train/CLASS/IMAGE and ROOT/test/CLASS/IMAGE."""
     root = Path(data.root)
     has_test = (root / "train").is_dir() and (root / "test").is_dir()
+    if not has_test and any(path.is_dir() for path in (root / "train").glob("*")):
+        raise UserError(f"data.root: {data.root!r} has train/CLASS but no test beside it; name the other part test")
     folders = {"train": root / "train", "test": root / "test"} if has_test else {"train": root}
     parts, classes = {}, None
     for name, folder in folders.items():
@@ -142,7 +144,7 @@ def _class_folders(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     for i, (path, _) in enumerate(files.samples):
         try:
             x[i] = files[i][0]
-        except (UnidentifiedImageError, OSError) as error:
+        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
 
@@ -155,15 +157,18 @@ def _resized(x: Tensor, side: int) -> Tensor:
     return resize(x, [side, side], antialias=True)
 
 
-def _split(images: Images, share: float, seed: int, field: str) -> tuple[Images, Images]:
-    """Stratified: `share` of each class goes to the second part. The same for the same seed, always."""
+def _split(images: Images, second: float | int, data: DataConfig, field: str) -> tuple[Images, Images]:
+    """Stratified: that share (float) or number (int) of the images goes to the second part. The same for the same split_seed."""
     from sklearn.model_selection import train_test_split
 
     try:
-        first, second = train_test_split(range(len(images)), test_size=share, stratify=images.y.tolist(), random_state=seed)
+        parts = train_test_split(
+            range(len(images)), test_size=second, stratify=images.y.tolist(), random_state=data.split_seed
+        )
     except ValueError as error:
-        raise UserError(f"{field}: {share:g} of {len(images)} images cannot be split by class ({error})") from error
-    return images.pick(torch.tensor(sorted(first))), images.pick(torch.tensor(sorted(second)))
+        value = getattr(data, field)
+        raise UserError(f"data.{field}: {value:g} of {len(images)} images cannot be split by class ({error})") from error
+    return tuple(images.pick(torch.tensor(sorted(part))) for part in parts)
 
 
 def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:

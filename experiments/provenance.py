@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", 
 def code() -> dict[str, Any]:
     """Git commit of the running code and whether tracked files differ from it; both None outside a checkout."""
     folder = Path(__file__).resolve().parent
+    if _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None:  # installed inside a checkout of something else
+        return {"commit": None, "dirty": None}
     commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 
@@ -64,7 +67,7 @@ def _cpu_name() -> str:
 
 def command() -> str:
     """The command line, without the folder its program lies in."""
-    return " ".join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+    return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
 
 
 @functools.lru_cache(maxsize=256)

@@ -27,6 +27,7 @@ SCHEMA = 1
 STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT = (
     "study.json", "config.json", "metrics.csv", "summary.json", "checkpoint.safetensors",
 )  # fmt: skip
+PART = ".part-"  # how a file's name begins while it is being written
 STATUSES = ("finished", "diverged", "pruned")
 
 
@@ -48,7 +49,7 @@ class Run:
 def write_bytes(path: Path, body: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, whole, even across a power cut."""
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)

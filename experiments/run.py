@@ -42,7 +42,8 @@ class _Live:
     job: Job
     id: str
     rows: list[Row] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=lambda: {"device": 0.0, "train": 0.0, "wall": 0.0})
+    seconds: dict[str, float] = field(default_factory=lambda: {"device": 0.0, "wall": 0.0})  # of all its sessions
+    clock: float = 0.0  # when it would have begun, had it never been interrupted
     started: str = field(default_factory=lambda: _now())
     state: dict[str, torch.Tensor] | None = None
     tracker: RunTracker = field(default_factory=RunTracker)
@@ -80,8 +81,8 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
         raise UserError(f"device: {name!r} is not here; allowed: auto, cpu, or a GPU's name such as cuda:0") from error
     return device
 
@@ -89,34 +90,33 @@ def pick_device(name: str) -> torch.device:
 def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.device, tracking: Tracking, on_row) -> None:
     """Train jobs that stand at the same epoch, together."""
     numbers, runs = list(group), list(group.values())
-    began = time.perf_counter()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     engine = (Solo if len(runs) == 1 else Stacked)([run.job.config for run in runs], len(splits.classes), device)
     start = len(runs[0].rows)
     if start:
         engine.load_states([run.state for run in runs])
     for run in runs:
+        run.clock = time.perf_counter() - run.seconds["wall"]
         _claim(run.job)
         run.tracker = tracking.start(run.job.config.model_dump(), run.job.dir, run.id, run.job.variant)
     epochs = fit(engine, splits, start)
-    for rows, seconds in _timed(epochs, device):
+    for rows, seconds in _timed(epochs) if _running(runs) else ():
         for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
             if run.status != "running":
                 continue
             _epoch_done(run, rows[i], engine.state(i), seconds / len(runs))
-            if not _finite(rows[i]):
-                run.status = "diverged"
-            if on_row and on_row(number, rows[i]):
-                run.status = "pruned"
-        if all(run.status != "running" for run in runs):
+            prune = on_row and on_row(number, rows[i])
+            run.status = _status(run.rows, bool(prune))
+        if not _running(runs):
             break
-    finished = any(run.status == "running" for run in runs)
-    tests = evaluate(engine, splits, splits.test) if finished else [(math.nan, math.nan)] * len(runs)
+    tests = evaluate(engine, splits, splits.test) if _running(runs) else [(math.nan, math.nan)] * len(runs)
     for i, run in enumerate(runs):
-        run.seconds["wall"] += time.perf_counter() - began
+        run.seconds["wall"] = time.perf_counter() - run.clock
         _finish(run, engine, i, tests[i], splits, device)
 
 
-def _timed(epochs: Iterator[list[Row]], device: torch.device) -> Iterator[tuple[list[Row], float]]:
+def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
     """Each epoch's rows and the seconds that the device took for it."""
     while True:
         before = time.perf_counter()
@@ -129,7 +129,7 @@ def _timed(epochs: Iterator[list[Row]], device: torch.device) -> Iterator[tuple[
 def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: float) -> None:
     """Make the epoch permanent: the state first, for it holds the rows, then their table."""
     run.rows.append(row)
-    run.seconds["device"] += seconds
+    run.seconds = {"device": run.seconds["device"] + seconds, "wall": time.perf_counter() - run.clock}
     note = {"run_id": run.id, "rows": run.rows, "seconds": run.seconds, "started": run.started}
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     record.write_bytes(run.job.dir / RESUME, save(tensors, {"note": json.dumps(note)}))
@@ -160,7 +160,7 @@ def _finish(run: _Live, engine: Solo | Stacked, i: int, test: tuple[float, float
     }  # fmt: skip
     summary = {"run_id": run.id, "status": status, "epochs": len(run.rows), **metrics, "cost": cost, "provenance": origin}
     sealed = record.write_summary(run.job.dir, summary)
-    (run.job.dir / RESUME).unlink(missing_ok=True)
+    _tidy(run.job.dir)
     run.tracker.finish(sealed)
 
 
@@ -175,6 +175,7 @@ def _open(job: Job) -> _Live:
         if note["run_id"] != run.id:
             raise record.RecordError(f"{job.dir / RESUME}: is of another run, {note['run_id']}, not {run.id}")
         run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
+        run.status = _status(run.rows)  # it may have diverged just before it was interrupted
     return run
 
 
@@ -202,7 +203,14 @@ def _checked_summary(job: Job) -> dict[str, Any]:
     finished = record.read_run(job.dir, checkpoint=True)
     if finished.summary["run_id"] != run_id(job.config):
         raise record.RecordError(f"{job.dir / record.SUMMARY}: is of another run, {finished.summary['run_id']}")
+    _tidy(job.dir)
     return finished.summary
+
+
+def _tidy(folder: Path) -> None:
+    """Leave the record and nothing else: a kill may have come in the middle of a write, or just after the last one."""
+    for path in (folder / RESUME, *folder.glob(record.PART + "*")):
+        path.unlink(missing_ok=True)
 
 
 def _by_epoch(live: dict[int, _Live]) -> list[dict[int, _Live]]:
@@ -218,8 +226,15 @@ def _id_in(path: Path) -> str:
         raise record.RecordError(f"{path}: cannot be read as a configuration: {error}") from error
 
 
-def _finite(row: Row) -> bool:
-    return all(math.isfinite(value) for value in row.values())
+def _running(runs: Sequence[_Live]) -> bool:
+    return any(run.status == "running" for run in runs)
+
+
+def _status(rows: list[Row], prune: bool = False) -> str:
+    """Where a run stands after its rows: a loss that is not finite ends it as diverged, whatever else was to become of it."""
+    if rows and not all(map(math.isfinite, rows[-1].values())):
+        return "diverged"
+    return "pruned" if prune else "running"
 
 
 def _now() -> str:

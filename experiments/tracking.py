@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,12 +37,10 @@ class RunTracker:
     """One mirrored run; without a `run`, every call does nothing."""
 
     run: Any = None
-    failures: tuple[type[BaseException], ...] = field(default=(), repr=False)
 
     def open(self, tracking: Tracking, config: Mapping[str, Any], run_dir: Path, run_id: str, variant: str) -> None:
         import wandb
 
-        self.failures = (wandb.errors.Error,)
         study_dir = run_dir.parent.resolve()
         os.environ.setdefault("WANDB_DATA_DIR", str(study_dir / "wandb"))  # else artifacts are staged in the home folder
         os.environ.setdefault("WANDB_SILENT", "true")
@@ -65,6 +63,8 @@ class RunTracker:
             if mode != "online":
                 raise
             print(f"tracking: W&B did not answer ({_brief(error)}); {run_dir.name} is mirrored offline", file=sys.stderr)
+            os.environ["WANDB_MODE"] = "offline"  # for `auto`: one wait a process is enough
+            options["id"] += "-offline"  # its service holds the other id for in use
             self.run = wandb.init(mode="offline", **options)
         self.run.define_metric("epoch")
         self.run.define_metric("*", step_metric="epoch")
@@ -88,10 +88,10 @@ class RunTracker:
         self.guard(close)
 
     def guard(self, call: Callable[[], None]) -> None:
-        """Do it; on failure say so once and mirror no more. A dead wandb process shows as OSError or RuntimeError."""
+        """Do it; on failure, of whatever kind, say so once and mirror no more."""
         try:
             call()
-        except (OSError, RuntimeError, ValueError, ImportError, *self.failures) as error:
+        except Exception as error:  # W&B's errors have no base in common, and none of them may stop a run
             print(f"tracking: stopped for this run: {_brief(error)}; its record is complete without it", file=sys.stderr)
             self.run = None
 
