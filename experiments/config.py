@@ -58,6 +58,11 @@ class DataConfig(Section):
             raise ValueError("rrc_scale: choose either crop_padding or rrc_scale < 1, not both")
         if self.num_classes and DATASETS[self.name].num_classes:
             raise ValueError(f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own")
+        if DATASETS[self.name].cell:
+            for field in ("img_size", "hflip", "crop_padding", "rrc_scale"):
+                value, default = getattr(self, field), type(self).model_fields[field].default
+                if value != default:
+                    raise ValueError(f"{field}: {value} would move or blur the marks of {self.name}; allowed: {default}")
         return self
 
     @property
@@ -75,7 +80,7 @@ class OptimConfig(Section):
     weight_decay: NotNegative = Field(0.05, description="weight decay; biases, norms, tokens and positions are left alone")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     schedule: Literal["constant", "cosine"] = Field("cosine", description="constant, or linear warm-up and half a cosine to 0, step by step")
-    warmup_epochs: NotNegative = Field(0.0, description="epochs of the cosine schedule's warm-up")
+    warmup_epochs: NotNegative = Field(0.0, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up")
 
 
 class TrainConfig(Section):
@@ -101,8 +106,9 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _model_fits_data(self) -> RunConfig:
         self.vit_config(self.data.num_classes or 2)
-        if self.optim.warmup_epochs > self.train.epochs:
-            raise ValueError(f"optim.warmup_epochs: {self.optim.warmup_epochs} is more than train.epochs, {self.train.epochs}")
+        cell = DATASETS[self.data.name].cell
+        if cell and self.model.patch_size != cell:
+            raise ValueError(f"model.patch_size: {self.model.patch_size} cuts or joins the cells of {self.data.name}; allowed: {cell}")
         return self
 
     def vit_config(self, num_classes: int | None = None) -> ViTConfig:
@@ -115,7 +121,7 @@ class RunConfig(Section):
             raise ValueError(_line(error, "model")) from error
 
 
-_WHERE = {  # where files lie does not change what a run becomes
+WHERE = {  # where files lie does not change what a run becomes
     name: DataConfig.model_fields[name].default for name in ("root", "download")
 }
 
@@ -128,7 +134,7 @@ def run_id(config: RunConfig) -> str:
     """
     tree = config.model_dump()
     known = DATASETS[config.data.name].source != "folder"  # of a user's own images the folder is the only name
-    tree["data"] |= _WHERE if known else {"download": _WHERE["download"]}
+    tree["data"] |= WHERE if known else {"download": WHERE["download"]}
     tree["model"]["pos_site"] = config.vit_config(config.data.num_classes or 2).site
     flat = {path: _at(tree, path) for path in LEAVES}
     told = {path: value for path, value in flat.items() if value != _at(_DEFAULTS, path)}

@@ -11,7 +11,7 @@ from typing import Any
 from filelock import FileLock
 
 from experiments import record
-from experiments.config import NOT_IDENTITY, RunConfig, load, override, run_id
+from experiments.config import RunConfig, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import preset
 from sweeps.study import Cell, Study, expand, text
@@ -193,12 +193,21 @@ def _merged(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> list[dict[st
 
 
 def _differences(old: Mapping[str, Any], plan: Plan) -> Iterator[tuple[str, Any, Any]]:
-    """(path, there, here) where base or variants differ; where data lie is no difference."""
-    places = {".".join(path) for path in NOT_IDENTITY} | {"seed"}
+    """(path, there, here) where base or variants differ; what is no part of a run's identity may."""
     before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))
-    yield from ((f"base.{path}", before[path], now[path]) for path in now if path not in places and before[path] != now[path])
+    for path in now:
+        if before[path] != now[path] and _matters(plan.base, path, before[path]):
+            yield f"base.{path}", before[path], now[path]
     for path in (*old["factors"], *plan.factors):
         if old["factors"].get(path) != plan.factors.get(path):
             yield f"factors.{path}", old["factors"].get(path), plan.factors.get(path)
     if old.get("extra", []) != plan.extra:
         yield "extra", old.get("extra", []), plan.extra
+
+
+def _matters(config: RunConfig, path: str, value: Any) -> bool:
+    """Whether a run would be another one with this setting; one that cannot stand alone would."""
+    try:
+        return run_id(override(config, {path: value})) != run_id(config)
+    except UserError:
+        return True

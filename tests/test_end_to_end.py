@@ -1,0 +1,89 @@
+"""The README, run: its study file, its variant, its commands, as a user would type them (with fewer epochs and seeds)."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = {"vit-train": "experiments", "vit-sweep": "sweeps", "vit-report": "analysis"}
+
+
+def block(language: str, containing: str) -> str:
+    """The README's one code block in a language that contains a text."""
+    blocks = [b for b in re.findall(rf"```{language}\n(.*?)```", README, re.S) if containing in b]
+    assert len(blocks) == 1, containing
+    return blocks[0]
+
+
+def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
+    """A console command, from the checkout under test, whatever is installed."""
+    name, *arguments = command.split()
+    path = os.pathsep.join([str(ROOT), *filter(None, [environment.pop("PYTHONPATH", "")])])
+    code = f"import sys; sys.argv[0] = {name!r}; from {COMMANDS[name]}.main import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": path, "WANDB_MODE": "offline", **environment},
+    )  # fmt: skip
+
+
+def test_the_main_command_ends_in_a_report(tmp_path: Path) -> None:
+    written = block("bash", "vit-report runs/position")
+    sweep, report = (re.search(rf"{name} .*?(?= &&|\n|$)", written)[0] for name in ("vit-sweep", "vit-report"))
+    done = run(sweep.replace("--seeds 5", "--seeds 2") + " --tracking off --set train.epochs=2", tmp_path)
+    assert done.returncode == 0, done.stderr
+    summaries = [json.loads(p.read_text()) for p in tmp_path.glob("runs/position/*/summary.json")]
+    assert len(summaries) == 8 and {s["status"] for s in summaries} == {"finished"}
+    done = run(report, tmp_path)
+    assert done.returncode == 0, done.stderr
+    html = tmp_path / "runs/position/report/report.html"
+    assert str(html.relative_to(tmp_path)) in done.stdout
+    page = html.read_text(encoding="utf-8")
+    assert all(name in page for name in ("none", "sinusoidal", "learned-1d", "learned-2d"))
+    accuracies = pd.Series([s["test/acc"] for s in summaries])
+    assert accuracies.between(0, 1).all()
+
+
+def test_a_study_of_the_users_own(tmp_path: Path) -> None:
+    (tmp_path / "patches.yaml").write_text(block("yaml", "name: patches"))
+    shown = run("vit-sweep show patches.yaml", tmp_path)
+    assert shown.returncode == 0 and "20 runs" in shown.stdout
+    done = run("vit-sweep run patches.yaml --seeds 1 --tracking off --set train.epochs=1", tmp_path)
+    assert done.returncode == 0, done.stderr
+    configs = [json.loads(p.read_text())["model"] for p in tmp_path.glob("runs/patches/*/config.json")]
+    assert {(c["patch_size"], c["embed_dim"]) for c in configs} == {(p, d) for p in (2, 4) for d in (32, 64)}
+    assert run("vit-report runs/patches", tmp_path).returncode == 0
+
+
+def test_a_variant_of_the_users_own_touches_no_other_file(tmp_path: Path) -> None:
+    code = block("python", '@register("row-only")')
+    assert len(code.strip().splitlines()) < 15 + 2  # the class; its imports aside
+    (tmp_path / "row_only.py").write_text(code)
+    environment = {"VIT_PLUGINS": "row_only", "PYTHONPATH": str(tmp_path)}
+    done = run("vit-train --model.pos-embed row-only --train.epochs 1 --tracking off --out out", tmp_path, **environment)
+    assert done.returncode == 0, done.stderr
+    (config,) = tmp_path.glob("out/*/config.json")
+    assert json.loads(config.read_text())["model"]["pos_embed"] == "row-only"
+    refused = run("vit-train --model.pos-embed row-only --train.epochs 1 --tracking off --out other", tmp_path)
+    assert refused.returncode == 2 and "'row-only' is not known" in refused.stderr and not (tmp_path / "other").exists()
+    listed = run("vit-train variants", tmp_path, **environment)
+    assert "row-only" in listed.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_does_not_wait_for_heavy_imports(command: str, tmp_path: Path) -> None:
+    code = (
+        f"import sys; sys.argv = [{command!r}, '--help']\nfrom {COMMANDS[command]}.main import main\n"
+        "try: main()\nexcept SystemExit as e: assert not e.code\n"
+        "print('heavy:', sorted({'torch', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'wandb', 'optuna'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.stdout.splitlines()[-1] == "heavy: []", done.stdout + done.stderr
