@@ -77,7 +77,8 @@ def load(config: RunConfig) -> Splits:
 
 def _read(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tuple[str, ...]]:
     """The dataset's own parts, `train` and perhaps `test`, and the names of its classes."""
-    parts, classes = {"sklearn": _sklearn, "torchvision": _torchvision, "folder": _folder}[dataset.source](data, dataset)
+    readers = {"sklearn": _sklearn, "torchvision": _torchvision, "folder": _folder, "generated": _generated}
+    parts, classes = readers[dataset.source](data, dataset)
     side = data.image_shape[1]
     return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes
 
@@ -147,6 +148,13 @@ def _class_folders(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
+
+
+def _generated(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tuple[str, ...]]:
+    from experiments.probes import generate
+
+    parts, classes = generate(data.name, data.split_seed)
+    return {name: Images(*part) for name, part in parts.items()}, classes
 
 
 def _resized(x: Tensor, side: int) -> Tensor:

@@ -8,14 +8,18 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Dataset:
-    """`img_size` pixels a side, `in_chans` channels; None where the user's own files or settings decide."""
+    """`img_size` pixels a side, `in_chans` channels; None where the user's own files or settings decide.
 
-    source: Literal["sklearn", "torchvision", "folder"]
+    `cell`: side in pixels of the squares that a generated image is made of; a patch must be one of them.
+    """
+
+    source: Literal["sklearn", "torchvision", "folder", "generated"]
     img_size: int | None
     in_chans: int
     num_classes: int | None
     about: str
     torchvision: str = ""  # its class in torchvision.datasets
+    cell: int | None = None
 
 
 DATASETS: dict[str, Dataset] = {
@@ -25,4 +29,7 @@ DATASETS: dict[str, Dataset] = {
     "cifar10": Dataset("torchvision", 32, 3, 10, "60,000 photographs", "CIFAR10"),
     "cifar100": Dataset("torchvision", 32, 3, 100, "60,000 photographs", "CIFAR100"),
     "imagefolder": Dataset("folder", None, 3, None, "your own: one folder a class under data.root"),
+    "probe-where": Dataset("generated", 8, 1, 16, "a control: which cell holds the mark?", cell=2),
+    "probe-direction": Dataset("generated", 8, 1, 4, "a control: in which quadrant does mark B lie, seen from mark A?", cell=2),
+    "probe-distance": Dataset("generated", 8, 1, 3, "a control: how far apart are two marks?", cell=2),
 }
