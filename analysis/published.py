@@ -1,0 +1,108 @@
+"""The paper's table of positional embeddings (arXiv 2010.11929, Table 8) beside ours. The figures themselves are `claims`'."""
+
+from __future__ import annotations
+
+import math
+
+from analysis import numbers
+from analysis.claims import KIND, PAPER_TABLE_8, SITE, paper_accuracy, site_of
+from analysis.findings import Findings
+from analysis.render import Cell, Column, Table
+
+SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
+"""The table's columns as the paper heads them; relative attention, which acts in every layer, stands under the first."""
+NOTE = (
+    "The paper's figures are of ViT-B/16 on ImageNet, 5-shot linear, one run a cell, with no intervals: compare their "
+    "differences with ours, not their height."
+)
+
+
+def columns(findings: Findings) -> tuple[Column, ...]:
+    """What a table of variants adds where the position is under study and the paper has a figure for it; else nothing."""
+    if not _cells(findings):
+        return ()
+    return Column("paper, %", ("paper",), help="arXiv 2010.11929, Table 8"), Column(_head(findings), ("paper_diff",))
+
+
+def cells(findings: Findings, variant: str) -> tuple[Cell, ...]:
+    """The cells under `columns`."""
+    known = _cells(findings)
+    if not known:
+        return ()
+    paper, base = known.get(variant, math.nan), known.get(findings.study.baseline, math.nan)
+    less = paper - base if variant != findings.study.baseline else math.nan
+    return (
+        Cell(numbers.number(100 * paper, 2), (paper,), paper),
+        Cell(numbers.number(100 * less, 2, signed=True), (less,), less),
+    )
+
+
+def notes(findings: Findings) -> tuple[str, ...]:
+    """How the paper's figures are to be read."""
+    return (NOTE,) if _cells(findings) else ()
+
+
+def table8(findings: Findings) -> Table | None:
+    """The paper's layout, kinds by sites, with ours beside it; None for a study of anything else besides these two."""
+    study = findings.study
+    if not _cells(findings) or not _paths(findings) <= {KIND, SITE}:
+        return None
+    ours = {place: variant for variant, place in _places(findings).items()}
+    kinds = list(dict.fromkeys([*(kind for kind, _ in PAPER_TABLE_8), *(kind for kind, _ in ours)]))
+    sites = [site for site in SITES if any((kind, site) in ours or (kind, site) in PAPER_TABLE_8 for kind in kinds)]
+    head = [Column("position", ("kind",), numeric=False)]
+    for site in sites:
+        head += [
+            Column(f"{SITES[site]}: paper, %", (f"{site}_paper",)),
+            Column(f"{SITES[site]}: ours{numbers.unit(study.metric)}", tuple(f"{site}_{part}" for part in ("ours", "low", "high", "n"))),
+        ]
+    rows = []
+    for kind in kinds:
+        row = [Cell(kind, (kind,))]
+        for site in sites:
+            paper = PAPER_TABLE_8.get((kind, site), math.nan)
+            row += [Cell(numbers.number(100 * paper, 2), (paper,), paper), _ours(findings, ours.get((kind, site)))]
+        rows.append(tuple(row))
+    caption = f"The paper's Table 8 beside ours ({numbers.label(study.metric)}: mean ± half of its 95 % interval, runs in brackets)."
+    bold = ("Bold: our best mean." + (" †: shown to be equivalent to it." if findings.equal_to_best else ""),)
+    return Table("table8", caption, tuple(head), tuple(rows), (*bold, NOTE))
+
+
+def _ours(findings: Findings, variant: str | None) -> Cell:
+    if variant is None:
+        return Cell(numbers.DASH)
+    from analysis.tables import anchor, mark
+
+    mean, metric = findings.mean(variant), findings.study.metric
+    text = f"{numbers.with_interval(mean, numbers.scale(metric))} ({mean.n})"
+    return Cell(text, (mean.value, mean.low, mean.high, mean.n), mean.value, anchor(findings, variant), mark(findings, variant))
+
+
+def _cells(findings: Findings) -> dict[str, float]:
+    """variant -> the paper's accuracy; empty unless the position is a factor, the metric an accuracy and two cells or more are known."""
+    if KIND not in _paths(findings) or not numbers.is_share(findings.study.metric):
+        return {}
+    found = {variant: paper_accuracy(*place) for variant, place in _places(findings).items()}
+    known = {variant: value for variant, value in found.items() if value is not None}
+    return known if len(known) > 1 else {}
+
+
+def _places(findings: Findings) -> dict[str, tuple[str, str]]:
+    """variant -> (kind, site), with relative attention where the paper puts it."""
+    runs = findings.study.runs.drop_duplicates("variant").set_index("variant")
+    sites = runs[SITE] if SITE in runs else None
+    places = {}
+    for variant in findings.variants:
+        kind, site = str(runs.loc[variant, KIND]), findings.study.base.get(SITE) if sites is None else sites[variant]
+        site = site if isinstance(site, str) else None
+        at = site_of(kind, site)
+        places[variant] = (kind, "stem" if (kind, "stem") in PAPER_TABLE_8 and at == site_of(kind) else at)
+    return places
+
+
+def _paths(findings: Findings) -> set[str]:
+    return {path for factor in findings.study.factors for path in factor.split("+")}
+
+
+def _head(findings: Findings) -> str:
+    return f"paper: difference to {findings.study.baseline}, points"

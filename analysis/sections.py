@@ -1,0 +1,200 @@
+"""What stands in a report and in which order: the words around tables and figures. No markup, no file, no statistics."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from dataclasses import dataclass, field
+
+from analysis import numbers, published, tables
+from analysis.findings import ALPHA, Findings
+from analysis.load import ENDED, PLACES, Study, not_held_fixed
+from analysis.plots import Plot
+from analysis.render import Table
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing in a section; `kind` says which of the fields it is: table, plot, facts or code."""
+
+    kind: str
+    table: Table | None = None
+    plot: Plot | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+    heading: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section; `id` is its anchor."""
+
+    id: str
+    heading: str
+    items: list[Item] = field(default_factory=list)
+    paragraphs: list[str] = field(default_factory=list)
+
+
+def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:
+    """Every section but the list of runs, in the order of reading; those with nothing to say are left out."""
+    found = [
+        Section("result", "Result", [_table(tables.variants_table(findings)), *_plots(plots, "accuracy")]),
+        Section("claims", "Published claims", _tables(published.table8(findings), tables.claims_table(findings))),
+        _differences(findings, plots),
+        Section("curves", "Learning curves", _plots(plots, "curves")),
+        Section("cost", "Cost", [*_plots(plots, "cost"), _table(tables.cost_table(findings))]),
+        Section("metrics", "Every metric", [_table(tables.metrics_table(findings))]),
+        methods(findings),
+        provenance(findings.study),
+        reproduce(findings.study),
+    ]
+    return [section for section in found if section.items or section.paragraphs]
+
+
+def title(study: Study) -> str:
+    """The report's title."""
+    return f"{study.name}: {numbers.label(study.metric)} by {numbers.listing([_factor(factor) for factor in study.factors])}"
+
+
+def summary(findings: Findings) -> str:
+    """What the study is, in a line."""
+    study = findings.study
+    seeds = study.runs.loc[study.runs["status"] != "unplanned", "seed"].nunique()
+    data = study.base.get("data.name")
+    parts = [
+        f"{len(findings.variants)} variant{'s' * (len(findings.variants) != 1)} × {seeds} seed{'s' * (seeds != 1)}",
+        *([f"on {data}"] if data else []),
+        f"baseline {study.baseline}",
+        f"a difference within ±{tables.margin_text(findings)} would not matter",
+        *tables.foot(findings)[0].split(". ")[:1],
+    ]
+    return ", ".join(parts[:2]) + "; " + "; ".join(parts[2:]).rstrip(".") + "."
+
+
+def warnings(findings: Findings) -> list[str]:
+    """What a reader must know before believing a number."""
+    study, found = findings.study, []
+    for path, values in not_held_fixed(study).items():
+        found.append(f"{path} was not held fixed: {numbers.listing(values[:6])}. It is no factor of the study, so a difference may come from it.")
+    ended = study.of(*ENDED)
+    if len(commits := ended["commit"].dropna().unique()) > 1:
+        found.append(f"The runs were made by {len(commits)} different commits; see Provenance.")
+    if (ended["dirty"] == True).any():  # noqa: E712 - the column holds None too
+        found.append("Some runs were made from code with uncommitted changes; see Provenance.")
+    for status, what in (("diverged", "diverged"), ("unreadable", "could not be read and were skipped")):
+        if lost := len(study.of(status)):
+            found.append(f"{lost} of {len(study.runs)} runs {what}; means are of the others.")
+    return found
+
+
+def methods(findings: Findings) -> Section:
+    """How every number was computed."""
+    study, margin = findings.study, tables.margin_text(findings)
+    better = "lower" if numbers.lower_is_better(study.metric) else "higher"
+    return Section(
+        "methods",
+        "Methods",
+        paragraphs=[
+            f"A run is one configuration trained once with one seed; runs that differ only in their seed share a variant. The metric is the {numbers.label(study.metric)} "
+            f"after the last epoch ({better} is better); no epoch is picked by its result. Means are over the runs that finished, with Student's t interval at 95 %.",
+            f"Each variant is compared with {study.baseline} seed by seed, over the seeds that both have: the mean of the differences with Student's t interval at 95 %. "
+            f"The paired t test's p is adjusted over the family of comparisons by Holm's method. Equivalence is tested by two one-sided t tests at the margin of ±{margin} that "
+            "the study states before its runs, Holm-adjusted likewise.",
+            f"The verdict is \"equivalent\" where equivalence is shown at {ALPHA:.0%}; else \"better\" or \"worse\" where a difference is shown; else \"not enough evidence\". "
+            "The last is never to be read as \"no difference\".".replace("5%", "5 %"),
+            "Runs that diverged or were pruned have no final value: they are listed and counted, and in no mean. "
+            "P(better) is the share of seeds on which the variant beats the other, a tie counting half. The smallest detectable difference and the seeds to decide are for 80 % power.",
+            "Parameters and fixed values are the model's own; FLOPs are of one image's forward pass by PyTorch's counter, a multiply-add being two. Device seconds are those of training, without loading.",
+        ],
+    )
+
+
+def provenance(study: Study) -> Section:
+    """Code, versions, hardware, total cost, and the settings that were the same for all."""
+    ended = study.of(*ENDED)
+    commits = [
+        f"{commit} ({'uncommitted changes, ' if dirty == True else ''}{count} run{'s' * (count != 1)})"  # noqa: E712
+        for (commit, dirty), count in ended.groupby(["commit", "dirty"], dropna=False, sort=True).size().items()
+    ]
+    commits = [line.replace("nan (", "not in a checkout (").replace("None (", "not in a checkout (") for line in commits]
+    facts = [
+        ("code", "; ".join(commits)),
+        ("versions", _counted(ended["versions"])),
+        ("hardware", _counted(ended["hardware"])),
+        ("time", f"{numbers.seconds(ended['wall_seconds'].sum(min_count=1))} of run time, {numbers.seconds(ended['device_seconds'].sum(min_count=1))} of it on the device, over {len(ended)} runs"),
+        ("made", f"{ended['started'].dropna().min()} to {ended['finished'].dropna().max()}" if ended["started"].notna().any() else numbers.DASH),
+        ("digest of the records", digest(study)),
+    ]
+    held = tuple((path, _setting(value)) for path, value in study.base.items() if path not in {*_moved(study), *PLACES})
+    items = [Item("facts", facts=tuple(facts))]
+    return Section("provenance", "Provenance", items + ([Item("facts", heading="Settings that all runs share", facts=held)] if held else []))
+
+
+def reproduce(study: Study) -> Section:
+    """The commands that make the runs and this report again."""
+    commits = study.of(*ENDED)["commit"].dropna().unique()
+    lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
+    lines += [study.command] if study.command else []
+    lines.append(f"vit-report {shlex.quote(f'{_out(study.command)}/{study.name}')}")
+    return Section("reproduce", "Reproduce", [Item("code", text="\n".join(lines))])
+
+
+def digest(study: Study) -> str:
+    """One digest for all records: SHA-256 of the runs' digests, sorted. Two reports with the same one show the same records."""
+    known = sorted(study.runs["digest"].dropna())
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()
+
+
+def _differences(findings: Findings, plots: dict[str, Plot]) -> Section:
+    if not findings.others:
+        return Section("differences", "Differences")
+    items = [*_plots(plots, "differences"), _table(tables.comparisons_table(findings))]
+    pairs = tables.pairs_table(findings)
+    if pairs and len(pairs.rows) <= tables.MOST_PAIR_ROWS:
+        items.append(_table(pairs))
+    return Section("differences", "Differences to the baseline", items)
+
+
+def _table(table: Table) -> Item:
+    return Item("table", table=table)
+
+
+def _tables(*given: Table | None) -> list[Item]:
+    return [_table(table) for table in given if table is not None]
+
+
+def _plots(plots: dict[str, Plot], *names: str) -> list[Item]:
+    return [Item("plot", plot=plots[name]) for name in names if name in plots]
+
+
+def _factor(factor: str) -> str:
+    return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
+
+
+def _moved(study: Study) -> set[str]:
+    """Settings that are not the same for all runs."""
+    return {path for factor in study.factors for path in factor.split("+")} | set(not_held_fixed(study))
+
+
+def _setting(value: object) -> str:
+    return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _counted(column) -> str:
+    """Each value with how many runs have it, the most frequent first."""
+    counts = sorted(column.fillna("").value_counts().items(), key=lambda item: (-item[1], item[0]))
+    return "; ".join(value if len(counts) == 1 else f"{value} ({count} runs)" for value, count in counts if value) or numbers.DASH
+
+
+def _out(command: str | None) -> str:
+    """The --out of the sweep's command, so that no path of this machine stands in the report."""
+    try:
+        words = shlex.split(command or "")
+    except ValueError:  # not a shell's line, since it is the user's text
+        return "runs"
+    for word, following in zip(words, [*words[1:], ""]):
+        if word == "--out" and following:
+            return following.rstrip("/")
+        if word.startswith("--out="):
+            return word[6:].rstrip("/")
+    return "runs"

@@ -1,0 +1,76 @@
+"""The command: what it prints, how it fails, and that a failure leaves nothing behind."""
+
+import subprocess
+import sys
+
+import pytest
+from synthetic import write_study
+
+from analysis.main import main
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+def test_it_prints_the_pages_path_and_writes_it_there(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    status, out, err = run(capsys, folder)
+    assert (status, err) == (0, "") and out == f"{folder / 'report' / 'report.html'}\n"
+    assert {path.name for path in (folder / "report").iterdir()} == {"report.html", "report.md", "tables", "figures", "manifest.json"}
+    assert run(capsys, folder)[0] == 0  # again, over its own report
+
+
+def test_out_says_where(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    status, out, _ = run(capsys, folder, "--out", tmp_path / "elsewhere")
+    assert status == 0 and (tmp_path / "elsewhere" / "report.html").is_file() and not (folder / "report").exists()
+
+
+def damaged(folder):
+    file = folder / "v1-s1" / "metrics.csv"
+    file.write_text(file.read_text().replace("1", "2", 1))
+    return folder
+
+
+def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
+    folder = damaged(write_study(tmp_path, seeds=3))
+    before = sorted(path.name for path in folder.iterdir())
+    status, out, err = run(capsys, folder)
+    assert (status, out) == (2, "") and err.startswith("vit-report: error: ") and err.count("\n") == 1
+    assert "v1-s1/metrics.csv" in err and "--skip-unreadable" in err
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert run(capsys, folder, "--skip-unreadable")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "STUDY"),
+        (["nowhere"], "nowhere: no such folder"),
+        (["--frobnicate", "x"], "--frobnicate"),
+        (["."], "study.json"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "") and err.startswith("vit-report: error: ") and err.count("\n") == 1 and said in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_its_own_is_left_alone(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    (folder / "report").mkdir()
+    (folder / "report" / "draft.txt").write_text("mine")
+    status, _, err = run(capsys, folder)
+    assert status == 2 and "draft.txt" in err and (folder / "report" / "draft.txt").read_text() == "mine"
+
+
+def test_help_loads_nothing_heavy():
+    code = "import sys\nfrom analysis.main import main\ntry:\n main(['--help'])\nexcept SystemExit: pass\nprint(sorted({'pandas','scipy','matplotlib','torch','numpy','jinja2'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]" and "vit-report runs/position" in done.stdout
