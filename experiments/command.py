@@ -1,15 +1,17 @@
-"""What the three commands share: one-line errors with exit status 2, and every setting as a dotted flag. Standard library only."""
+"""What the three commands share: one-line errors with exit status 2, and every setting as a dotted flag. No heavy imports."""
 
 from __future__ import annotations
 
 import argparse
 import ast
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from experiments.errors import UserError
+from vit.config import plugins
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,16 +46,17 @@ def settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 def variant_names() -> list[str]:
     """The names in the registry, read from its source: importing it imports torch, and a help text should not wait."""
-    import vit
-
-    tree = ast.parse((Path(vit.__file__).parent / "pos_embed.py").read_text(encoding="utf-8"))
-    calls = [d for n in tree.body if isinstance(n, ast.ClassDef) for d in n.decorator_list if isinstance(d, ast.Call)]
-    return [c.args[0].value for c in calls if isinstance(c.func, ast.Name) and c.func.id == "register"]
+    sources = [importlib.util.find_spec(name) for name in ("vit.pos_embed", *plugins())]
+    trees = [ast.parse(Path(spec.origin).read_text(encoding="utf-8")) for spec in sources if spec and spec.origin]
+    classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    calls = [d for node in classes for d in node.decorator_list if isinstance(d, ast.Call)]
+    return [c.args[0].value for c in calls if getattr(c.func, "id", getattr(c.func, "attr", "")) == "register"]
 
 
 def run_command(body: Callable[[Sequence[str]], int | None], prog: str, argv: Sequence[str] | None = None) -> NoReturn:
     """Run a command's body and exit: 0, or 2 with one line for a `UserError`, or 130 for Ctrl-C."""
     try:
+        _check_plugins()
         status = body(sys.argv[1:] if argv is None else argv)
     except UserError as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
@@ -65,3 +68,13 @@ def run_command(body: Callable[[Sequence[str]], int | None], prog: str, argv: Se
         sys.stderr.close()
         status = 0
     sys.exit(status or 0)
+
+
+def _check_plugins() -> None:
+    for name in plugins():
+        try:
+            found = importlib.util.find_spec(name)
+        except (ModuleNotFoundError, ValueError):
+            found = None
+        if found is None:
+            raise UserError(f"VIT_PLUGINS: {name!r} is no module that can be imported; is its folder in PYTHONPATH?")

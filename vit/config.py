@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -105,6 +106,11 @@ class ViTConfig(Architecture):
         from vit.pos_embed import resolve
 
         return resolve(self)[1]
+
+
+def plugins() -> list[str]:
+    """Modules that register variants of a user's own: the comma-separated names in VIT_PLUGINS. Workers inherit it."""
+    return [name for name in os.environ.get("VIT_PLUGINS", "").split(",") if name]
 
 
 def nearest(name: str, known: list[str]) -> str:

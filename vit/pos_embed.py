@@ -14,7 +14,6 @@ T tokens are the class token, the registers, then N = G * G patches in raster or
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -22,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit.config import ViTConfig, nearest
+from vit.config import ViTConfig, nearest, plugins
 from vit.init import STD
 
 REGISTRY: dict[str, type[PosEmbed]] = {}
@@ -341,5 +340,5 @@ class FrozenRandom(Additive):
         return _add_to_class_and_patches(x, self.table, self.class_token)
 
 
-for _plugin in filter(None, os.environ.get("VIT_PLUGINS", "").split(",")):
-    importlib.import_module(_plugin)  # modules that register variants of a user's own; workers inherit the setting
+for _plugin in plugins():
+    importlib.import_module(_plugin)
