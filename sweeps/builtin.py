@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from experiments.command import variant_names
 from experiments.errors import UserError
 from sweeps.study import Study, make
 from vit.config import nearest
@@ -42,6 +43,38 @@ STUDIES: dict[str, Study] = {
             name="depth",
             description="How many layers are enough?",
             factors={"model.depth": [1, 2, 4, 6]},
+        ),
+        Study(
+            name="table-8",
+            description="The eight cells of arXiv 2010.11929, Table 8: three kinds, where they enter, and none.",
+            factors={
+                "model.pos_embed+model.pos_site": [
+                    ["none", "stem"],
+                    ["learned-1d", "stem"],
+                    ["learned-1d", "every-layer"],
+                    ["learned-1d", "every-layer-shared"],
+                    ["learned-2d", "stem"],
+                    ["learned-2d", "every-layer"],
+                    ["learned-2d", "every-layer-shared"],
+                    ["relative", "every-layer"],
+                ]
+            },
+        ),
+        Study(
+            name="positions",
+            description="Every positional embedding there is, where it enters by nature.",
+            factors={"model.pos_embed": variant_names()},
+            baseline="none",
+        ),
+        Study(
+            name="kind-x-site",
+            description="Is it the kind of position that matters, or where it enters?",
+            factors={
+                "model.pos_embed": ["sinusoidal", "learned-1d", "learned-2d", "sincos-2d", "frozen-random", "cpe"],
+                "model.pos_site": ["stem", "every-layer"],
+            },
+            extra=[{"model.pos_embed": "none"}],
+            baseline={"model.pos_embed": "none"},
         ),
     )
 }
