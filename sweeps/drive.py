@@ -1,4 +1,4 @@
-"""The sweep itself: workers are kept busy with claims from the ledger until every run has ended. No Optuna call but through it."""
+"""The sweep itself: workers are kept busy with claims from the ledger until every run has ended. No Optuna here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sweep(plan: Plan, study_dir: Path, duty: Duty, workers: int, display: Displa
     """
     me = owner()
     ledger = Ledger(plan, study_dir, f"{me['host']}:{me['pid']}:{me['start']}", attempts)
-    crew = Crew(ledger, study_dir, duty, workers, display)
+    crew = Crew(ledger, duty, workers, display)
     try:
         state = crew.run()
     except BaseException:
@@ -40,9 +40,9 @@ def sweep(plan: Plan, study_dir: Path, duty: Duty, workers: int, display: Displa
 class Crew:
     """Some workers, one of them for each claim or cohort of claims."""
 
-    def __init__(self, ledger: Ledger, study_dir: Path, duty: Duty, size: int, display: Display, cohort: int = 1) -> None:
-        self.ledger, self.dir, self.duty, self.size, self.display = ledger, study_dir, duty, size, display
-        self.cohort = cohort
+    def __init__(self, ledger: Ledger, duty: Duty, size: int, display: Display, cohort: int = 1) -> None:
+        self.ledger, self.dir, self.duty, self.size, self.display = ledger, ledger.dir, duty, size, display
+        self.cohort = cohort  # runs that a worker is given at once
         self.workers: list[Worker] = []
         self.next_look = self.next_beat = 0.0
         self.waited_for: set[str] = set()

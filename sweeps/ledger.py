@@ -1,7 +1,7 @@
 """The queue: an Optuna study in STUDY/optuna.db with a trial for every attempt at a run. Nothing is trained here.
 
-What has ended is decided by the records; the ledger says who is at work on the rest. Changes are made under the folder's
-lock and in immediate transactions, so that no run is handed to two workers, whichever process or machine they are on.
+What has ended is decided by the records; the ledger says who is at work on the rest. Changes are made under the
+folder's lock and in immediate transactions, so that no run goes to two workers, whichever process or machine is theirs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Ledger:
     def __init__(self, plan: Plan, study_dir: Path, sweep: str, attempts: int = 3) -> None:
         self.runs = {run.name: run for run in plan.runs}
         self.dir, self.sweep, self.attempts = study_dir, sweep, attempts
-        self.metric = "val/" + plan.study.metric.partition("/")[2]  # whatever is reported, choices are made on validation
+        self.metric = "val/" + plan.study.metric.partition("/")[2]  # choices are made on validation, never on the test
         self.distributions = _distributions(plan)
         self.lock = FileLock(study_dir / LOCK)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -69,10 +69,11 @@ class Ledger:
                 )
                 self.study_id = self.storage.get_study_id_from_name(plan.study.name)
         except sqlalchemy.exc.DatabaseError as error:
-            raise UserError(f"{study_dir / DATABASE}: cannot be used ({error.orig}); it may be deleted: records decide") from error
+            why = f"cannot be used ({error.orig}); it may be deleted, for the records decide"
+            raise UserError(f"{study_dir / DATABASE}: {why}") from error
 
     def reconcile(self) -> State:
-        """Bring the trials into line with the records and the living, and queue what is left. Twice is the same as once."""
+        """Bring the trials into line with the records and the living; queue what is left. Twice is the same as once."""
         with self.lock:
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
                 if not alive(trial.user_attrs["owner"]):
@@ -111,7 +112,7 @@ class Ledger:
         return attrs.get("reason") == "failed" and attrs["owner"]["sweep"] == self.sweep
 
     def claim(self, owner: Owner, most: int = 1) -> list[Claim]:
-        """Take up to `most` waiting runs that may be trained together: the first, and others of its cohort. Perhaps none."""
+        """Take up to `most` waiting runs that may be trained together: the first and others of its cohort, or none."""
         claims: list[Claim] = []
         owner = {**owner, "sweep": self.sweep}
         with self.lock:
@@ -143,10 +144,11 @@ class Ledger:
 
     def _settle(self, trial: FrozenTrial, reason: str, error: str = "") -> str:
         attrs, value = trial.user_attrs, None
-        if record.is_finished(self.dir / attrs["run"]):
-            summary = record.read_summary(self.dir / attrs["run"])
+        folder = self.dir / attrs["run"]
+        if record.is_finished(folder):
+            summary = record.read_summary(folder)
             if summary["run_id"] != attrs["run_id"]:
-                raise UserError(f"{self.dir / attrs['run']}: is the record of run {summary['run_id']}, not of {attrs['run_id']}")
+                raise UserError(f"{folder}: is the record of run {summary['run_id']}, not of {attrs['run_id']}")
             notes, value = {"status": summary["status"]}, summary[self.metric]
         else:
             notes = {"reason": reason, "error": error}
@@ -172,7 +174,7 @@ class Ledger:
 
 
 def cohort_key(run: PlannedRun) -> bytes:
-    """Equal where runs may be trained as one stacked model: they differ in seed, learning rate and weight decay only."""
+    """Equal where runs may be trained as one stacked model: only seed, learning rate and weight decay may differ."""
     tree = run.config.model_dump()
     del tree["seed"], tree["optim"]["lr"], tree["optim"]["weight_decay"]
     return record.canonical(tree)

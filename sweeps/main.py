@@ -29,15 +29,19 @@ def _parser() -> Parser:
     parser = Parser(PROG, description="Train every variant of a study over many seeds.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="{list,show,run}", parser_class=Parser)
     commands.add_parser("list", help="the built-in studies", description="List the built-in studies.")
-    show = commands.add_parser("show", help="a study's variants, and which runs are done", description="Show a study's grid.")
-    run = commands.add_parser("run", help="train a study's runs", description="Train a study. The same command goes on where it was stopped.")
+    show = commands.add_parser("show", help="a study's grid, and what is done", description="Show a study's grid.")
+    run = commands.add_parser("run", help="train a study's runs", description="Train a study's runs; again: go on.")
     for command in (show, run):
-        command.add_argument("study", metavar="STUDY|FILE.yaml", help="a built-in study, or a YAML file with `name` and `factors`")
+        command.add_argument("study", metavar="STUDY|FILE.yaml",
+                             help="a built-in study, or a YAML file with `name` and `factors`")  # fmt: skip
         command.add_argument("--preset", help="named starting point [the study's own, else digits]")
-        command.add_argument("--seeds", type=_seeds, metavar="N", help="N seeds, 0..N-1, or a list such as 0,3,7 [the study's own, else 5]")
+        command.add_argument("--seeds", type=_seeds, metavar="N",
+                             help="N seeds, 0..N-1, or a list such as 0,3,7 [the study's own, else 5]")  # fmt: skip
         command.add_argument("--out", default="runs", help="folder that the study's folder is made in [runs]")
-        command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="override a setting, as the flags below do")
-    run.add_argument("--workers", type=_positive, metavar="N", help="processes [one a core, of one thread each; on a GPU, 1]")
+        command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                             help="override a setting, as the flags below do")  # fmt: skip
+    run.add_argument("--workers", type=_positive, metavar="N",
+                     help="processes [one a core, of one thread each; on a GPU, 1]")  # fmt: skip
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
     run.add_argument("--tracking", choices=TRACKING, default="auto",
                      help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Who holds a run: a process, told apart from a later one of the same number; and whether it still lives. No Optuna here."""
+"""Who holds a run: a process, told from a later one of the same number; and whether it lives. No Optuna here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a study to its runs: every cell checked against a base configuration, named, and kept in study.json. No torch of its own."""
+"""From a study to its runs: each cell checked against a base configuration, named, kept in study.json. No training."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class PlannedRun:
 
     def entry(self) -> dict[str, Any]:
         """The run as study.json lists it."""
-        return {"run": self.name, "run_id": self.run_id, "variant": self.variant, "levels": self.levels, "seed": self.seed}
+        own = {"variant": self.variant, "levels": self.levels, "seed": self.seed}
+        return {"run": self.name, "run_id": self.run_id, **own}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A study on a base configuration: what a command will train. `runs` go seed by seed, so that early results pair."""
+    """A study on a base configuration: what a command trains. `runs` go seed by seed, so that early results pair."""
 
     study: Study
     preset: str
@@ -70,7 +71,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
 
 
 def base_config(study: Study, preset_name: str | None, changes: Mapping[str, Any]) -> tuple[str, RunConfig]:
-    """(name of the preset, configuration that every cell starts from): preset, then the study's settings, then `changes`."""
+    """(the preset's name, what every cell starts from): the preset, then the study's settings, then `changes`."""
     own = {"preset": study.base} if isinstance(study.base, str) else dict(study.base)
     name = own.pop("preset", "digits")
     config = preset(preset_name or str(name))
@@ -179,7 +180,7 @@ def write(plan: Plan, study_dir: Path, command: str) -> dict[str, Any]:
 
 
 def _merged(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
-    """The runs of both plans, the old ones first. Raises `UserError` naming the first path in which the studies differ."""
+    """The runs of both plans, the old ones first. Raises `UserError` naming the first path in which they differ."""
     where = f"{study_dir / record.STUDY}: holds another study"
     advice = "choose another --out, or another name"
     for path, before, now in _differences(old, plan):
@@ -188,7 +189,8 @@ def _merged(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> list[dict[st
     for run in plan.runs:
         entry = known.setdefault((run.variant, run.seed), run.entry())
         if entry["run_id"] != run.run_id:
-            raise UserError(f"{where}: {entry['run']} has the run id {entry['run_id']} there and {run.run_id} here; {advice}")
+            ids = f"the run id {entry['run_id']} there and {run.run_id} here"
+            raise UserError(f"{where}: {entry['run']} has {ids}; {advice}")
     return list(known.values())
 
 

@@ -14,7 +14,7 @@ from sweeps.plan import PlannedRun
 
 
 class Display:
-    """Told what happens, it shows it on stderr. Time left is reckoned in epochs, by the pace since the first of them."""
+    """Told what happens, it shows it on stderr. Time left is reckoned in epochs, by the pace since the first."""
 
     def __init__(self, title: str, runs: Iterable[PlannedRun], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
@@ -36,7 +36,8 @@ class Display:
     def already(self, ended: list[str]) -> None:
         """Runs that need no training here, for all that have ended so far."""
         if found := [name for name in ended if self.left.pop(name, None) is not None]:
-            self.note(f"{len(found)} of {self.total} runs have ended already" + (", in another sweep" if self.seen else ""))
+            where = ", in another sweep" if self.seen else ""
+            self.note(f"{len(found)} of {self.total} runs have ended already{where}")
         self._refresh()
 
     def row(self, run: PlannedRun, row: dict[str, float]) -> None:

@@ -29,8 +29,8 @@ class Study(BaseModel):
     description: str = ""
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)
     extra: list[Cell] = Field([], description="cells beyond the product; a factor that one leaves out stays as in base")
-    base: str | dict[str, Any] = Field({}, description="a preset's name, or dotted settings, among them perhaps `preset`")
-    baseline: Any = Field(None, description="what the others are compared with: a label, a level or a cell; default: the first")
+    base: str | dict[str, Any] = Field({}, description="a preset's name, or dotted settings and perhaps `preset`")
+    baseline: Any = Field(None, description="what others are compared with: a label, level or cell; default: the first")
     seeds: int | list[int] = Field(5, description="n for 0..n-1, or a list")
     metric: Metric = "test/acc"
     margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="a difference this small does not matter")
@@ -50,10 +50,10 @@ class Study(BaseModel):
     @classmethod
     def _some_seeds(cls, seeds: Any) -> Any:
         listed = seeds if isinstance(seeds, list) else [seeds]
-        if not listed or not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed):
-            raise ValueError(f"{seeds!r} is not allowed: give a number of seeds from 1 up, or a list of seeds")
-        if min(listed) < (0 if isinstance(seeds, list) else 1) or len(set(listed)) < len(listed):
-            raise ValueError(f"{seeds!r} is not allowed: give a number of seeds from 1 up, or a list of different seeds from 0 up")
+        lowest = 0 if isinstance(seeds, list) else 1
+        whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
+        if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed):
+            raise ValueError(f"{seeds!r} is not allowed: give a number from 1 up, or a list of different seeds from 0 up")
         return seeds
 
     @model_validator(mode="after")
@@ -126,7 +126,7 @@ def text(value: Any) -> str:
 def _check_level(factor: str, level: Any) -> None:
     paths = factor.split("+")
     if len(paths) > 1 and not (isinstance(level, list) and len(level) == len(paths)):
-        raise ValueError(f"factors: {factor}: {level!r} is not allowed: a level of linked settings is a list of {len(paths)} values")
+        raise ValueError(f"factors: {factor}: {level!r} is not allowed: a level here is a list of {len(paths)} values")
     for value in level if len(paths) > 1 else [level]:
         if not isinstance(value, str | int | float | None):
             raise ValueError(f"factors: {factor}: {value!r} is not allowed: a level is a single value")

@@ -1,4 +1,4 @@
-"""The process that trains: it takes jobs from a pipe, one after another, and dies with the sweep at the pipe's other end."""
+"""The process that trains: it takes jobs from a pipe, one by one, and dies with the sweep at the pipe's other end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _fate(exitcode: int | None) -> str:
 
 
 def work(pipe: Connection, duty: Duty) -> None:
-    """A worker's whole life. Its messages: ("row", i, row), ("done",), ("failed", the user's to mend?, line, traceback)."""
+    """A worker's whole life. It says ("row", i, row), ("done",), ("failed", the user's to mend?, line, traceback)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the sweep decides what it means
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
