@@ -1,12 +1,12 @@
-"""Generated images in which position is all, and what each way of telling position can make of them. No models here.
+"""Generated images in which position is all, and what each way of telling it can make of them. No models here.
 
 An image is a grid of cells, one patch each: a few hold a mark, the others noise. A mark looks the same in every cell.
-Images come in groups, one of each class, made of *the same patches*, only laid out otherwise; so chance is exactly 1 / K
-on a test set of whole groups for whatever sees a bag of patches. Training and test groups hold other noise.
+Images come in groups, one of each class, made of *the same patches*, only laid out otherwise; so on a test set of whole
+groups, chance is exactly 1 / K for whatever sees a bag of patches. Training and test groups hold other noise.
 
     probe-where      one mark; the class is its cell
     probe-direction  marks A and B; the class is the quadrant that B lies in, seen from A
-    probe-distance   two equal marks; the class is near (up to sqrt 2 cells), middle (up to sqrt 5) or far (from sqrt 8 on)
+    probe-distance   two equal marks; the class is near (up to sqrt 2 cells), middle (up to sqrt 5) or far (sqrt 8 on)
 
 What can be known follows from symmetry. A layer lets token i see the content of token j and what the kind tells of the
 pair (i, j), its `tells`: nothing, place (both cells), offset (rows and columns between them), raster offset (the one
@@ -27,12 +27,12 @@ through this are one to the model, whatever its weights, and the best it can do 
     neighbourhood   1/16 to 1       1/3 to 1        2/3 to 1
 
 Why: a distance is the same after turning or mirroring the square. These eight moves carry each quadrant to each other,
-so the direction is at chance, border or none; and they join the 16 cells to three kinds - corner, edge, middle - of which
-one cell each can be named: 3/16. A raster offset of 5 is (1, 1) and also (2, -3): of the 18 offsets of quadrants below,
-each as likely as the others, 6 pairs share a number and one of each pair is lost: 12/18. A convolution sees the offset of
-marks that touch and, by the zeros beyond it, the border.
+so the direction is at chance, border or none; and they join the 16 cells to three kinds - corner, edge, middle - of
+which one cell each can be named: 3/16. A raster offset of 5 is (1, 1) and also (2, -3): of the 18 offsets to quadrants
+below, each as likely as the others, 6 pairs share a number and one of each pair is lost: 12/18. A convolution sees the
+offset of marks that touch and, by the zeros beyond it, the border.
 
-The class token has no cell. It sees only contents in the first layer, and in the second what the patches have gathered:
+The class token has no cell: it sees only contents in the first layer, in the second what the patches have gathered:
 a kind that tells of pairs of patches needs two layers under class token pooling (under `gap`, one). A kind may tell more
 of a patch and a prefix token (`tells_prefix`): an unturned class token among turned patches stands, for rotary
 embeddings, in the first cell, so that it sees each patch's place. The numbers say what can be known, not what a given
@@ -138,7 +138,8 @@ def _part(probe: Probe, cell: int, count: int, generator: torch.Generator) -> tu
     for k, placements in enumerate(probe.placements.values()):
         cells = torch.tensor([[row * GRID + column for row, column in placement] for placement in placements])
         chosen = cells[torch.randint(len(cells), (groups,), generator=generator)]  # [groups, marks]
-        turn[:, k].scatter_(1, chosen, (torch.arange(marks) - float(marks)).expand(groups, -1))  # the marks first, in order
+        first = torch.arange(marks) - float(marks)  # below every other's, in the marks' order
+        turn[:, k].scatter_(1, chosen, first.expand(groups, -1))
     target = turn.argsort(-1)[..., None, None].expand(-1, -1, -1, cell, cell)  # [groups, K, cells, p, p]
     x = torch.empty(target.shape, dtype=torch.uint8).scatter_(2, target, patches[:, None].expand_as(target))
     x = x.reshape(-1, GRID, GRID, cell, cell).transpose(2, 3).reshape(-1, 1, GRID * cell, GRID * cell)

@@ -19,9 +19,9 @@ from vit.pos_embed import PosEmbed, grid
 def cls_attention(weights: Tensor, cfg: ViTConfig) -> Tensor:
     """What the class token attends to, laid over the image: [B, H, T, T] -> [B, S, S], S pixels a side.
 
-    The mean over heads of the class token's row, its patches as a grid, resized bilinearly without aligned corners, as
-    the overlays of tintn (2023) and Lodha (2025), who take the last layer's weights. The values are attention: they sum
-    over the *grid* to what the class token gives to patches. For the overlay of a rollout, pass `rollout(maps)[:, None]`.
+    The mean over heads of the class token's row, its patches as a grid, resized bilinearly without aligned corners: the
+    overlays of tintn (2023) and Lodha (2025), who take the last layer's weights. The values are attention: they sum
+    over the *grid* to what the class token gives to patches. For the overlay of a rollout: `rollout(maps)[:, None]`.
     Raises `ValueError` where the model has no class token.
     """
     if not cfg.class_token:
@@ -91,7 +91,7 @@ def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: Tensor | None = None) -> Tensor | None:
     """What a position does to the attention logits of patches: [H, G, G, G, G], the patch that asks first.
 
-    All patches ask with one query q [H, Dh] and answer to one key k [H, Dh], by default both of ones / sqrt(Dh), so that
+    All patches ask with one query q [H, Dh] and answer to one key k [H, Dh], by default ones / sqrt(Dh) both, so that
     whatever differs between two entries is position. For kinds that bias or rotate, what `position_similarity` is for
     those that add. None where it does not depend on the patches: neither bias nor rotation.
     """
