@@ -22,6 +22,7 @@ from analysis import numbers
 from analysis.cases import AboveCase, AlikeCase, Case, HeadlineCase
 from analysis.comparisons import holm, paired
 from analysis.estimates import Estimate
+from analysis.load import PLACES
 
 Outcome = Literal["reproduced", "contradicted", "undecided"]
 Values = Mapping[str, Mapping[Hashable, float]]
@@ -289,7 +290,7 @@ def _evidence(case: Case, verdict: Outcome, hits: int, total: int, more: int | N
     if np.isnan(estimate.low):
         return f"{case.name} rests on {estimate.n} seed{'s' * (estimate.n != 1)}, too few to test."
     if verdict == "reproduced":
-        lead = "" if total == 1 else f"All {total} cases hold; in the weakest, "
+        lead = "" if total == 1 else f"All {total} cases hold; the least certain: "
         return f"{lead}{measured}, and {takes} was to be shown."
     if verdict == "contradicted":
         lead = "" if total == 1 else f"{hits} of {total} cases fail{'s' * (hits == 1)}: "
@@ -309,13 +310,9 @@ def _cells(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
 
 def _settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
     """A nested configuration with levels put over it, flat; without the seed and what changes no result."""
-    from experiments.config import NOT_IDENTITY
-
     sections = {section: inner for section, inner in config.items() if isinstance(inner, Mapping)}
     flat = {f"{section}.{field}": value for section, inner in sections.items() for field, value in inner.items()}
-    flat |= levels
-    for field in NOT_IDENTITY:
-        flat.pop(f"data.{field}", None)
+    flat = {path: value for path, value in (flat | dict(levels)).items() if path not in PLACES}
     if KIND in flat:
         flat[SITE] = site_of(flat[KIND], flat.get(SITE))
     return flat

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special, stats
 
 RELATIVE_ROUNDING = 1e-10
 """A spread below this share of the mean is rounding, such as the subtraction of two floats leaves."""
@@ -47,7 +47,7 @@ def t_interval(
     centre: ArrayLike, error: ArrayLike, df: ArrayLike, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
     """Student's interval, centre ± t error, elementwise; NaN where `df` is below 1 or the error unknown."""
-    half = stats.t.isf((1 - level) / 2, df) * np.asarray(error)
+    half = -special.stdtrit(df, (1 - level) / 2) * np.asarray(error)
     return np.asarray(centre) - half, np.asarray(centre) + half
 
 
@@ -89,8 +89,9 @@ def iqm_interval(x: ArrayLike, level: float = 0.95) -> Estimate:
     winsorised = np.clip(finite, finite[cut], finite[n - cut - 1])
     kept = n - 2 * cut
     error = np.std(winsorised, ddof=1) * np.sqrt((n - 1) / (kept * (kept - 1)))
-    low, high = t_interval(iqm(finite), error, kept - 1, level)
-    return Estimate(iqm(finite), float(low), float(high), n)
+    value = iqm(finite)
+    low, high = t_interval(value, error, kept - 1, level)
+    return Estimate(value, float(low), float(high), n)
 
 
 def bootstrap(

@@ -220,8 +220,8 @@ def _anova(model: _Model) -> tuple[AnovaRow, ...]:
     rows = []
     for term, block in model.blocks.items():
         others = {other: columns for other, columns in model.blocks.items() if not set(term) <= set(other)}
-        without = _least_squares(model.outcome, others).ssr
-        added = model.sum_sq(without - _least_squares(model.outcome, {**others, term: block}).ssr)
+        without, within = (_unexplained(model.outcome, blocks) for blocks in (others, {**others, term: block}))
+        added = model.sum_sq(without - within)
         df = block.shape[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             f = float(np.divide(added / df, np.divide(residual, left)))
@@ -319,3 +319,9 @@ def _least_squares(outcome: np.ndarray, blocks: dict[Term, np.ndarray]) -> Any:
     from statsmodels.regression.linear_model import OLS
 
     return OLS(outcome, _design(blocks, len(outcome))).fit()
+
+
+def _unexplained(outcome: np.ndarray, blocks: dict[Term, np.ndarray]) -> float:
+    """The residual sum of squares."""
+    design = _design(blocks, len(outcome))
+    return float(np.sum((outcome - design @ np.linalg.lstsq(design, outcome)[0]) ** 2))

@@ -80,7 +80,7 @@ def seeds_to_decide(
 
 
 def fewest(power_at, least: ArrayLike = 2, power: float = 0.8) -> list[int | None]:
-    """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= power, or None; power rises with n."""
+    """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= power, or None; it rises with n."""
     low = np.atleast_1d(np.asarray(least)).astype(int)
     high = np.full(low.shape, MOST_SEEDS)
     reachable = np.broadcast_to(power_at(high) >= power, low.shape)
