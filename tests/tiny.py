@@ -1,0 +1,31 @@
+"""The smallest run that has every part, for tests that train: well under a second on one core. No assertions here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments import record
+from experiments.config import RunConfig, override
+from experiments.run import Job, train
+
+TINY = {
+    "data.train_limit": 80, "model.embed_dim": 8, "model.num_heads": 2, "model.depth": 1, "model.mlp_ratio": 2.0, "model.init": "torch",
+    "optim.lr": 5e-3, "optim.warmup_epochs": 1, "train.epochs": 3, "train.batch_size": 32,
+}  # fmt: skip
+
+
+def config(**changes: Any) -> RunConfig:
+    """Digits, 80 training images, one layer of width 8, 3 epochs; changes as `model__depth=2`."""
+    return override(RunConfig(), {**TINY, **{path.replace("__", "."): value for path, value in changes.items()}})
+
+
+def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
+    """Train it in a folder; the summary."""
+    (summary,) = train([Job(config(**changes), folder)], device="cpu", on_row=on_row)
+    return summary
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """What a run left that must not depend on when and how often it was interrupted, byte for byte."""
+    return {name: (folder / name).read_bytes() for name in (record.CONFIG, record.METRICS, record.CHECKPOINT)}
