@@ -59,7 +59,7 @@ def test_intervals_of_a_mean_cover_even_where_seeds_are_not_quite_normal(n, draw
     assert 0.93 <= np.mean((low <= 0) & (high >= 0)) <= 0.97
 
 
-@pytest.mark.parametrize("n", SEEDS)
+@pytest.mark.parametrize("n", [5, 10])  # at three seeds nothing is cut: that is the mean
 def test_interval_of_the_interquartile_mean_covers(n):
     x = np.random.default_rng([n, 2]).normal(0, 1, (12_000, n))
     covered = [e.low <= 0 <= e.high for e in map(stats.iqm_interval, x)]

@@ -1,4 +1,4 @@
-"""Statistics against other libraries, closed forms and cases worked by hand; simulations are in the calibration tests."""
+"""Statistics against other libraries, closed forms and cases worked by hand; simulations have a file of their own."""
 
 import math
 
