@@ -136,7 +136,6 @@ REFUSED = [  # changes -> what the line must say: the setting, the value, what i
     ({"optim.lr": "inf"}, ["optim.lr", "inf", "finite"]),
     ({"optim.weight_decay": -0.1}, ["optim.weight_decay", "-0.1"]),
     ({"optim.name": "lion"}, ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
-    ({"optim.warmup_epochs": 31}, ["optim.warmup_epochs", "31", "train.epochs, 30"]),
     ({"train.epochs": -1}, ["train.epochs", "-1"]),
     ({"seed": -1}, ["seed", "-1"]),
     ({"seed": 2**31}, ["seed", str(2**31)]),

@@ -57,7 +57,7 @@ def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
 
 
 @pytest.mark.filterwarnings("ignore:.*epoch parameter in .scheduler.step:UserWarning")
-@pytest.mark.parametrize(("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21)])
+@pytest.mark.parametrize(("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)])
 def test_warm_up_and_cosine_are_torchs(epochs: int, warmup: float, steps: int) -> None:
     config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01)
     ours = [learning_rate(config, step, steps) for step in range(epochs * steps)]

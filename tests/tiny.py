@@ -15,9 +15,14 @@ TINY = {
 }  # fmt: skip
 
 
+def settings(**changes: Any) -> dict[str, Any]:
+    """By dotted path: digits, 80 training images, one layer of width 8, 3 epochs; and changes, as `model__depth=2`."""
+    return {**TINY, **{path.replace("__", "."): value for path, value in changes.items()}}
+
+
 def config(**changes: Any) -> RunConfig:
-    """Digits, 80 training images, one layer of width 8, 3 epochs; changes as `model__depth=2`."""
-    return override(RunConfig(), {**TINY, **{path.replace("__", "."): value for path, value in changes.items()}})
+    """The run of these `settings`."""
+    return override(RunConfig(), settings(**changes))
 
 
 def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
