@@ -128,6 +128,8 @@ def read_study(study_dir: Path) -> dict[str, Any]:
     for key in ("name", "factors", "base", "baseline", "metric", "margin", "seeds", "runs"):
         if key not in study:
             raise RecordError(f"{path}: has no {key!r}")
+    if study.get("schema") != SCHEMA:
+        raise RecordError(f"{path}: schema {study.get('schema')!r}: not known here")
     return study
 
 
