@@ -19,15 +19,18 @@ LOG = "sweep.log"  # in the study's folder: what workers' libraries print
 LOOK = 2.0  # seconds between looks at what other sweeps on the folder have done
 
 
-def sweep(plan: Plan, study_dir: Path, duty: Duty, workers: int, display: Display, attempts: int = 3) -> State:
+def sweep(
+    plan: Plan, study_dir: Path, duty: Duty, workers: int, display: Display, cohort: int = 1, attempts: int = 3
+) -> State:
     """Train every run of a plan that has not ended. Returns where they stand then; `failed` are those given up.
 
+    A worker is given up to `cohort` runs of one variant at once, to be trained as one stacked model.
     Other sweeps may be at work on the same folder: their runs are waited for. Raises `UserError` where a worker met
     something that is the user's to mend; whatever happens, no worker is left behind.
     """
     me = owner()
     ledger = Ledger(plan, study_dir, f"{me['host']}:{me['pid']}:{me['start']}", attempts)
-    crew = Crew(ledger, duty, workers, display)
+    crew = Crew(ledger, duty, workers, display, cohort)
     try:
         state = crew.run()
     except BaseException:
@@ -40,7 +43,7 @@ def sweep(plan: Plan, study_dir: Path, duty: Duty, workers: int, display: Displa
 class Crew:
     """Some workers, one of them for each claim or cohort of claims."""
 
-    def __init__(self, ledger: Ledger, duty: Duty, size: int, display: Display, cohort: int = 1) -> None:
+    def __init__(self, ledger: Ledger, duty: Duty, size: int, display: Display, cohort: int) -> None:
         self.ledger, self.dir, self.duty, self.size, self.display = ledger, ledger.dir, duty, size, display
         self.cohort = cohort  # runs that a worker is given at once
         self.workers: list[Worker] = []

@@ -42,6 +42,8 @@ def _parser() -> Parser:
                              help="override a setting, as the flags below do")  # fmt: skip
     run.add_argument("--workers", type=_positive, metavar="N",
                      help="processes [one a core, of one thread each; on a GPU, 1]")  # fmt: skip
+    run.add_argument("--cohort", type=_cohort, default="auto", metavar="N|auto",
+                     help="runs of a variant trained as one stacked model; auto: on a GPU all that fit, on a CPU 1 [auto]")  # fmt: skip
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
     run.add_argument("--tracking", choices=TRACKING, default="auto",
                      help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
@@ -59,6 +61,10 @@ def _positive(text: str) -> int:
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not allowed: at least 1")
     return int(text)
+
+
+def _cohort(text: str) -> int | str:
+    return text if text == "auto" else _positive(text)
 
 
 def _body(argv: Sequence[str]) -> int:
@@ -139,12 +145,14 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
 
     on_cpu = pick_device(arguments.device).type == "cpu"
     workers = arguments.workers or (_cores() if on_cpu else 1)
+    automatic = 1 if on_cpu else len(plan.runs)  # a worker stacks as many as its memory holds
+    cohort = automatic if arguments.cohort == "auto" else arguments.cohort
     duty = Duty(plan.study.name, arguments.device, arguments.tracking, 1 if on_cpu else None, study_dir / LOG)
     new = next((path for path in [*reversed(study_dir.parents), study_dir] if not path.exists()), None)
     write(plan, study_dir, command)
     try:
         with Display(plan.study.name, plan.runs) as display:
-            state = sweep(plan, study_dir, duty, workers, display)
+            state = sweep(plan, study_dir, duty, workers, display, cohort)
     except UserError:
         if new and not any(is_finished(study_dir / run.name) for run in plan.runs):
             shutil.rmtree(new)  # bad input leaves nothing behind

@@ -5,6 +5,7 @@ Run as a script with STUB, a JSON object: "log": file that gets a line for each 
 Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
+import importlib.util
 import json
 import os
 import signal
@@ -78,6 +79,7 @@ def seal(job, fate):
 run = types.ModuleType("experiments.run")
 run.Job, run.train, run.pick_device = Job, train, lambda name: types.SimpleNamespace(type="cpu")
 positions = types.ModuleType("vit.pos_embed")
+positions.__spec__ = importlib.util.find_spec("vit.pos_embed")  # help texts read its source
 positions.resolve = lambda config: (None, "stem")
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None

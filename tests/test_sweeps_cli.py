@@ -82,7 +82,7 @@ def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
         (["run", "mine.yaml", "--seed", "3"], "--seeds"),
         (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
         (["run", "mine.yaml", "--colour", "red"], "--colour"),
-        (["run", "mine.yaml", "--data.name", "cifar10", "--data.root", "nowhere", "--workers", "1"], "data.root: 'nowhere'"),
+        (["run", "mine.yaml", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"], "data.root: 'nowhere'"),
         (["run"], "STUDY"),
         (["sweep"], "'sweep'"),
         ([], "list"),
@@ -111,9 +111,8 @@ def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
     first = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert first.stdout.splitlines()[-1] == f"next: vit-report {tmp_path / 'mine'}"
     planned = json.loads((tmp_path / "mine" / "study.json").read_text())["runs"]
-    assert [run["variant"] for run in planned] == [
-        "patch_size=2, embed_dim=16", "patch_size=2, embed_dim=32", "patch_size=4, embed_dim=16", "patch_size=4, embed_dim=32",
-    ]  # fmt: skip
+    cells = [(2, 16), (2, 32), (4, 16), (4, 32)]
+    assert [run["variant"] for run in planned] == [f"patch_size={patch}, embed_dim={width}" for patch, width in cells]
     times = {}
     for run in planned:
         record = read_run(tmp_path / "mine" / run["run"], checkpoint=True)
