@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
-from analysis import numbers
-from analysis.findings import Findings
-from analysis.stats import Comparison
+from analysis import factors, load, numbers
+from analysis.findings import ALPHA, Findings
+from analysis.stats import Comparison, Factorial
 from analysis.tables import margin_text
 
-NAMED = 6  # variants that a sentence names before it counts
+NAMED, LONGEST = 6, 120  # variants, and characters of their names, up to which a sentence names them before it counts
 
 
 def answer(findings: Findings) -> tuple[str, str]:
@@ -25,11 +25,11 @@ def _against_baseline(findings: Findings) -> str:
     study, groups = findings.study, _groups(findings)
     mean = findings.mean(study.baseline)
     if not findings.others:
-        return f"{study.baseline} reaches a {_label(findings)} of {_value(findings, study.baseline)} over {_seeds(mean.n)}; there is no other variant to compare it with."
+        return f"{_quoted(study.baseline)} reaches a {_label(findings)} of {_value(findings, study.baseline)} over {_seeds(mean.n)}; there is no other variant to compare it with."
     if not mean.n:
         return f"Nothing can be compared yet: no run of the baseline, {study.baseline}, has finished."
     tested = max(findings.versus[variant].n for variant in findings.others)
-    head = f"Compared with {study.baseline} ({_value(findings, study.baseline)} {_label(findings)}), "
+    head = f"Compared with {_quoted(study.baseline)} ({_value(findings, study.baseline)} {_label(findings)}), "
     if tested < 2:
         return head + _unreplicated(findings)
     parts = [_group(findings, word, variants) for word, variants in groups.items() if variants]
@@ -43,7 +43,7 @@ def _unreplicated(findings: Findings) -> str:
         return "no other variant has finished on the same seed yet."
     best = findings.best if findings.best in known else known[0]
     return (
-        f"{best} reaches {_value(findings, best)}, but a single seed says nothing of the spread: "
+        f"{_quoted(best)} reaches {_value(findings, best)}, but a single seed says nothing of the spread: "
         "no variant can be called better, worse or equivalent."
     )
 
@@ -51,16 +51,31 @@ def _unreplicated(findings: Findings) -> str:
 def _group(findings: Findings, word: str, variants: list[str]) -> str:
     """`sinusoidal and learned-1d are better (by 22.1 to 25.0 points)`."""
     many = len(variants) != 1
-    if len(variants) > NAMED:
-        names = f"{len(variants)} of {len(findings.others)} variants"
-    else:
-        names = numbers.listing(variants)
+    names = _names(variants, len(findings.others))
+    if many and word in ("better", "worse") and names[0].isdigit():
+        return f"{names} are {word} ({_by(findings, variants)}; most of all {_quoted(_furthest(findings, variants))})"
     verb = "are" if many else "is"
     if word == "equivalent":
         return f"{names} {verb} equivalent (within ±{margin_text(findings)})"
     if word == "not enough evidence":
         return f"for {names} there is not enough evidence either way"
     return f"{names} {verb} {word} ({_by(findings, variants)})"
+
+
+def _names(variants: list[str], total: int) -> str:
+    """The variants' names, or how many they are where the names would fill a paragraph."""
+    if len(variants) > NAMED or (len(variants) > 2 and sum(map(len, variants)) > LONGEST):
+        return f"{len(variants)} of {total} variants"
+    return numbers.listing([_quoted(variant) for variant in variants])
+
+
+def _quoted(variant: str) -> str:
+    """A name with commas in it, marked so that it reads as one in a list."""
+    return f"“{variant}”" if "," in variant or " " in variant else variant
+
+
+def _furthest(findings: Findings, variants: list[str]) -> str:
+    return max(variants, key=lambda variant: abs(findings.versus[variant].diff.value))
 
 
 def _by(findings: Findings, variants: list[str]) -> str:
@@ -74,10 +89,12 @@ def _by(findings: Findings, variants: list[str]) -> str:
 def _how_sure(findings: Findings) -> str:
     if not findings.others or max((findings.versus[variant].n for variant in findings.others), default=0) < 2:
         return "Differences need at least two seeds for an interval and three for a fair verdict; train more with the same command and a higher --seeds."
+    if findings.factorial is not None:
+        return _by_factor(findings, findings.factorial)
     if len(findings.others) == 1:
         return _one_difference(findings, findings.versus[findings.others[0]])
     if not findings.pairs:
-        return f"{findings.best} has the best mean, {_value(findings, findings.best)}; there are too many variants to compare each with each."
+        return f"{_quoted(findings.best)} has the best mean, {_value(findings, findings.best)}; there are too many variants to compare each with each."
     return _among_others(findings)
 
 
@@ -91,6 +108,37 @@ def _one_difference(findings: Findings, compared: Comparison) -> str:
         return line + _would_decide(compared.seeds_needed, compared.n)
     small = numbers.number(compared.detectable * numbers.scale(metric), numbers.decimals(compared.detectable * numbers.scale(metric)))
     return line + f"{_seeds(compared.n)} could have detected one of {small}{unit} with 80 % power."
+
+
+def _by_factor(findings: Findings, fitted: Factorial) -> str:
+    """Which factors move the metric, averaged over the others, and whether they simply add up."""
+    tested = factors.terms(fitted)
+    said = [_main_effect(findings, fitted, factor, tested[(factor,)]) for factor in fitted.factors]
+    crossed = {term: p for term, p in tested.items() if len(term) == 2}
+    for term, p in crossed.items():
+        if p <= ALPHA:
+            said.append(f"the effect of {factors.factor_name(term[0])} depends on {factors.factor_name(term[1])} (interaction p {_p(p)})")
+    if crossed and not any(p <= ALPHA for p in crossed.values()):
+        said.append("no interaction between factors is shown")
+    absent = [level for factor in fitted.factors for level in findings.study.factors[factor] if level not in map(load.level_text, fitted.levels[factor])]
+    head = "Averaged over the other factors" + (f" (on the complete grid, without {numbers.listing(absent)})" if absent else "")
+    return f"{head}, " + "; ".join(said) + "."
+
+
+def _main_effect(findings: Findings, fitted: Factorial, factor: str, p: float) -> str:
+    name, metric = factors.factor_name(factor), fitted.metric
+    if not p <= ALPHA:
+        return f"for an effect of {name} there is not enough evidence" + (f" (p {_p(p)})" if math.isfinite(p) else "")
+    levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not numbers.lower_is_better(metric))
+    best, worst = levels[0], levels[-1]
+    apart = abs(best.mean.value - worst.mean.value) * numbers.scale(metric)
+    places = numbers.decimals(numbers.half_width(best.effect) * numbers.scale(metric))
+    return f"{name} matters (p {_p(p)}): {best.levels[0]} is best, {numbers.number(apart, places)}{numbers.points(metric)} from {worst.levels[0]}"
+
+
+def _p(p: float) -> str:
+    text = numbers.p_value(p)
+    return text if text.startswith("<") else f"= {text}"
 
 
 def _among_others(findings: Findings) -> str:
@@ -118,7 +166,8 @@ def _among_others(findings: Findings) -> str:
 def _told_apart(decided: dict[tuple[str, str], Comparison], total: int) -> str:
     if len(decided) > 3:
         return f"{len(decided)} of {total} pairs are told apart"
-    phrases = [f"{a} is better than {b}" if c.verdict == "better" else f"{b} is better than {a}" for (a, b), c in decided.items()]
+    ranked = [(a, b) if compared.verdict == "better" else (b, a) for (a, b), compared in decided.items()]
+    phrases = [f"{_quoted(good)} is better than {_quoted(bad)}" for good, bad in ranked]
     return numbers.listing(phrases)
 
 
@@ -137,7 +186,7 @@ def _would_decide(needed: int | None, n: int) -> str:
 
 
 def _pairs(pairs: list[tuple[str, str]], last: str = "and") -> str:
-    return numbers.listing([f"{a} and {b}" if last == "and" else f"between {a} and {b}" for a, b in pairs], "as well as" if last == "and" else "or")
+    return numbers.listing([f"{'between ' * (last == 'or')}{_quoted(a)} and {_quoted(b)}" for a, b in pairs], "as well as" if last == "and" else "or")
 
 
 def _groups(findings: Findings) -> dict[str, list[str]]:

@@ -72,7 +72,7 @@ def accuracy(findings: Findings) -> Plot:
     """Every seed as a point, the mean with its interval above them, one line a variant; beside it, if need be, enlarged."""
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
     near = _enlarged(findings)
-    figure, panels = _rows(findings.variants, columns=2 if near else 1)
+    figure, panels = _rows(_names(findings, findings.variants), columns=2 if near else 1)
     for axes in panels:
         _seeds(axes, findings, scale)
         axes.set_xlabel(f"{numbers.label(metric)}{numbers.unit(metric)}")
@@ -99,7 +99,7 @@ def _seeds(axes: Axes, findings: Findings, scale: float) -> None:
     many = sum(map(len, findings.values.values())) > MANY_POINTS
     for row, variant in enumerate(findings.variants):
         values = np.array([value for value in findings.values[variant].values() if math.isfinite(value)]) * scale
-        colour = INK if variant == findings.study.baseline else PALETTE[0]
+        colour = PALETTE[0] if variant != findings.study.baseline else FAINT if many else INK  # pixels cannot follow the page's ink
         jitter = generator.uniform(-0.09, 0.09, len(values)) if len(values) > 1 else np.zeros(len(values))
         axes.plot(values, row + 0.16 + jitter, "o", ms=4, mew=0, color=colour, alpha=0.6, rasterized=many)
         _interval(axes, findings.mean(variant), row - 0.14, scale, colour, "D", size=5)
@@ -128,7 +128,7 @@ def differences(findings: Findings) -> Plot | None:
     if not findings.others:
         return None
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
-    figure, (axes,) = _rows(findings.others)
+    figure, (axes,) = _rows(_names(findings, findings.others))
     margin = findings.study.margin * scale
     axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
@@ -139,7 +139,7 @@ def differences(findings: Findings) -> Plot | None:
     found = [word for word in VERDICTS if any(findings.versus[variant].verdict == word for variant in findings.others)]
     handles = [axes.plot([], [], VERDICTS[word][1], color=VERDICTS[word][0], ms=6)[0] for word in found]
     figure.legend(handles, found, loc="outside lower center", ncols=len(found), fontsize=9)
-    axes.set_xlabel(f"difference to {_short(findings.study.baseline)}{', points' if scale == 100 else ''}")
+    axes.set_xlabel(f"difference to {_names(findings, [findings.study.baseline])[0]}{', points' if scale == 100 else ''}")
     alt = "; ".join(
         f"{plain(variant)}: {numbers.with_interval(findings.versus[variant].diff, scale, signed=True)}, {findings.versus[variant].verdict}"
         for variant in findings.others[:12]
@@ -174,7 +174,7 @@ def curves(findings: Findings) -> Plot | None:
         axes.set_title(f"{numbers.label(metric)}{numbers.unit(metric)}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
-    figure.legend([lines[variant] for variant in chosen], [_short(variant) for variant in chosen], loc="outside lower center", ncols=2 if len(chosen) > 4 else 4, fontsize=9)
+    figure.legend([lines[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=2 if len(chosen) > 4 else 4, fontsize=9)
     left = len(findings.variants) - len(chosen)
     caption = "Learning curves: means over the finished runs with the band of their 95 % intervals."
     if left:
@@ -248,16 +248,16 @@ def against_cost(findings: Findings) -> Plot | None:
         axes.tick_params(axis="x", labelsize=8)
         axes.grid()
     panels[0].set_ylabel(f"{numbers.label(metric)}{numbers.unit(metric)}")
-    figure.legend([handles[variant] for variant in chosen], [_short(variant) for variant in chosen], loc="outside lower center", ncols=2 if len(chosen) > 4 else 4, fontsize=9)
+    figure.legend([handles[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=2 if len(chosen) > 4 else 4, fontsize=9)
     caption = f"{numbers.label(metric).capitalize()} against cost: means with 95 % intervals."
     return Plot("cost", figure, caption, f"{numbers.label(metric).capitalize()} against {numbers.listing(list(kinds.values()))}; the numbers are in the cost table.")
 
 
 def _rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure with one line a name, the first on top, over as many panels as `columns`."""
-    figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + ROW * len(names))))
+    figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + (ROW if len(names) <= 40 else 0.7 * ROW) * len(names))))
     panels = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
-    panels[0].set_yticks(range(len(names)), [_short(name) for name in names])
+    panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
     for axes in panels:
         axes.tick_params(axis="y", length=0)
@@ -282,6 +282,17 @@ def _chosen(findings: Findings) -> list[str]:
     half = (MOST_CURVES - 1) // 2
     wanted = {findings.study.baseline, *known[:half], *known[len(known) - (MOST_CURVES - 1 - half) :]}
     return [variant for variant in findings.variants if variant in wanted]
+
+
+def _names(findings: Findings, variants: list[str]) -> list[str]:
+    """What the figures call variants: where there are several factors, their levels alone, if that keeps them apart."""
+    if len(findings.study.factors) > 1:
+        runs = findings.study.runs.drop_duplicates("variant").set_index("variant").loc[findings.variants]
+        levels = zip(*(factor_levels(runs, factor) for factor in findings.study.factors))
+        brief = dict(zip(findings.variants, (", ".join(map(str, row)) for row in levels)))
+        if len(set(brief.values())) == len(brief):
+            return [_short(brief[variant]) for variant in variants]
+    return [_short(variant) for variant in variants]
 
 
 def _short(name: str) -> str:

@@ -105,4 +105,6 @@ def _paths(findings: Findings) -> set[str]:
 
 
 def _head(findings: Findings) -> str:
-    return f"paper: difference to {findings.study.baseline}, points"
+    from analysis.tables import baseline_name
+
+    return f"paper: difference to {baseline_name(findings)}, points"

@@ -35,7 +35,7 @@ SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 def make(findings: Findings, refresh: int | None = None) -> dict[str, bytes]:
     """Every file of the report: its name within the folder -> its bytes. `refresh`: seconds after which the page reloads itself."""
     with figures.style():
-        drawn = {plot.name: (plot, _svg(plot), _png(plot)) for plot in figures.all_plots(findings)}
+        drawn = {plot.name: (plot, *_drawn(plot)) for plot in figures.all_plots(findings)}
     contents = sections.sections(findings, {name: plot for name, (plot, _, _) in drawn.items()})
     all_tables = [item.table for section in contents for item in section.items if item.table is not None]
     pairs = tables.pairs_table(findings)
@@ -167,19 +167,18 @@ def inline_svg(svg: str, plot: Plot) -> Markup:
     return Markup(f'<svg {box} role="img" aria-label="{escape(render.plain(plot.alt))}" xmlns:xlink="http://www.w3.org/1999/xlink">') + Markup(rest)
 
 
-def _svg(plot: Plot) -> str:
-    return _saved(plot, format="svg", metadata=SVG_METADATA).decode()
-
-
-def _png(plot: Plot) -> bytes:
-    return _saved(plot, format="png", metadata={"Software": None})
+def _drawn(plot: Plot) -> tuple[str, bytes]:
+    """The figure as SVG and as PNG, laid out once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a name in a script the font lacks; the SVG shows it
+        plot.figure.draw_without_rendering()
+        plot.figure.set_layout_engine("none")
+        return _saved(plot, format="svg", metadata=SVG_METADATA).decode(), _saved(plot, format="png", metadata={"Software": None})
 
 
 def _saved(plot: Plot, **options: Any) -> bytes:
     body = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a name in a script the font lacks; the SVG shows it
-        plot.figure.savefig(body, **options)
+    plot.figure.savefig(body, **options)
     return body.getvalue()
 
 

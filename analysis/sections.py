@@ -6,7 +6,7 @@ import hashlib
 import shlex
 from dataclasses import dataclass, field
 
-from analysis import numbers, published, tables
+from analysis import factors, numbers, published, tables
 from analysis.findings import ALPHA, Findings
 from analysis.load import ENDED, PLACES, Study, not_held_fixed
 from analysis.plots import Plot
@@ -41,9 +41,10 @@ def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:
         Section("result", "Result", [_table(tables.variants_table(findings)), *_plots(plots, "accuracy")]),
         Section("claims", "Published claims", _tables(published.table8(findings), tables.claims_table(findings))),
         _differences(findings, plots),
+        _factors(findings, plots),
         Section("curves", "Learning curves", _plots(plots, "curves")),
         Section("cost", "Cost", [*_plots(plots, "cost"), _table(tables.cost_table(findings))]),
-        Section("metrics", "Every metric", [_table(tables.metrics_table(findings))]),
+        Section("metrics", "Every metric", [_table(tables.metrics_table(findings)), _table(tables.spread_table(findings))]),
         methods(findings),
         provenance(findings.study),
         reproduce(findings.study),
@@ -53,7 +54,7 @@ def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:
 
 def title(study: Study) -> str:
     """The report's title."""
-    return f"{study.name}: {numbers.label(study.metric)} by {numbers.listing([_factor(factor) for factor in study.factors])}"
+    return f"{study.name}: {numbers.label(study.metric)} by {numbers.listing([factors.factor_name(factor) for factor in study.factors])}"
 
 
 def summary(findings: Findings) -> str:
@@ -104,6 +105,8 @@ def methods(findings: Findings) -> Section:
             "The last is never to be read as \"no difference\".".replace("5%", "5 %"),
             "Runs that diverged or were pruned have no final value: they are listed and counted, and in no mean. "
             "P(better) is the share of seeds on which the variant beats the other, a tie counting half. The smallest detectable difference and the seeds to decide are for 80 % power.",
+            "The interquartile mean leaves out a quarter of the runs at each end; its interval is Yuen's for a trimmed mean. A study of several factors is fitted by ordinary least squares "
+            "with sum-to-zero contrasts, all two-way interactions and seeds as blocks.",
             "Parameters and fixed values are the model's own; FLOPs are of one image's forward pass by PyTorch's counter, a multiply-add being two. Device seconds are those of training, without loading.",
         ],
     )
@@ -155,6 +158,12 @@ def _differences(findings: Findings, plots: dict[str, Plot]) -> Section:
     return Section("differences", "Differences to the baseline", items)
 
 
+def _factors(findings: Findings, plots: dict[str, Plot]) -> Section:
+    items = [*_plots(plots, "interaction"), *_tables(*factors.factor_tables(findings))]
+    said = [f"No linear model could be fitted: {findings.factorial_trouble}"] if findings.factorial_trouble else []
+    return Section("factors", "Factors and interactions", items, said)
+
+
 def _table(table: Table) -> Item:
     return Item("table", table=table)
 
@@ -165,10 +174,6 @@ def _tables(*given: Table | None) -> list[Item]:
 
 def _plots(plots: dict[str, Plot], *names: str) -> list[Item]:
     return [Item("plot", plot=plots[name]) for name in names if name in plots]
-
-
-def _factor(factor: str) -> str:
-    return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
 
 
 def _moved(study: Study) -> set[str]:

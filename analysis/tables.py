@@ -10,9 +10,10 @@ from analysis import numbers, published
 from analysis.findings import Findings
 from analysis.load import ENDED, METRICS
 from analysis.render import Cell, Column, Table
-from analysis.stats import Comparison, Estimate
+from analysis.stats import Comparison, Estimate, iqm_interval, sd
 
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is in the CSV and not in the page
+LONG_NAME = 24  # characters
 NAMED = 6  # runs that a foot names before it only counts
 
 
@@ -28,7 +29,7 @@ def variants_table(findings: Findings) -> Table:
         Column("variant", ("variant",), numeric=False),
         Column("n", ("n",), help="runs that finished, one a seed"),
         _estimate_column(metric, metric),
-        Column(f"difference to {study.baseline}{_points(metric)}", ("diff", "diff_low", "diff_high"), help="mean over the seeds that both have"),
+        Column(f"difference to {baseline_name(findings)}{_points(metric)}", ("diff", "diff_low", "diff_high"), help="mean over the seeds that both have"),
         Column("verdict", ("verdict",), numeric=False),
         *published.columns(findings),
         Column("parameters", ("params",), help="learned; fixed position values come on top"),
@@ -90,6 +91,35 @@ def metrics_table(findings: Findings) -> Table:
         for variant in findings.variants
     )
     return Table("metrics", "Every metric after the last epoch: mean ± half of its 95 % interval.", columns, rows, foot(findings))
+
+
+def spread_table(findings: Findings) -> Table:
+    """How the runs of each variant scatter, and a mean that a single odd run does not move."""
+    metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
+    unit = f"{numbers.label(metric)}{numbers.unit(metric)}"
+    columns = (
+        Column("variant", ("variant",), numeric=False), Column("n", ("n",)), Column(f"mean {unit}", ("mean", "mean_low", "mean_high")),
+        Column("standard deviation", ("sd",)), Column(f"interquartile mean {unit}", ("iqm", "iqm_low", "iqm_high")),
+        Column("lowest", ("lowest",)), Column("highest", ("highest",)),
+    )  # fmt: skip
+    rows = []
+    for variant in findings.variants:
+        values = [value for value in findings.values[variant].values() if math.isfinite(value)]
+        mean, deviation = findings.mean(variant), sd(values)
+        places = numbers.decimals(deviation * scale, 2 if numbers.is_share(metric) else 4)
+        ends = (min(values), max(values)) if values else (math.nan, math.nan)
+        rows.append(
+            (
+                variant_cell(findings, variant),
+                Cell(str(mean.n), (mean.n,), mean.n),
+                estimate_cell(mean, metric, anchor(findings, variant)),
+                _number_cell(deviation, scale, places),
+                estimate_cell(iqm_interval(values), metric, anchor(findings, variant)),
+                *(_number_cell(value, scale, places) for value in ends),
+            )
+        )
+    note = "The interquartile mean is of the middle half of the runs, with Yuen's interval; below four runs it is the mean."
+    return Table("spread", f"How runs scatter: {numbers.label(metric)}.", columns, tuple(rows), (note,))
 
 
 def cost_table(findings: Findings) -> Table:
@@ -168,7 +198,7 @@ def runs_table(findings: Findings, variant: str) -> Table:
     columns = (
         Column("run", numeric=False), Column("run id", numeric=False), Column("seed"), Column("status", numeric=False), Column("epochs"),
         *(Column(f"{numbers.label(metric)}{numbers.unit(metric)}") for metric in metrics),
-        Column(f"difference to {study.baseline}{_points(study.metric)}"), Column("device s"),
+        Column(f"difference to {baseline_name(findings)}{_points(study.metric)}"), Column("device s"),
     )  # fmt: skip
     base = findings.values[study.baseline]
     rows = []
@@ -240,6 +270,11 @@ def comparison_notes(findings: Findings, family: int) -> tuple[str, ...]:
     )
 
 
+def baseline_name(findings: Findings) -> str:
+    """What the head of a column calls the baseline: its name, unless that is long."""
+    return findings.study.baseline if len(findings.study.baseline) <= LONG_NAME else "the baseline"
+
+
 def margin_text(findings: Findings) -> str:
     """The study's margin as a reader counts it: "1 point"."""
     metric = findings.study.metric
@@ -256,6 +291,10 @@ def estimate_cell(estimate: Estimate, metric: str, href: str = "", mark: str = "
     """A mean with its interval."""
     text = numbers.with_interval(estimate, numbers.scale(metric), fallback=2 if numbers.is_share(metric) else 4)
     return Cell(text, (estimate.value, estimate.low, estimate.high), estimate.value, href, mark)
+
+
+def _number_cell(value: float, scale: float, places: int) -> Cell:
+    return Cell(numbers.number(value * scale, places), (value,), value)
 
 
 def verdict_cell(compared: Comparison) -> Cell:

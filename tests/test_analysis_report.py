@@ -119,6 +119,19 @@ def test_the_first_sentence_is_the_answer(tmp_path):
     assert "5 seeds" in second
 
 
+def test_a_study_of_two_factors_is_answered_by_factor(tmp_path):
+    cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
+    found = findings_of(
+        tmp_path, accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.70))), factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+        levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])),
+    )  # fmt: skip
+    first, second = answer(found)
+    assert "“depth=1, head=logits”" in first and "“depth=2, head=logits” is better" in first
+    assert "depth matters (p < 0.001): 2 is best" in second and "head matters (p < 0.001): logits is best" in second
+    assert "the effect of depth depends on head (interaction p < 0.001)" in second
+    assert {"factors", "table-effects", "table-interactions", "figure-interaction"} <= set(page_of(found).ids)
+
+
 def test_what_cannot_be_decided_is_said_with_the_seeds_that_would(tmp_path):
     found = findings_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.01, seeds=3)
     compared = found.pair("learned-1d", "learned-2d")

@@ -12,7 +12,7 @@ import pytest
 from markdown_it import MarkdownIt
 from synthetic import write_study
 
-from analysis import numbers, published, render, tables
+from analysis import factors, numbers, published, render, tables
 from analysis.estimates import Estimate
 from analysis.findings import find
 from analysis.load import read_folder
@@ -163,7 +163,7 @@ def test_latex_has_the_parts_of_a_booktabs_table(tmp_path):
 def test_latex_compiles(tmp_path):
     found, odd = findings_of(tmp_path / "a"), hostile(tmp_path / "b")
     makers = (tables.variants_table, tables.comparisons_table, tables.pairs_table, tables.metrics_table, tables.cost_table, published.table8)
-    made = [make(each) for make in makers for each in (found, odd)]
+    made = [make(each) for make in (*makers, tables.spread_table, tables.claims_table) for each in (found, odd)] + factors.factor_tables(factorial(tmp_path / "c"))
     body = "\n".join(render.to_latex(table) for table in made if table is not None)
     source = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + body + "\\end{document}\n"
     (tmp_path / "t.tex").write_text(source)
@@ -190,3 +190,36 @@ def test_a_runs_row_is_its_own_difference(tmp_path):
     for seed, row in enumerate(table.rows):
         by_hand = 100 * (found.values["learned-1d"][seed] - found.values["none"][seed])
         assert row[at].text == f"+{by_hand:.2f}" and row[0].href == f"../v2-s{seed}/summary.json"
+
+
+def factorial(tmp_path, **options):
+    cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
+    return findings_of(
+        tmp_path, accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.75))), factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+        levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])), **options,
+    )  # fmt: skip
+
+
+def test_factors_against_a_case_by_hand(tmp_path):
+    # cells 80 70 / 90 75 without scatter: rows 75 and 82.5, columns 85 and 72.5, grand 78.75, interaction +-1.25
+    tables_ = {table.name: [[cell.text for cell in row] for row in table.rows] for table in factors.factor_tables(factorial(tmp_path, spread=1e-7))}
+    numbers_ = [[float(text.split()[0].replace("−", "-")) for text in row[2:4]] for row in tables_["effects"]]
+    assert [row[:2] for row in tables_["effects"]] == [["depth", "1"], ["depth", "2"], ["head", "logits"], ["head", "softmax"]]
+    assert np.array(numbers_) == pytest.approx(np.array([[75, -3.75], [82.5, 3.75], [85, 6.25], [72.5, -6.25]]), abs=1e-3)
+    interaction = [float(row[3].split()[0].replace("−", "-")) for row in tables_["interactions"]]
+    assert interaction == pytest.approx([-1.25, 1.25, 1.25, -1.25], abs=1e-3)
+    assert [row[:3] for row in tables_["contrasts"]] == [["depth", "2", "1"], ["head", "softmax", "logits"]]
+    assert [row[0] for row in tables_["variance"]] == ["depth", "head", "depth × head", "seed", "residual"]
+
+
+def test_one_factor_has_no_factor_tables(tmp_path):
+    assert factors.factor_tables(findings_of(tmp_path)) == []
+
+
+def test_spread_against_numpy(tmp_path):
+    found = findings_of(tmp_path, seeds=8)
+    for row in csv.DictReader(io.StringIO(render.to_csv(tables.spread_table(found)))):
+        values = sorted(found.values[row["variant"]].values())
+        assert float(row["sd"]) == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+        assert float(row["iqm"]) == pytest.approx(np.mean(values[2:6]), rel=1e-12)  # a quarter of eight at each end
+        assert (float(row["lowest"]), float(row["highest"])) == (values[0], values[-1])
