@@ -86,12 +86,13 @@ class Solo:
         """Parameters and fixed tables of a run, by name."""
         return {name: t.detach() for name, t in {**self.params, **persistent_buffers(self.model)}.items()}
 
-    def state(self, run: int = 0) -> dict[str, Tensor]:
-        """Everything that going on from here needs, as named tensors."""
-        return {**prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
+    def states(self) -> list[dict[str, Tensor]]:
+        """For each run, everything that going on from here needs, as named tensors on the CPU."""
+        state = {**prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
+        return [{name: tensor.cpu() for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Go back to where `state` was taken."""
+        """Go back to where `states` were taken."""
         (state,) = states
         load_weights(self.model, {n.removeprefix("weights/"): t for n, t in state.items() if n.startswith("weights/")})
         load_optimizer_state(self.optimizer, self.params, state)

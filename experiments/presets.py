@@ -83,6 +83,7 @@ _CIFAR_SMALL = {
     "optim.warmup_epochs": 5,
     "train.batch_size": 256,
     "train.epochs": 100,
+    "train.precision": "bfloat16",
 }
 _MNIST_SMALL = {
     "data.name": "mnist",

@@ -17,10 +17,10 @@ from safetensors.torch import save
 
 from experiments import data, provenance, record
 from experiments.config import RunConfig, load, run_id
-from experiments.engine import Solo
+from experiments.engine import Solo, batches
 from experiments.errors import UserError
 from experiments.fit import Row, evaluate, fit
-from experiments.stacked import Stacked
+from experiments.stacked import Stacked, fitting
 from experiments.tracking import RunTracker, Tracking
 
 RESUME = "resume.safetensors"  # the state after the last finished epoch; gone once the run is finished
@@ -59,7 +59,8 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train the jobs that are not finished yet and return the summaries of all, in order.
 
-    Jobs given together must differ only in seed, learning rate and weight decay. `on_row(job number, row)` hears of
+    Jobs given together must differ only in seed, learning rate and weight decay; they are stacked, as many at a time as
+    the GPU's memory holds. `on_row(job number, row)` hears of
     each epoch, and may return True to prune that run. The same call after an interruption goes on from each run's last
     finished epoch and ends with the same numbers.
 
@@ -70,7 +71,7 @@ def train(
     live = {i: _open(job) for i, job in enumerate(jobs) if not record.is_finished(job.dir)}
     if live:
         splits = data.load(jobs[0].config).to(torch_device)
-        for group in _by_epoch(live):
+        for group in _cohorts(live, len(splits.classes), torch_device):
             _train_group(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(job) for job in jobs]
 
@@ -102,10 +103,11 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
         run.tracker = tracking.start(run.job.config.model_dump(), run.job.dir, run.id, run.job.variant)
     epochs = fit(engine, splits, start)
     for rows, seconds in _timed(epochs) if _running(runs) else ():
+        states = engine.states()
         for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
             if run.status != "running":
                 continue
-            _epoch_done(run, rows[i], engine.state(i), seconds / len(runs))
+            _epoch_done(run, rows[i], states[i], seconds / len(runs))
             prune = on_row and on_row(number, rows[i])
             run.status = _status(run.rows, bool(prune))
         if not _running(runs):
@@ -131,7 +133,7 @@ def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: f
     run.rows.append(row)
     run.seconds = {"device": run.seconds["device"] + seconds, "wall": time.perf_counter() - run.clock}
     note = {"run_id": run.id, "rows": run.rows, "seconds": run.seconds, "started": run.started}
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    tensors = {name: tensor.contiguous() for name, tensor in state.items()}
     record.write_bytes(run.job.dir / RESUME, save(tensors, {"note": json.dumps(note)}))
     record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
     run.tracker.log(row)
@@ -213,10 +215,13 @@ def _tidy(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _by_epoch(live: dict[int, _Live]) -> list[dict[int, _Live]]:
-    """Jobs by how far they have come: a kill between two members' saves leaves them an epoch apart."""
-    epochs = sorted({len(run.rows) for run in live.values()})
-    return [{i: run for i, run in live.items() if len(run.rows) == epoch} for epoch in epochs]
+def _cohorts(live: dict[int, _Live], num_classes: int, device: torch.device) -> Iterator[dict[int, _Live]]:
+    """Jobs that can be stacked: at the same epoch (a kill between two saves leaves members apart), as many as fit."""
+    for epoch in sorted({len(run.rows) for run in live.values()}):
+        numbers = [i for i, run in live.items() if len(run.rows) == epoch]
+        most = fitting([live[i].job.config for i in numbers], num_classes, device)
+        for part in batches(len(numbers), most):
+            yield {i: live[i] for i in numbers[part]}
 
 
 def _id_in(path: Path) -> str:

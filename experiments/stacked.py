@@ -16,7 +16,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from experiments.config import RunConfig, override
-from experiments.engine import autocast, initial_model, losses, optimizer, optimizer_state, persistent_buffers, prefixed
+from experiments.engine import DTYPES, autocast, initial_model, losses, optimizer, optimizer_state, persistent_buffers, prefixed
 
 FREE = ("seed", "optim.lr", "optim.weight_decay")  # settings in which members of a cohort may differ
 
@@ -106,17 +106,18 @@ class Stacked:
         """Parameters and fixed tables of a run, by name."""
         return {name: t.detach()[run] for name, t in {**self.params, **self.buffers}.items()}
 
-    def state(self, run: int = 0) -> dict[str, Tensor]:
-        """Everything that going on from here needs, as named tensors; the same as `Solo.state` of that run."""
+    def states(self) -> list[dict[str, Tensor]]:
+        """As `Solo.states`: a run's state is the same whatever company it had. Each stack leaves the device as one."""
+        stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
+        runs = range(len(self.configs))
         if self.views:
-            own = optimizer_state(self.optimizer, self.views[run])
-        else:
-            whole = optimizer_state(self.optimizer, self.params)
-            own = {name: value if value.ndim == 0 else value[run] for name, value in whole.items()}
-        return {**prefixed("weights", self.weights(run)), **own}
+            own = [optimizer_state(self.optimizer, views) for views in self.views]
+            return [{name: t[r].cpu() for name, t in stacks.items()} | {n: t.cpu() for n, t in own[r].items()} for r in runs]
+        whole = {n: t.cpu() for n, t in {**stacks, **optimizer_state(self.optimizer, self.params)}.items()}
+        return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in runs]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Go back to where each run's `state` was taken; all at the same step."""
+        """Go back to where each run's state was taken; all at the same step."""
         with torch.no_grad():
             for name, stack in {**self.params, **self.buffers}.items():
                 stack.copy_(torch.stack([state[f"weights/{name}"] for state in states]))
@@ -129,3 +130,29 @@ class Stacked:
             else:
                 value = values[0] if values[0].ndim == 0 else torch.stack(values)
                 self.optimizer.state[self.params[name]][field] = value.to(self.device).clone()
+
+
+def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
+    """How many of these runs, at least 1, the GPU's free memory holds as one stack; on the CPU, all.
+
+    Measured, not guessed: the peak of one training step of a stack of one, and of two.
+    """
+    if device.type != "cuda" or len(configs) < 3:
+        return len(configs)
+    peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
+    free = torch.cuda.mem_get_info(device)[0] * 0.8  # the rest is for what the allocator and cuBLAS hold
+    return max(1, min(len(configs), int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))))
+
+
+def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
+    """Bytes that one training step takes at its highest, the optimiser's state included."""
+    first, runs = configs[0], len(configs)
+    (channels, side), batch = first.data.image_shape, first.train.batch_size
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    engine = Stacked(configs, num_classes, device)
+    x = torch.zeros(runs, batch, channels, side, side, device=device, dtype=DTYPES[first.train.precision])
+    y, keys = torch.zeros(runs, batch, device=device, dtype=torch.long), torch.zeros(runs, device=device, dtype=torch.int32)
+    engine.train_step(x, y, keys, [0.0] * runs)
+    return torch.cuda.max_memory_allocated(device) - before

@@ -58,8 +58,8 @@ def _seeds(text: str) -> int | list[int]:
 
 
 def _positive(text: str) -> int:
-    if int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not allowed: at least 1")
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number from 1 up")
     return int(text)
 
 

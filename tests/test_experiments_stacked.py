@@ -101,14 +101,14 @@ def test_states_move_between_cohorts_and_single_runs() -> None:
     next(fit(stack, splits()))
     singles = [make([c]) for c in configs]
     for r, single in enumerate(singles):
-        single.load_states([{name: t.clone() for name, t in stack.state(r).items()}])
+        single.load_states([{name: t.clone() for name, t in stack.states()[r].items()}])
         *_, rows = fit(single, splits(), start=1)
         assert rows[0]["val/loss"] == pytest.approx(expected[r]["val/loss"], abs=1e-5)
     fresh = [make([c]) for c in configs]
     for single in fresh:
         next(fit(single, splits()))
     again = make(configs)
-    again.load_states([single.state() for single in fresh])
+    again.load_states([single.states()[0] for single in fresh])
     *_, rows = fit(again, splits(), start=1)
     for row, end in zip(rows, expected, strict=True):
         assert row["val/loss"] == pytest.approx(end["val/loss"], abs=1e-5)

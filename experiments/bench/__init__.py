@@ -1,0 +1,1 @@
+"""`python -m experiments.bench`: our training beside others', in one run. Nothing else in the project imports it."""

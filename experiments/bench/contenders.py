@@ -1,0 +1,208 @@
+"""What is timed, in one process: our engine, others' models in a plain loop, the tutorials' recipe, records, the machine itself.
+
+Each task is a method that takes how much to do and returns a `Score`. Nothing is compared here, and nothing printed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from experiments import augment
+from experiments.bench.limits import Clock, Machine
+from experiments.bench.rivals import MODELS, tutorial_loader
+from experiments.config import RunConfig, override
+from experiments.data import Splits
+from experiments.engine import Solo, autocast, batches
+from experiments.fit import EVAL_BATCH, fit
+from experiments.run import Job, train
+from experiments.stacked import Stacked
+from experiments.tracking import Mode, Tracking
+
+Score = tuple[float, float]  # work done (images, unless the task says otherwise), seconds
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A way to train: `processes` alike, each of `threads` threads, each training `runs` runs together."""
+
+    name: str
+    kind: str  # a key of CONTENDERS
+    config: RunConfig
+    processes: int = 1
+    threads: int = 1
+    runs: int = 1
+    compiled: bool = False
+
+
+def ready_batch(splits: Splits, size: int) -> tuple[Tensor, Tensor]:
+    """A batch as the model sees it: [B, C, S, S], [B]. Images are repeated where there are too few."""
+    index = torch.arange(size, device=splits.train.y.device) % len(splits.train)
+    return splits.normalized(splits.scaled(splits.train.x[index])), splits.train.y[index]
+
+
+class Ours:
+    """`experiments.fit` and its engine, as a worker of `vit-sweep` uses them."""
+
+    def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
+        self.configs = [override(entry.config, {"seed": seat * entry.runs + r}) for r in range(entry.runs)]
+        self.engine = (Solo if entry.runs == 1 else Stacked)(self.configs, len(splits.classes), device)
+        if entry.compiled:
+            self.engine.train_step = torch.compile(self.engine.train_step)
+        self.clock, self.splits = Clock(device), splits
+        x, y = ready_batch(splits, entry.config.train.batch_size)
+        self.batch = x.expand(entry.runs, *x.shape), y.expand(entry.runs, *y.shape)
+        self.keys = torch.zeros(entry.runs, dtype=torch.int32, device=device)
+
+    def steps(self, n: int) -> Score:
+        """n updates on a batch that lies ready."""
+        lrs = [config.optim.lr for config in self.configs]
+        with self.clock.running():
+            for _ in range(n):
+                self.engine.train_step(*self.batch, self.keys, lrs)
+        return n * self.batch[1].numel(), self.clock.seconds
+
+    def epochs(self, n: int) -> Score:
+        """n epochs, data path and validation included."""
+        with self.clock.running():
+            for _ in range(n):
+                next(fit(self.engine, self.splits))
+        return n * len(self.splits.train) * len(self.configs), self.clock.seconds
+
+
+class Plain:
+    """Another's model in a plain loop over the same data path: uint8 on the device, augmented and normalised by the batch."""
+
+    def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
+        torch.manual_seed(seat)
+        self.config, self.splits, self.device, self.clock = entry.config, splits, device, Clock(device)
+        self.model = MODELS[entry.kind](entry.config.vit_config(len(splits.classes))).to(device)
+        optim = entry.config.optim
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=optim.lr, weight_decay=optim.weight_decay)
+        self.forward = torch.compile(self.model) if entry.compiled else self.model
+        self.batch = ready_batch(splits, entry.config.train.batch_size)
+
+    def update(self, x: Tensor, y: Tensor) -> Tensor:
+        """One update -> its loss, still on the device."""
+        with autocast(self.config, self.device):
+            loss = F.cross_entropy(self.forward(x), y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def steps(self, n: int) -> Score:
+        """n updates on a batch that lies ready."""
+        self.model.train()
+        with self.clock.running():
+            for _ in range(n):
+                self.update(*self.batch)
+        return n * len(self.batch[1]), self.clock.seconds
+
+    def epochs(self, n: int) -> Score:
+        """n epochs, data path and validation included."""
+        with self.clock.running():
+            for _ in range(n):
+                self._train()
+                self._validate()
+        return n * len(self.splits.train), self.clock.seconds
+
+    def _train(self) -> float:
+        self.model.train()
+        images, total = self.splits.train, torch.zeros((), device=self.device)
+        order = torch.randperm(len(images), device=self.device)
+        for part in batches(len(images), self.config.train.batch_size):
+            batch = images.pick(order[part])
+            total += self.update(self._augmented(batch.x), batch.y)
+        return total.item()
+
+    def _augmented(self, x: Tensor) -> Tensor:
+        data, draws = self.config.data, torch.rand(len(x), augment.DRAWS, device=self.device)
+        matrices = augment.windows(draws, x.shape[-1], data.hflip, data.crop_padding, data.rrc_scale)
+        return self.splits.normalized(augment.apply(self.splits.scaled(x), matrices))
+
+    @torch.no_grad()
+    def _validate(self) -> float:
+        self.model.eval()
+        images, hits = self.splits.val, torch.zeros((), dtype=torch.int64, device=self.device)
+        for part in batches(len(images), EVAL_BATCH):
+            with autocast(self.config, self.device):
+                scores = self.forward(self.splits.normalized(self.splits.scaled(images.x[part])))
+            hits += (scores.argmax(-1) == images.y[part]).sum()
+        return hits.item() / len(images)
+
+
+class Tutorial(Plain):
+    """The recipe of tintn (2023) and Lodha (2025): one image at a time, loaded by two workers; `loss.item()` every step."""
+
+    def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
+        super().__init__(entry, splits, device, seat)
+        self.loader = tutorial_loader(splits.train, entry.config.data, entry.config.train.batch_size)
+
+    def update(self, x: Tensor, y: Tensor) -> Tensor:
+        """One update -> its loss, waited for."""
+        loss = super().update(x.to(self.device), y.to(self.device))
+        loss.item()
+        return loss
+
+    def epochs(self, n: int) -> Score:
+        """n epochs. The clock starts when the first batch is there: a long epoch starts its loader's workers only once.
+
+        That batch is trained on and not counted. Validation is left out, for its loader too would do little but start.
+        """
+        images, seconds = 0, 0.0
+        self.model.train()
+        for _ in range(n):
+            waiting = iter(self.loader)
+            first = next(waiting)
+            with self.clock.running():
+                for x, y in itertools.chain([first], waiting):
+                    self.update(x, y)
+            images += len(self.splits.train) - len(first[1])
+            seconds += self.clock.seconds
+        return images, seconds
+
+
+class Records:
+    """Our epochs alone, with their records, and with records and W&B (offline). Work is counted in epochs."""
+
+    def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
+        self.config, self.splits, self.device = entry.config, splits, device
+
+    def bare(self, n: int) -> Score:
+        """Nothing is kept."""
+        engine = Solo([self._config(n)], len(self.splits.classes), self.device)
+        return self._between([time.perf_counter() for _ in fit(engine, self.splits)])
+
+    def recorded(self, n: int) -> Score:
+        """Each epoch's metrics and state are written."""
+        return self._kept(n, "off")
+
+    def tracked(self, n: int) -> Score:
+        """They are mirrored to W&B as well."""
+        return self._kept(n, "offline")
+
+    def _kept(self, n: int, mode: Mode) -> Score:
+        ends: list[float] = []
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job(self._config(n), Path(folder) / "study" / "run")
+            train([job], device=str(self.device), tracking=Tracking(mode), on_row=lambda *_: ends.append(time.perf_counter()))
+        return self._between(ends)
+
+    def _config(self, n: int) -> RunConfig:
+        return override(self.config, {"train.epochs": n + 1})
+
+    @staticmethod
+    def _between(ends: list[float]) -> Score:
+        """From the end of the first epoch on: a run's start and end are no part of an epoch."""
+        return len(ends) - 1, ends[-1] - ends[0]
+
+
+CONTENDERS = {"ours": Ours, "timm": Plain, "vit-pytorch": Plain, "tutorial": Tutorial, "records": Records, "machine": Machine}
