@@ -53,7 +53,10 @@ def _parser() -> Parser:
 
 
 def _seeds(text: str) -> int | list[int]:
-    numbers = [int(part) for part in text.split(",")]
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number of seeds from 1 up, or a list such as 0,3,7")
+    numbers = [int(part) for part in parts]
     return numbers if "," in text else numbers[0]
 
 
