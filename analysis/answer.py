@@ -25,11 +25,11 @@ def _against_baseline(findings: Findings) -> str:
     study, groups = findings.study, _groups(findings)
     mean = findings.mean(study.baseline)
     if not findings.others:
-        return f"{_quoted(study.baseline)} reaches a {_label(findings)} of {_value(findings, study.baseline)} over {_seeds(mean.n)}; there is no other variant to compare it with."
+        return f"{quoted(study.baseline)} reaches a {_label(findings)} of {_value(findings, study.baseline)} over {_seeds(mean.n)}; there is no other variant to compare it with."
     if not mean.n:
         return f"Nothing can be compared yet: no run of the baseline, {study.baseline}, has finished."
     tested = max(findings.versus[variant].n for variant in findings.others)
-    head = f"Compared with {_quoted(study.baseline)} ({_value(findings, study.baseline)} {_label(findings)}), "
+    head = f"Compared with {quoted(study.baseline)} ({_value(findings, study.baseline)} {_label(findings)}), "
     if tested < 2:
         return head + _unreplicated(findings)
     parts = [_group(findings, word, variants) for word, variants in groups.items() if variants]
@@ -43,7 +43,7 @@ def _unreplicated(findings: Findings) -> str:
         return "no other variant has finished on the same seed yet."
     best = findings.best if findings.best in known else known[0]
     return (
-        f"{_quoted(best)} reaches {_value(findings, best)}, but a single seed says nothing of the spread: "
+        f"{quoted(best)} reaches {_value(findings, best)}, but a single seed says nothing of the spread: "
         "no variant can be called better, worse or equivalent."
     )
 
@@ -51,25 +51,25 @@ def _unreplicated(findings: Findings) -> str:
 def _group(findings: Findings, word: str, variants: list[str]) -> str:
     """`sinusoidal and learned-1d are better (by 22.1 to 25.0 points)`."""
     many = len(variants) != 1
-    names = _names(variants, len(findings.others))
-    if many and word in ("better", "worse") and names[0].isdigit():
-        return f"{names} are {word} ({_by(findings, variants)}; most of all {_quoted(_furthest(findings, variants))})"
+    named = names(variants, len(findings.others))
+    if many and word in ("better", "worse") and named[0].isdigit():
+        return f"{named} are {word} ({_by(findings, variants)}; most of all {quoted(_furthest(findings, variants))})"
     verb = "are" if many else "is"
     if word == "equivalent":
-        return f"{names} {verb} equivalent (within ±{margin_text(findings)})"
+        return f"{named} {verb} equivalent (within ±{margin_text(findings)})"
     if word == "not enough evidence":
-        return f"for {names} there is not enough evidence either way"
-    return f"{names} {verb} {word} ({_by(findings, variants)})"
+        return f"for {named} there is not enough evidence either way"
+    return f"{named} {verb} {word} ({_by(findings, variants)})"
 
 
-def _names(variants: list[str], total: int) -> str:
+def names(variants: list[str], total: int) -> str:
     """The variants' names, or how many they are where the names would fill a paragraph."""
     if len(variants) > NAMED or (len(variants) > 2 and sum(map(len, variants)) > LONGEST):
         return f"{len(variants)} of {total} variants"
-    return numbers.listing([_quoted(variant) for variant in variants])
+    return numbers.listing([quoted(variant) for variant in variants])
 
 
-def _quoted(variant: str) -> str:
+def quoted(variant: str) -> str:
     """A name with commas in it, marked so that it reads as one in a list."""
     return f"“{variant}”" if "," in variant or " " in variant else variant
 
@@ -94,7 +94,7 @@ def _how_sure(findings: Findings) -> str:
     if len(findings.others) == 1:
         return _one_difference(findings, findings.versus[findings.others[0]])
     if not findings.pairs:
-        return f"{_quoted(findings.best)} has the best mean, {_value(findings, findings.best)}; there are too many variants to compare each with each."
+        return f"{quoted(findings.best)} has the best mean, {_value(findings, findings.best)}; there are too many variants to compare each with each."
     return _among_others(findings)
 
 
@@ -167,7 +167,7 @@ def _told_apart(decided: dict[tuple[str, str], Comparison], total: int) -> str:
     if len(decided) > 3:
         return f"{len(decided)} of {total} pairs are told apart"
     ranked = [(a, b) if compared.verdict == "better" else (b, a) for (a, b), compared in decided.items()]
-    phrases = [f"{_quoted(good)} is better than {_quoted(bad)}" for good, bad in ranked]
+    phrases = [f"{quoted(good)} is better than {quoted(bad)}" for good, bad in ranked]
     return numbers.listing(phrases)
 
 
@@ -186,7 +186,7 @@ def _would_decide(needed: int | None, n: int) -> str:
 
 
 def _pairs(pairs: list[tuple[str, str]], last: str = "and") -> str:
-    return numbers.listing([f"{'between ' * (last == 'or')}{_quoted(a)} and {_quoted(b)}" for a, b in pairs], "as well as" if last == "and" else "or")
+    return numbers.listing([f"{'between ' * (last == 'or')}{quoted(a)} and {quoted(b)}" for a, b in pairs], "as well as" if last == "and" else "or")
 
 
 def _groups(findings: Findings) -> dict[str, list[str]]:

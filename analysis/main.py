@@ -15,28 +15,94 @@ def parser() -> Parser:
     parser = Parser(
         prog=PROG,
         description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as PNG and SVG.",
-        epilog="example: vit-report runs/position",
+        epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position",
     )
-    parser.add_argument("study", metavar="STUDY", help="the study's folder, OUT/STUDY, as vit-sweep writes it")
+    parser.add_argument("study", metavar="STUDY", nargs="?", help="the study's folder, OUT/STUDY, as vit-sweep writes it")
     parser.add_argument("--out", metavar="DIR", type=Path, help="the report's folder; one that vit-report wrote is replaced [STUDY/report]")
     parser.add_argument("--skip-unreadable", action="store_true", help="report without records that are damaged or altered, naming them; else they are an error")
+    parser.add_argument(
+        "--compare", metavar=("A", "B"), nargs=2, type=Path, help="set two studies side by side, for instance of two commits or scales [B/report-against-A]"
+    )
+    parser.add_argument(
+        "--watch", metavar="SECONDS", nargs="?", type=_seconds, const=30, help="make the report again while the sweep runs, until all planned runs have ended [30]"
+    )
     return parser
 
 
 def body(argv: Sequence[str]) -> int:
     """Make and write the report; prints its path."""
-    arguments = parser().parse_args(argv)
+    command = parser()
+    arguments = command.parse_args(argv)
+    if (arguments.study is None) == (arguments.compare is None):
+        command.error("give either the folder of a study, STUDY, or two with --compare A B")
+    if arguments.compare and arguments.watch:
+        command.error("--watch is for one study; it does not go with --compare")
+    if arguments.compare:
+        return _compare(*arguments.compare, arguments.out, arguments.skip_unreadable)
+    folder = Path(arguments.study)
+    out = arguments.out or folder / "report"
+    if arguments.watch:
+        return _watch(folder, out, arguments.skip_unreadable, arguments.watch)
+    return _report(folder, out, arguments.skip_unreadable)
+
+
+def _report(folder: Path, out: Path, skip: bool) -> int:
     from analysis import report
     from analysis.findings import find
     from analysis.load import read_folder
+    from analysis.sections import document
 
-    folder = Path(arguments.study)
-    out = arguments.out or folder / "report"
     report.check_replaceable(out)
-    study = read_folder(folder, skip_unreadable=arguments.skip_unreadable)
-    page = report.write(report.make(find(study)), out)
-    print(page)
+    print(report.write(report.make(document(find(read_folder(folder, skip)))), out))
     return 0
+
+
+def _compare(a: Path, b: Path, out: Path | None, skip: bool) -> int:
+    from analysis import report
+    from analysis.compare import compare_document
+    from analysis.findings import find
+    from analysis.load import read_folder
+
+    out = out or b / f"report-against-{a.resolve().name}"
+    report.check_replaceable(out)
+    both = [find(read_folder(folder, skip)) for folder in (a, b)]
+    print(report.write(report.make(compare_document(*both)), out))
+    return 0
+
+
+def _watch(folder: Path, out: Path, skip: bool, every: int) -> int:
+    """Make the report whenever a run has ended; the page reloads itself until the last one has."""
+    import time
+
+    from analysis import report
+    from analysis.findings import find
+    from analysis.load import ENDED, read_folder
+    from analysis.sections import digest, document
+
+    report.check_replaceable(out)
+    shown = None
+    while True:
+        study = read_folder(folder, skip)
+        ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
+        left = len(study.of("incomplete"))
+        if ended and shown != (digest(study), left):
+            page = report.write(report.make(document(find(study)), refresh=every if left else None), out)
+            print(f"{page}: {ended} of {planned} runs have ended", flush=True)
+        elif shown is None:
+            print(f"{folder}: no run has ended yet", flush=True)
+        shown = (digest(study), left)
+        if not left:
+            return 0
+        time.sleep(every)
+
+
+def _seconds(text: str) -> int:
+    """A positive whole number of seconds."""
+    import argparse
+
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of seconds from 1 up")
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

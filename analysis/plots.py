@@ -65,14 +65,15 @@ def style() -> Iterator[None]:
 def all_plots(findings: Findings) -> list[Plot]:
     """Every figure that these findings give; the first is the main one."""
     makers: list[Callable[[Findings], Plot | None]] = [accuracy, differences, curves, interaction, against_cost]
-    return [plot for plot in (make(findings) for make in makers) if plot is not None]
+    with style():
+        return [plot for plot in (make(findings) for make in makers) if plot is not None]
 
 
 def accuracy(findings: Findings) -> Plot:
     """Every seed as a point, the mean with its interval above them, one line a variant; beside it, if need be, enlarged."""
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
     near = _enlarged(findings)
-    figure, panels = _rows(_names(findings, findings.variants), columns=2 if near else 1)
+    figure, panels = rows(_names(findings, findings.variants), columns=2 if near else 1)
     for axes in panels:
         _seeds(axes, findings, scale)
         axes.set_xlabel(f"{numbers.label(metric)}{numbers.unit(metric)}")
@@ -102,12 +103,15 @@ def _seeds(axes: Axes, findings: Findings, scale: float) -> None:
         colour = PALETTE[0] if variant != findings.study.baseline else FAINT if many else INK  # pixels cannot follow the page's ink
         jitter = generator.uniform(-0.09, 0.09, len(values)) if len(values) > 1 else np.zeros(len(values))
         axes.plot(values, row + 0.16 + jitter, "o", ms=4, mew=0, color=colour, alpha=0.6, rasterized=many)
-        _interval(axes, findings.mean(variant), row - 0.14, scale, colour, "D", size=5)
+        interval(axes, findings.mean(variant), row - 0.14, scale, colour, "D", size=5)
 
 
 def _enlarged(findings: Findings) -> tuple[float, float] | None:
     """The range of the variants on one side of the widest gap between values, where that gap would squeeze them; else None."""
-    shown = {variant: [v for v in runs.values() if math.isfinite(v)] for variant, runs in findings.values.items()}
+    shown = {}
+    for variant, runs in findings.values.items():
+        mean = findings.mean(variant)
+        shown[variant] = [v for v in (*runs.values(), mean.low, mean.high) if math.isfinite(v)]
     spans = sorted((min(runs), max(runs)) for runs in shown.values() if runs)
     if len(spans) < 3 or len(spans) > 40:
         return None
@@ -120,7 +124,7 @@ def _enlarged(findings: Findings) -> tuple[float, float] | None:
     low, high = min(span[0] for span in group), max(span[1] for span in group)
     if len(group) < 2 or gap < 0.5 * (highest - spans[0][0]) or high <= low:
         return None
-    return low - 0.15 * (high - low), high + 0.15 * (high - low)
+    return low - 0.05 * (high - low), high + 0.05 * (high - low)
 
 
 def differences(findings: Findings) -> Plot | None:
@@ -128,14 +132,14 @@ def differences(findings: Findings) -> Plot | None:
     if not findings.others:
         return None
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
-    figure, (axes,) = _rows(_names(findings, findings.others))
+    figure, (axes,) = rows(_names(findings, findings.others))
     margin = findings.study.margin * scale
     axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     for row, variant in enumerate(findings.others):
         compared = findings.versus[variant]
         colour, marker = VERDICTS[compared.verdict]
-        _interval(axes, compared.diff, row, scale, colour, marker)
+        interval(axes, compared.diff, row, scale, colour, marker)
     found = [word for word in VERDICTS if any(findings.versus[variant].verdict == word for variant in findings.others)]
     handles = [axes.plot([], [], VERDICTS[word][1], color=VERDICTS[word][0], ms=6)[0] for word in found]
     figure.legend(handles, found, loc="outside lower center", ncols=len(found), fontsize=9)
@@ -169,14 +173,16 @@ def curves(findings: Findings) -> Plot | None:
             epochs, centre, low, high = band(finished[finished["variant"] == variant], metric)
             colour = PALETTE[index]
             lines[variant] = axes.plot(epochs, centre * scale, color=colour, lw=1.6, ls=("-", "--", "-.", ":")[index % 4])[0]
+            if numbers.is_share(metric):
+                low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)  # a t interval may reach beyond what an accuracy can be
             axes.fill_between(epochs, low * scale, high * scale, color=colour, alpha=0.18, lw=0)
         axes.set_xlabel("epoch")
         axes.set_title(f"{numbers.label(metric)}{numbers.unit(metric)}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
-    figure.legend([lines[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=2 if len(chosen) > 4 else 4, fontsize=9)
+    figure.legend([lines[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=_columns(findings, chosen), fontsize=9)
     left = len(findings.variants) - len(chosen)
-    caption = "Learning curves: means over the finished runs with the band of their 95 % intervals."
+    caption = "Learning curves: means over the finished runs with the band of their 95 % intervals, epoch by epoch."
     if left:
         caption += f" Shown are the baseline and the {len(chosen) - 1} variants with the highest and lowest means; {left} more are in the tables."
     return Plot("curves", figure, caption, f"Learning curves of {numbers.listing([plain(variant) for variant in chosen])}: {' and '.join(map(numbers.label, shown))} by epoch.")
@@ -214,8 +220,8 @@ def interaction(findings: Findings) -> Plot | None:
     )  # fmt: skip
     axes.set_xlabel(across)
     axes.set_ylabel(down)
-    axes.set_xticks(axes.get_xticks(), [_short(str(level)) for level in table.columns], rotation=0 if len(table.columns) < 6 else 45, ha="center" if len(table.columns) < 6 else "right")
-    axes.set_yticks(axes.get_yticks(), [_short(str(level)) for level in table.index], rotation=0)
+    axes.set_xticks(axes.get_xticks(), [short(str(level)) for level in table.columns], rotation=0 if len(table.columns) < 6 else 45, ha="center" if len(table.columns) < 6 else "right")
+    axes.set_yticks(axes.get_yticks(), [short(str(level)) for level in table.index], rotation=0)
     rest = f", averaged over {numbers.listing(list(study.factors)[2:])}" if len(study.factors) > 2 else ""
     caption = f"Mean {numbers.label(study.metric)} by {down} and {across}{rest}. An empty cell was not planned or has no finished run."
     return Plot("interaction", figure, caption, f"Heat map of mean {numbers.label(study.metric)} by {plain(down)} and {plain(across)}; the numbers are in the tables.")
@@ -248,12 +254,12 @@ def against_cost(findings: Findings) -> Plot | None:
         axes.tick_params(axis="x", labelsize=8)
         axes.grid()
     panels[0].set_ylabel(f"{numbers.label(metric)}{numbers.unit(metric)}")
-    figure.legend([handles[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=2 if len(chosen) > 4 else 4, fontsize=9)
+    figure.legend([handles[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=_columns(findings, chosen), fontsize=9)
     caption = f"{numbers.label(metric).capitalize()} against cost: means with 95 % intervals."
     return Plot("cost", figure, caption, f"{numbers.label(metric).capitalize()} against {numbers.listing(list(kinds.values()))}; the numbers are in the cost table.")
 
 
-def _rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
+def rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure with one line a name, the first on top, over as many panels as `columns`."""
     figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + (ROW if len(names) <= 40 else 0.7 * ROW) * len(names))))
     panels = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
@@ -265,13 +271,19 @@ def _rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, panels
 
 
-def _interval(axes: Axes, estimate: stats.Estimate, row: float, scale: float, colour: str, marker: str, size: float = 6) -> None:
+def interval(axes: Axes, estimate: stats.Estimate, row: float, scale: float, colour: str, marker: str, size: float = 6) -> None:
+    """Draw a mean with its interval on a line of `rows`."""
     if not math.isfinite(estimate.value):
         return
     half = numbers.half_width(estimate) * scale
     axes.errorbar(
         estimate.value * scale, row, xerr=half if math.isfinite(half) else None, color=colour, marker=marker, ms=size, elinewidth=2, capsize=0, zorder=3,
     )  # fmt: skip
+
+
+def _columns(findings: Findings, chosen: list[str]) -> int:
+    """As many columns as a legend has room for."""
+    return max(1, min(4, 88 // (max(map(len, _names(findings, chosen))) + 8)))
 
 
 def _chosen(findings: Findings) -> list[str]:
@@ -291,11 +303,11 @@ def _names(findings: Findings, variants: list[str]) -> list[str]:
         levels = zip(*(factor_levels(runs, factor) for factor in findings.study.factors))
         brief = dict(zip(findings.variants, (", ".join(map(str, row)) for row in levels)))
         if len(set(brief.values())) == len(brief):
-            return [_short(brief[variant]) for variant in variants]
-    return [_short(variant) for variant in variants]
+            return [short(brief[variant]) for variant in variants]
+    return [short(variant) for variant in variants]
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """A name that fits into a figure, its middle left out; the tables have all of it."""
     name = plain(name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 14]}…{name[-13:]}"

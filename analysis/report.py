@@ -20,10 +20,9 @@ import jinja2
 from markupsafe import Markup, escape
 
 from analysis import plots as figures
-from analysis import render, sections, tables
-from analysis.answer import answer
-from analysis.findings import Findings
-from analysis.plots import INK, PAPER, BAND, Plot
+from analysis import render
+from analysis.plots import BAND, INK, PAPER, Plot
+from analysis.sections import Document
 from experiments.errors import UserError
 
 MANIFEST = "manifest.json"
@@ -32,23 +31,19 @@ TEMPLATES = Path(__file__).parent / "templates"
 SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
-def make(findings: Findings, refresh: int | None = None) -> dict[str, bytes]:
+def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
     """Every file of the report: its name within the folder -> its bytes. `refresh`: seconds after which the page reloads itself."""
     with figures.style():
-        drawn = {plot.name: (plot, *_drawn(plot)) for plot in figures.all_plots(findings)}
-    contents = sections.sections(findings, {name: plot for name, (plot, _, _) in drawn.items()})
-    all_tables = [item.table for section in contents for item in section.items if item.table is not None]
-    pairs = tables.pairs_table(findings)
-    if pairs and pairs.name not in [table.name for table in all_tables]:
-        all_tables.append(pairs)
-    svgs = {name: svg for name, (_, svg, _) in drawn.items()}
-    files = {"report.html": _page(findings, contents, svgs, refresh).encode(), "report.md": _markdown(findings, contents).encode()}
-    for table in all_tables:
+        drawn = {plot.name: _drawn(plot) for plot in document.plots}
+    shown = [item.table for section in document.sections for item in section.items if item.table is not None]
+    svgs = {name: svg for name, (svg, _) in drawn.items()}
+    files = {"report.html": _page(document, svgs, refresh).encode(), "report.md": _markdown(document).encode()}
+    for table in (*shown, *document.attached):
         files[f"tables/{table.name}.csv"] = render.to_csv(table).encode()
         files[f"tables/{table.name}.tex"] = render.to_latex(table).encode()
-    for name, frame in (("runs", findings.study.runs), ("curves", findings.study.curves)):
+    for name, frame in document.frames.items():
         files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
-    for name, (_, svg, png) in drawn.items():
+    for name, (svg, png) in drawn.items():
         files[f"figures/{name}.svg"], files[f"figures/{name}.png"] = svg.encode(), png
     return files
 
@@ -109,29 +104,28 @@ def _swap(new: Path, folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _page(findings: Findings, contents: list[sections.Section], svgs: dict[str, str], refresh: int | None) -> str:
+def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
     environment = _environment(autoescape=True)
     environment.filters["drawn"] = lambda plot: inline_svg(svgs[plot.name], plot)
     environment.filters["plainlines"] = lambda text: "\n".join(map(render.plain, text.splitlines()))
     environment.filters["sortable"] = lambda value: "" if value is None or value != value else repr(float(value))
-    runs = [tables.runs_table(findings, variant) for variant in findings.variants]
     return environment.get_template("report.html.j2").render(
-        **_common(findings, contents),
-        contents=[(section.id, section.heading) for section in contents] + [("runs", "Runs")],
-        runs=runs,
-        unfolded=sum(len(table.rows) for table in runs) <= FOLDED,
+        document=document,
+        contents=[(section.id, section.heading) for section in document.sections] + ([("runs", "Runs")] if document.runs else []),
+        unfolded=sum(len(table.rows) for table in document.runs) <= FOLDED,
         refresh=refresh,
         css=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
         js=Markup((TEMPLATES / "page.js").read_text(encoding="utf-8")),
     ).lstrip()
 
 
-def _markdown(findings: Findings, contents: list[sections.Section]) -> str:
+def _markdown(document: Document) -> str:
     environment = _environment(autoescape=False)  # Markdown has an escaping of its own: every text goes through `md`
     environment.filters["md"] = lambda text: render.markdown(text, starts_line=True)
+    environment.filters["md_inline"] = render.markdown
     environment.filters["md_table"] = render.to_markdown
     environment.filters["fence"] = _fence
-    return environment.get_template("report.md.j2").render(**_common(findings, contents))
+    return environment.get_template("report.md.j2").render(document=document)
 
 
 def _environment(autoescape: bool) -> jinja2.Environment:
@@ -141,18 +135,6 @@ def _environment(autoescape: bool) -> jinja2.Environment:
     )  # fmt: skip
     environment.filters["plain"] = render.plain
     return environment
-
-
-def _common(findings: Findings, contents: list[sections.Section]) -> dict[str, Any]:
-    return {
-        "study": findings.study,
-        "title": sections.title(findings.study),
-        "summary": sections.summary(findings),
-        "answer": answer(findings),
-        "warnings": sections.warnings(findings),
-        "sections": contents,
-        "troubles": sorted(findings.study.troubles.items()),
-    }
 
 
 def inline_svg(svg: str, plot: Plot) -> Markup:

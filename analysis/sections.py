@@ -6,10 +6,13 @@ import hashlib
 import shlex
 from dataclasses import dataclass, field
 
+import pandas as pd
+
 from analysis import factors, numbers, published, tables
+from analysis.answer import answer
 from analysis.findings import ALPHA, Findings
 from analysis.load import ENDED, PLACES, Study, not_held_fixed
-from analysis.plots import Plot
+from analysis.plots import Plot, all_plots
 from analysis.render import Table
 
 
@@ -33,6 +36,44 @@ class Section:
     heading: str
     items: list[Item] = field(default_factory=list)
     paragraphs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Document:
+    """All that a report says. `runs`: the tables of its appendix; `attached`: tables that are only written as files."""
+
+    title: str
+    description: str
+    summary: str
+    answer: tuple[str, ...]
+    warnings: list[str]
+    sections: list[Section]
+    plots: list[Plot]
+    runs: list[Table] = field(default_factory=list)
+    troubles: list[tuple[str, str]] = field(default_factory=list)
+    attached: list[Table] = field(default_factory=list)
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def document(findings: Findings) -> Document:
+    """The report of one study."""
+    study, plots = findings.study, all_plots(findings)
+    said = sections(findings, {plot.name: plot for plot in plots})
+    shown = {item.table.name for section in said for item in section.items if item.table is not None}
+    pairs = tables.pairs_table(findings)
+    return Document(
+        title=title(study),
+        description=study.description,
+        summary=summary(findings),
+        answer=answer(findings),
+        warnings=warnings(findings),
+        sections=said,
+        plots=plots,
+        runs=[tables.runs_table(findings, variant) for variant in findings.variants],
+        troubles=sorted(study.troubles.items()),
+        attached=[pairs] if pairs is not None and pairs.name not in shown else [],
+        frames={"runs": study.runs, "curves": study.curves},
+    )
 
 
 def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:

@@ -44,7 +44,7 @@ def variants_table(findings: Findings) -> Table:
                 variant_cell(findings, variant),
                 Cell(str(mean.n), (mean.n,), mean.n),
                 estimate_cell(mean, metric, anchor(findings, variant), mark(findings, variant)),
-                _difference_cell(versus, metric, anchor(findings, variant)),
+                difference_cell(versus, metric, anchor(findings, variant)),
                 verdict_cell(versus),
                 *published.cells(findings, variant),
                 Cell(numbers.count(cost["params"]), (_whole(cost["params"]),), cost["params"]),
@@ -302,7 +302,8 @@ def verdict_cell(compared: Comparison) -> Cell:
     return Cell(compared.verdict, (compared.verdict,), mark=compared.verdict.replace(" ", "-"))
 
 
-def _difference_cell(compared: Comparison, metric: str, href: str) -> Cell:
+def difference_cell(compared: Comparison, metric: str, href: str = "") -> Cell:
+    """A paired difference with its interval; nothing for the baseline itself."""
     if compared.verdict == "baseline":
         return Cell("", (0.0, 0.0, 0.0), 0.0)
     diff = compared.diff
@@ -331,7 +332,7 @@ def _comparison_cells(findings: Findings, variant: str, c: Comparison) -> tuple[
     needed = {True: str(c.seeds_needed), False: f"> {numbers.count(10_000)}" if math.isfinite(c.detectable) else numbers.DASH}[c.seeds_needed is not None]
     return (
         Cell(f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""), (c.n, c.dropped), c.n),
-        _difference_cell(c, metric, anchor(findings, variant)),
+        difference_cell(c, metric, anchor(findings, variant)),
         Cell(numbers.bounds(c.diff, scale), (), c.diff.low),
         Cell(numbers.number(c.effect, 2, signed=True), (c.effect,), c.effect),
         Cell(numbers.p_value(c.p_holm), (c.p, c.p_holm), c.p_holm),

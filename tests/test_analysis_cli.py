@@ -51,6 +51,11 @@ def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
     [
         ([], "STUDY"),
         (["nowhere"], "nowhere: no such folder"),
+        (["a", "--compare", "b", "c"], "STUDY, or two with --compare A B"),
+        (["--compare", "a"], "--compare"),
+        (["--compare", "a", "b", "--watch"], "does not go with --compare"),
+        (["--compare", "a", "b"], "a: no such folder"),
+        (["nowhere", "--watch", "0"], "'0' is not a whole number of seconds"),
         (["--frobnicate", "x"], "--frobnicate"),
         (["."], "study.json"),
     ],
@@ -68,6 +73,34 @@ def test_a_folder_that_is_not_its_own_is_left_alone(tmp_path, capsys):
     (folder / "report" / "draft.txt").write_text("mine")
     status, _, err = run(capsys, folder)
     assert status == 2 and "draft.txt" in err and (folder / "report" / "draft.txt").read_text() == "mine"
+
+
+def test_two_studies_side_by_side(tmp_path, capsys):
+    before, after = write_study(tmp_path / "before", seeds=3), write_study(tmp_path / "after", seeds=3, epochs=6)
+    status, out, _ = run(capsys, "--compare", before, after)
+    page = after / "report-against-position" / "report.html"
+    assert status == 0 and out == f"{page}\n" and "side by side" in page.read_text()
+
+
+def test_watch_reports_until_all_have_ended(tmp_path, capsys, monkeypatch):
+    import shutil
+    import time
+
+    folder = write_study(tmp_path, seeds=3)
+    shutil.move(folder / "v3-s2", tmp_path / "later")
+    pages = []
+
+    def meanwhile(seconds):  # while the watcher sleeps, the last run ends
+        pages.append((seconds, (folder / "report" / "report.html").read_text()))
+        if len(pages) == 2:
+            shutil.move(tmp_path / "later", folder / "v3-s2")
+
+    monkeypatch.setattr(time, "sleep", meanwhile)
+    status, out, _ = run(capsys, folder, "--watch", "7")
+    assert status == 0 and [seconds for seconds, _ in pages] == [7, 7]
+    assert [line.partition(": ")[2] for line in out.splitlines()] == ["11 of 12 runs have ended", "12 of 12 runs have ended"]  # unchanged: nothing made
+    assert '<meta http-equiv="refresh" content="7">' in pages[0][1]
+    assert "refresh" not in (folder / "report" / "report.html").read_text()  # done: the page stays as it is
 
 
 def test_help_loads_nothing_heavy():

@@ -13,6 +13,7 @@ from analysis import report
 from analysis.answer import answer
 from analysis.findings import find
 from analysis.load import read_folder
+from analysis.sections import document
 from experiments.errors import UserError
 
 HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
@@ -51,7 +52,7 @@ class Page(HTMLParser):
 
 
 def page_of(found):
-    return Page(report.make(found)["report.html"].decode())
+    return Page(report.make(document(found))["report.html"].decode())
 
 
 def test_the_page_is_whole_and_asks_nobody_for_anything(tmp_path):
@@ -75,7 +76,7 @@ def test_every_link_within_the_page_leads_somewhere_and_ids_are_one_of_a_kind(tm
 
 def test_links_to_records_exist_beside_the_report(tmp_path):
     folder = write_study(tmp_path, seeds=3)
-    page = report.write(report.make(find(read_folder(folder))), folder / "report")
+    page = report.write(report.make(document(find(read_folder(folder)))), folder / "report")
     outer = [href for href in Page(page.read_text()).hrefs if not href.startswith("#")]
     assert len(outer) == 12 and all((page.parent / href).is_file() for href in outer)
 
@@ -92,7 +93,7 @@ def test_markup_in_names_is_text(tmp_path):
         tmp_path, accuracy={"none": 0.7, HOSTILE: 0.9}, factors={f"model.{HOSTILE}": names}, levels=lambda v: {"model.act": v},
         seeds=3, description=HOSTILE, command=f"vit-sweep run {HOSTILE} ```", baseline="none",
     )  # fmt: skip
-    files = report.make(found)
+    files = report.make(document(found))
     page = Page(files["report.html"].decode())
     assert [tag for tag, _ in page.tags if tag == "script"] == ["script"] and not any(tag == "img" for tag, _ in page.tags)
     assert not any(name.startswith("on") for _, given in page.tags for name in given)
@@ -108,8 +109,8 @@ def test_markup_in_names_is_text(tmp_path):
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path):
-    first = report.make(findings_of(tmp_path / "a"))
-    second = report.make(findings_of(tmp_path / "somewhere" / "else"))  # made twice, and in another place
+    first = report.make(document(findings_of(tmp_path / "a")))
+    second = report.make(document(findings_of(tmp_path / "somewhere" / "else")))  # made twice, and in another place
     assert first == second and {"report.html", "report.md", "tables/variants.csv", "tables/variants.tex", "figures/accuracy.svg", "figures/accuracy.png", "tables/runs.csv"} <= set(first)
 
 
@@ -150,7 +151,7 @@ def test_equivalence_is_only_said_where_it_is_shown(tmp_path):
 def test_a_single_seed_gets_no_verdict(tmp_path):
     sentences = " ".join(answer(findings_of(tmp_path, seeds=1)))
     assert "single seed" in sentences and "are better" not in sentences
-    assert report.make(findings_of(tmp_path / "again", seeds=1))["report.html"]
+    assert report.make(document(findings_of(tmp_path / "again", seeds=1)))["report.html"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
     ids=["one variant", "baseline diverged", "one absent", "one pair", "no spread", "a loss"],
 )
 def test_lopsided_studies_still_report(tmp_path, options):
-    files = report.make(findings_of(tmp_path, **options))
+    files = report.make(document(findings_of(tmp_path, **options)))
     assert not re.search(rb"(?i)\b(nan|inf|none of)\b", files["report.md"])
 
 
@@ -229,7 +230,7 @@ PROBE = """<script>addEventListener("load", () => {
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
 def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(tmp_path):
     folder = write_study(tmp_path)
-    html = report.make(find(read_folder(folder)))["report.html"].decode()
+    html = report.make(document(find(read_folder(folder))))["report.html"].decode()
     (tmp_path / "page.html").write_text(html.replace("</body>", PROBE))
     command = [
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
