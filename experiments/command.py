@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import importlib.util
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,11 +16,29 @@ from experiments.errors import UserError
 from vit.config import plugins
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose lines never end inside a name such as rel-bias-2d."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one line: `PROG: error: MESSAGE`, status 2."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **kwargs)
+        super().__init__(*args, allow_abbrev=False, formatter_class=_Help, **kwargs)
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """As argparse's, but an unknown flag is named before its value can be taken for something else."""
+        if not self._subparsers:  # else the flags are a subcommand's, which looks for itself
+            known = list(self._option_string_actions)
+            for word in sys.argv[1:] if args is None else args:
+                flag = word.partition("=")[0]
+                if flag.startswith("--") and flag not in ("--", *known):
+                    close = difflib.get_close_matches(flag, known, n=1)
+                    self.error(f"{flag}: no such flag; " + (f"did you mean {close[0]}?" if close else f"{self.prog} --help lists them"))
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")

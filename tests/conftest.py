@@ -10,6 +10,7 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
 os.environ["WANDB_MODE"] = "disabled"  # what `--tracking auto` means here; a test of W&B itself says otherwise
 os.environ["WANDB_SILENT"] = "true"
+os.environ["WANDB_ERROR_REPORTING"] = "false"
 os.environ["NETRC"] = os.devnull  # nobody's key is found, whoever runs the tests
 for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_DATA_DIR", "WANDB_PROJECT", "WANDB_ENTITY"):
     os.environ.pop(name, None)

@@ -1,0 +1,177 @@
+"""`vit-train`: bad input is one line, status 2 and nothing left behind; help is quick; a run prints where its record is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+from experiments.command import variant_names
+from experiments.config import LEAVES
+from experiments.main import main
+from experiments.presets import PRESETS
+from vit.pos_embed import REGISTRY
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def flags(**changes: object) -> list[str]:
+    """The tiny run on a command line."""
+    return [part for path, value in tiny.settings(**changes).items() for part in (f"--{path.replace('_', '-')}", str(value))]
+
+
+def vit_train(*arguments: str | Path) -> int:
+    """The command's exit status."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code or 0
+
+
+BAD = {
+    "unknown flag": (["--model.depht", "3"], ["--model.depht: no such flag", "did you mean --model.depth?"]),
+    "abbreviated flag": (["--model.dep=3"], ["--model.dep: no such flag"]),
+    "unknown command": (["trane"], ["'trane'"]),
+    "unknown variant": (["--model.pos-embed", "sinusodal"], ["model.pos_embed", "'sinusodal'", "did you mean 'sinusoidal'?"]),
+    "unknown site": (["--model.pos-site", "everywhere"], ["model.pos_site", "'everywhere'", "every-layer-shared"]),
+    "a site that makes no sense": (["--model.pos-embed", "none", "--model.pos-site", "every-layer"], ["model.pos_site", "none"]),
+    "unknown preset": (["--preset", "digit"], ["preset", "'digit'", "did you mean 'digits'?"]),
+    "unknown dataset": (["--data.name", "digit"], ["data.name", "'digit'", "did you mean 'digits'?"]),
+    "unknown optimiser": (["--optim.name", "lion"], ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
+    "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
+    "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
+    "a fraction of a layer": (["--model.depth", "1.5"], ["model.depth", "'1.5'", "integer"]),
+    "no value": (["--model.depth"], ["--model.depth", "expected one argument"]),
+    "negative": (["--train.epochs", "-1"], ["train.epochs", "'-1'", "greater than or equal to 1"]),
+    "negative rate": (["--optim.lr=-1e-3"], ["optim.lr", "'-1e-3'", "greater than 0"]),
+    "not a number": (["--optim.lr", "nan"], ["optim.lr", "'nan'", "finite"]),
+    "no epochs": (["--train.epochs", "0"], ["train.epochs", "'0'", "greater than or equal to 1"]),
+    "negative seed": (["--seed", "-1"], ["seed", "'-1'"]),
+    "neither true nor false": (["--data.hflip", "perhaps"], ["data.hflip", "'perhaps'", "boolean"]),
+    "patch 3 on 8 px": (["--model.patch-size", "3"], ["model.patch_size: 3", "8 px"]),
+    "heads that do not divide": (["--model.embed-dim", "30", "--model.num-heads", "4"], ["model.embed_dim: 30", "num_heads, 4"]),
+    "odd half of a 2-D table": (
+        ["--model.embed-dim", "7", "--model.num-heads", "1", "--model.pos-embed", "learned-2d"], ["model.embed_dim: 7", "odd"],
+    ),
+    "class pooling without a class token": (["--model.class-token", "false"], ["model.pool", "class_token"]),
+    "two crops": (["--data.crop-padding", "2", "--data.rrc-scale", "0.5"], ["rrc_scale", "crop_padding"]),
+    "more images than there are": (["--data.train-limit", "5000"], ["data.train_limit: 5000", "1293"]),
+    "fewer images than classes": (["--data.train-limit", "5"], ["data.train_limit: 5"]),
+    "missing data root": (["--data.name", "cifar10", "--data.root", "/nowhere/at/all"], ["data.root", "/nowhere/at/all", "--data.download"]),
+    "no such device": (["--device", "gpu"], ["device", "'gpu'", "auto, cpu"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, words = BAD[name]
+    assert vit_train(*flags(), "--out", tmp_path / "out", *arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("vit-train: error: ")
+    assert [word for word in words if word not in line] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        assert vit_train(*flags(), "--out", out) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"vit-train: error: out: '{out}")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_run_says_what_it_reached_and_where_its_record_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0
+    printed = capsys.readouterr()
+    *epochs, last = printed.out.splitlines()
+    assert [line.split()[1] for line in epochs] == ["1/3", "2/3", "3/3"]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert re.fullmatch(r"digits-learned-1d-s0-[0-9a-f]{8}", folder.name)
+    assert re.fullmatch(rf"test accuracy \d+\.\d\d%, validation \d+\.\d\d%\. Record: {re.escape(str(folder))}", last)
+    assert printed.err == ""
+
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0  # the same command again only reads the record
+    assert capsys.readouterr().out.splitlines() == [last]
+
+
+def test_runs_that_differ_lie_beside_each_other(tmp_path: Path) -> None:
+    for changes in ({}, {"seed": 1}, {"model__pos_embed": "none"}, {"model__depth": 2}):
+        assert vit_train(*flags(train__epochs=1, optim__warmup_epochs=0, **changes), "--out", tmp_path / "out") == 0
+    assert len(list((tmp_path / "out").glob("*/summary.json"))) == 4
+
+
+def test_a_diverged_run_ends_with_status_1_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = flags(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
+    for _ in range(2):  # and again when asked again
+        assert vit_train(*arguments, "--out", tmp_path / "out") == 1
+        assert "diverged in epoch" in capsys.readouterr().out
+    assert len(list((tmp_path / "out").glob("*/summary.json"))) == 1
+
+
+def test_a_corrupt_record_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train(*flags(), "--out", tmp_path) == 0
+    (folder,) = tmp_path.iterdir()
+    (folder / "summary.json").write_text("{")
+    capsys.readouterr()
+    assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vit-train: error: {folder / 'summary.json'}: is not JSON")
+
+
+def test_every_setting_is_a_flag_that_help_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train("--help") == 0
+    text = capsys.readouterr().out
+    assert [path for path in LEAVES if f"--{path.replace('_', '-')}" not in text] == []
+    assert [name for name in REGISTRY if name not in text] == []
+    assert list(REGISTRY) == variant_names()
+
+
+HEAVY = {"torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "wandb", "optuna", "matplotlib", "safetensors"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom experiments.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print('heavy:', sorted({HEAVY!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_the_presets_are_listed_with_size_and_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train("presets") == 0
+    text = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in text.splitlines() if line.split()}
+    assert [name for name in PRESETS if name not in rows] == []
+    assert "119,098" in rows["tintn-cifar10"]  # as its authors count them
+    assert "75.50%" in rows["tintn-cifar10"]
+    assert "1,642" in rows["pulfer-mnist"]
+    assert "400" in rows["pulfer-mnist"]
+    assert "86,567,656" in rows["vit-b16"]
+
+
+def test_the_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train("variants") == 0
+    text = capsys.readouterr().out
+    assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.M)] == []
+
+
+def test_interrupted_from_the_keyboard_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(self: object, job: int, row: dict[str, float]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.progress.EpochPrinter.__call__", interrupt)
+        assert vit_train(*flags(), "--out", tmp_path / "out") == 130
+    assert capsys.readouterr().err == "vit-train: stopped; the same command goes on from here\n"
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
