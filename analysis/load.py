@@ -38,6 +38,7 @@ class Study:
     `runs`: one row a run with `COLUMNS`, the settings, and a column for each factor (its level as text), in the plan's
     order. `curves`: one row a run's epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in study.json.
     `base`: the settings that every run starts from, by dotted path. `troubles`: why a record is in no number, run -> reason.
+    `folder`: where the runs' folders lie, for those who look inside a model; None where there are none.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Study:
     plan: Mapping[str, Any] = field(default_factory=dict)
     base: dict[str, Any] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
+    folder: Path | None = None
 
     @property
     def command(self) -> str | None:
@@ -86,7 +88,7 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
     for folder in sorted(study_dir.iterdir()):
         if folder.name not in planned and (folder / record.CONFIG).is_file():
             read.unplanned(folder)
-    return assemble(plan, read.rows, read.curves, read.troubles)
+    return assemble(plan, read.rows, read.curves, read.troubles, study_dir)
 
 
 def assemble(
@@ -94,6 +96,7 @@ def assemble(
     rows: list[dict[str, Any]],
     curves: list[dict[str, Any]],
     troubles: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Study:
     """A `Study` from a plan (as in study.json) and its runs' rows (see `run_row`) and epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
@@ -113,6 +116,7 @@ def assemble(
         plan=plan,
         base=dict(flatten(plan.get("base") or {})),
         troubles=dict(troubles or {}),
+        folder=folder,
     )
 
 

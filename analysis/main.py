@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.command import Parser, run_command
+
+if TYPE_CHECKING:
+    from analysis.load import Study
+    from analysis.sections import Document
 
 PROG = "vit-report"
 
@@ -20,6 +26,7 @@ def parser() -> Parser:
     parser.add_argument("study", metavar="STUDY", nargs="?", help="the study's folder, OUT/STUDY, as vit-sweep writes it")
     parser.add_argument("--out", metavar="DIR", type=Path, help="the report's folder; one that vit-report wrote is replaced [STUDY/report]")
     parser.add_argument("--skip-unreadable", action="store_true", help="report without records that are damaged or altered, naming them; else they are an error")
+    parser.add_argument("--without-models", action="store_true", help="leave out the figures from checkpoints, which need the data and some seconds")
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="set two studies side by side, for instance of two commits or scales [B/report-against-A]"
     )
@@ -38,70 +45,71 @@ def body(argv: Sequence[str]) -> int:
     if arguments.compare and arguments.watch:
         command.error("--watch is for one study; it does not go with --compare")
     if arguments.compare:
-        return _compare(*arguments.compare, arguments.out, arguments.skip_unreadable)
+        return _compare(*arguments.compare, arguments)
     folder = Path(arguments.study)
     out = arguments.out or folder / "report"
-    if arguments.watch:
-        return _watch(folder, out, arguments.skip_unreadable, arguments.watch)
-    return _report(folder, out, arguments.skip_unreadable)
+    return (_watch if arguments.watch else _report)(folder, out, arguments)
 
 
-def _report(folder: Path, out: Path, skip: bool) -> int:
+def _report(folder: Path, out: Path, arguments: Namespace) -> int:
     from analysis import report
-    from analysis.findings import find
     from analysis.load import read_folder
-    from analysis.sections import document
 
     report.check_replaceable(out)
-    print(report.write(report.make(document(find(read_folder(folder, skip)))), out))
+    print(report.write(report.make(_document(read_folder(folder, arguments.skip_unreadable), arguments)), out))
     return 0
 
 
-def _compare(a: Path, b: Path, out: Path | None, skip: bool) -> int:
+def _document(study: Study, arguments: Namespace) -> Document:
+    from analysis.findings import find
+    from analysis.sections import document, inside_section
+
+    findings = find(study)
+    return document(findings, None if arguments.without_models else inside_section(findings, arguments.skip_unreadable))
+
+
+def _compare(a: Path, b: Path, arguments: Namespace) -> int:
     from analysis import report
     from analysis.compare import compare_document
     from analysis.findings import find
     from analysis.load import read_folder
 
-    out = out or b / f"report-against-{a.resolve().name}"
+    out = arguments.out or b / f"report-against-{a.resolve().name}"
     report.check_replaceable(out)
-    both = [find(read_folder(folder, skip)) for folder in (a, b)]
+    both = [find(read_folder(folder, arguments.skip_unreadable)) for folder in (a, b)]
     print(report.write(report.make(compare_document(*both)), out))
     return 0
 
 
-def _watch(folder: Path, out: Path, skip: bool, every: int) -> int:
+def _watch(folder: Path, out: Path, arguments: Namespace) -> int:
     """Make the report whenever a run has ended; the page reloads itself until the last one has."""
     import time
 
     from analysis import report
-    from analysis.findings import find
     from analysis.load import ENDED, read_folder
-    from analysis.sections import digest, document
+    from analysis.sections import digest
 
     report.check_replaceable(out)
     shown = None
     while True:
-        study = read_folder(folder, skip)
+        study = read_folder(folder, arguments.skip_unreadable)
         ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
         left = len(study.of("incomplete"))
         if ended and shown != (digest(study), left):
-            page = report.write(report.make(document(find(study)), refresh=every if left else None), out)
+            page = report.write(report.make(_document(study, arguments), refresh=arguments.watch if left else None), out)
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
         elif shown is None:
             print(f"{folder}: no run has ended yet", flush=True)
         shown = (digest(study), left)
         if not left:
             return 0
-        time.sleep(every)
+        time.sleep(arguments.watch)
 
 
 def _seconds(text: str) -> int:
     """A positive whole number of seconds."""
-    import argparse
-
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of seconds from 1 up")
+        raise ArgumentTypeError(f"{text!r} is not a whole number of seconds from 1 up")
     return int(text)
 
 

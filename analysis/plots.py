@@ -164,7 +164,7 @@ def curves(findings: Findings) -> Plot | None:
         return None
     figure = Figure(figsize=(WIDTH, 3.3))
     panels = figure.subplots(1, len(shown), squeeze=False)[0]
-    chosen = _chosen(findings)
+    chosen = coloured(findings)
     finished = runs[runs["run"].isin(findings.study.of("finished")["run"])]
     lines = {}
     for axes, metric in zip(panels, shown):
@@ -232,7 +232,7 @@ def against_cost(findings: Findings) -> Plot | None:
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
     kinds = {"params": "parameters", "flops_per_image": "FLOPs an image", "device_seconds": "device seconds a run"}
     kinds = {name: words for name, words in kinds.items() if findings.cost[name].notna().any()}
-    chosen = _chosen(findings)
+    chosen = coloured(findings)
     if not kinds:
         return None
     figure = Figure(figsize=(WIDTH, 3.2))
@@ -286,7 +286,7 @@ def _columns(findings: Findings, chosen: list[str]) -> int:
     return max(1, min(4, 88 // (max(map(len, _names(findings, chosen))) + 8)))
 
 
-def _chosen(findings: Findings) -> list[str]:
+def coloured(findings: Findings) -> list[str]:
     """The variants that get a colour: all where there are colours enough, else the baseline and those at both ends."""
     if len(findings.variants) <= MOST_CURVES:
         return findings.variants

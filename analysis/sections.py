@@ -55,10 +55,13 @@ class Document:
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
-def document(findings: Findings) -> Document:
-    """The report of one study."""
+def document(findings: Findings, inside: Section | None = None) -> Document:
+    """The report of one study; `inside` is what was seen in its models (see `inside_section`)."""
     study, plots = findings.study, all_plots(findings)
     said = sections(findings, {plot.name: plot for plot in plots})
+    if inside is not None:
+        said.insert([section.id for section in said].index("metrics"), inside)
+        plots += [item.plot for item in inside.items if item.plot is not None]
     shown = {item.table.name for section in said for item in section.items if item.table is not None}
     pairs = tables.pairs_table(findings)
     return Document(
@@ -91,6 +94,21 @@ def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:
         reproduce(findings.study),
     ]
     return [section for section in found if section.items or section.paragraphs]
+
+
+def inside_section(findings: Findings, skip_unreadable: bool = False) -> Section | None:
+    """Figures from checkpoints, and why some could not be had; None where the runs left none. Imports torch where they did."""
+    from analysis.inside import inside_plots
+    from analysis.models import look
+    from analysis.plots import coloured
+
+    if findings.study.folder is None:
+        return None
+    looks, troubles = look(findings.study, coloured(findings), skip_unreadable)
+    plots = inside_plots(looks, {findings.best, findings.study.baseline})
+    said = ["One finished run of each variant, the one with the lowest seed: an illustration, not a measurement."] if looks else []
+    said += [f"Without {trouble}." for trouble in troubles[:3]] + ([f"And without {len(troubles) - 3} more."] if len(troubles) > 3 else [])
+    return Section("inside", "Inside the models", [Item("plot", plot=plot) for plot in plots], said)
 
 
 def title(study: Study) -> str:

@@ -24,12 +24,14 @@ def write_study(
     levels: Callable[[str], dict[str, Any]] = lambda variant: {"model.pos_embed": variant},
     factors: Mapping[str, list[Any]] | None = None,
     statuses: Mapping[tuple[str, int], str] | None = None,
+    weights: Callable[[dict[str, Any]], bytes] = lambda config: b"weights of nothing",
     **plan: Any,
 ) -> Path:
     """A study's folder under `out`, every planned run written unless `statuses` says otherwise; returns the folder.
 
     `accuracy`: variant -> true test accuracy, about which seeds scatter by `spread`. `statuses`: (variant, seed) ->
-    "diverged", "pruned", "incomplete" (a folder without summary) or "absent". Same arguments, same bytes.
+    "diverged", "pruned", "incomplete" (a folder without summary) or "absent". `weights`: a run's nested configuration ->
+    its checkpoint. Same arguments, same bytes.
     """
     accuracy = ACCURACY if accuracy is None else accuracy
     study_dir = out / name
@@ -47,7 +49,7 @@ def write_study(
             status = (statuses or {}).get((variant, seed), "finished")
             generator = np.random.default_rng([index, seed])
             reached = float(np.clip(truth + spread * generator.standard_normal(), 0, 1))
-            write_run(study_dir / entry["run"], tree, entry["run_id"], reached, epochs, status, index)
+            write_run(study_dir / entry["run"], tree, entry["run_id"], reached, epochs, status, index, weights(tree))
     plan = {
         "name": name, "description": "Does the positional embedding matter, and which one?", "preset": "digits",
         "factors": factors or {"model.pos_embed": list(accuracy)}, "extra": [], "baseline": next(iter(accuracy)),
@@ -58,7 +60,9 @@ def write_study(
     return study_dir
 
 
-def write_run(run_dir: Path, config: dict[str, Any], identity: str, reached: float, epochs: int, status: str, size: int = 0) -> None:
+def write_run(
+    run_dir: Path, config: dict[str, Any], identity: str, reached: float, epochs: int, status: str, size: int, weights: bytes
+) -> None:
     """One run's folder: a curve that rises to `reached`."""
     if status == "absent":
         return
@@ -66,7 +70,7 @@ def write_run(run_dir: Path, config: dict[str, Any], identity: str, reached: flo
     rows = curve(reached, epochs)
     record.write_json(run_dir / record.CONFIG, config)
     record.write_text(run_dir / record.METRICS, record.metrics_csv(rows))
-    (run_dir / record.CHECKPOINT).write_bytes(b"weights of nothing")
+    (run_dir / record.CHECKPOINT).write_bytes(weights)
     if status != "incomplete":
         record.write_summary(run_dir, summary(identity, rows[-1], reached, status, size))
 
