@@ -101,8 +101,12 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
         run.clock = time.perf_counter() - run.seconds["wall"]
         _claim(run.job)
         run.tracker = tracking.start(run.job.config.model_dump(), run.job.dir, run.id, run.job.variant)
-    epochs = fit(engine, splits, start)
-    for rows, seconds in _timed(epochs) if _running(runs) else ():
+    for i, run in enumerate(runs):
+        if run.status != "running":  # it diverged just before it was interrupted
+            _finish(run, engine, i, None, splits, device)
+    if not _running(runs):
+        return
+    for rows, seconds in _timed(fit(engine, splits, start)):
         states = engine.states()
         for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
             if run.status != "running":
@@ -110,12 +114,13 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
             _epoch_done(run, rows[i], states[i], seconds / len(runs))
             prune = on_row and on_row(number, rows[i])
             run.status = _status(run.rows, bool(prune))
+            if run.status != "running":  # now, for the others of the cohort will move its weights on
+                _finish(run, engine, i, None, splits, device)
         if not _running(runs):
-            break
-    tests = evaluate(engine, splits, splits.test) if _running(runs) else [(math.nan, math.nan)] * len(runs)
-    for i, run in enumerate(runs):
-        run.seconds["wall"] = time.perf_counter() - run.clock
-        _finish(run, engine, i, tests[i], splits, device)
+            return
+    for i, (run, test) in enumerate(zip(runs, evaluate(engine, splits, splits.test), strict=True)):
+        if run.status == "running":
+            _finish(run, engine, i, test, splits, device)
 
 
 def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
@@ -139,18 +144,20 @@ def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: f
     run.tracker.log(row)
 
 
-def _finish(run: _Live, engine: Solo | Stacked, i: int, test: tuple[float, float], splits: data.Splits, device: torch.device) -> None:
+def _finish(
+    run: _Live, engine: Solo | Stacked, i: int, test: tuple[float, float] | None, splits: data.Splits, device: torch.device
+) -> None:
     """Seal the record. The test set has been touched once, now; a run that diverged or was pruned has no test figure."""
-    status = "finished" if run.status == "running" else run.status
+    status = run.status if test is None else "finished"
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
-    metrics |= {"test/loss": test[0], "test/acc": test[1]} if status == "finished" else {"test/loss": None, "test/acc": None}
+    metrics |= dict(zip(("test/loss", "test/acc"), test or (None, None), strict=True))
     weights = {name: tensor.cpu().contiguous() for name, tensor in engine.weights(i).items()}
     record.write_bytes(run.job.dir / record.CHECKPOINT, save(weights, {"run_id": run.id}))
     record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
     images = len(splits.train) * len(run.rows)
     cost = {
         **provenance.model_cost(run.job.config.vit_config(len(splits.classes))),
-        "wall_seconds": run.seconds["wall"],
+        "wall_seconds": time.perf_counter() - run.clock,
         "device_seconds": run.seconds["device"],
         "images_per_second": images / run.seconds["device"],
         "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,

@@ -24,7 +24,7 @@ from experiments import data, record
 from experiments.config import run_id
 from experiments.engine import initial_model
 from experiments.errors import UserError
-from experiments.run import RESUME, pick_device
+from experiments.run import RESUME, Job, pick_device, train
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = {record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY}
@@ -183,6 +183,47 @@ def test_a_pruned_run_says_so_and_has_no_test_figure(tmp_path: Path) -> None:
 def test_pruning_does_not_hide_that_a_run_diverged(tmp_path: Path) -> None:
     changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant"}
     assert tiny.run(tmp_path / "a", lambda job, row: not math.isfinite(row["train/loss"]), **changes)["status"] == "diverged"
+
+
+COHORT = {"train__precision": "float64", "optim__name": "sgd", "optim__schedule": "constant", "train__epochs": 4}
+
+
+def cohort(out: Path, on_row: Any = None) -> list[dict[str, Any]]:
+    """Three runs trained together, of which the second diverges at once; their summaries."""
+    members = [tiny.config(seed=seed, optim__lr=lr, **COHORT) for seed, lr in ((0, 0.01), (1, 1e300), (2, 0.02))]
+    return train([Job(config, out / str(i)) for i, config in enumerate(members)], device="cpu", on_row=on_row)
+
+
+def prune_the_third(job: int, row: dict[str, float]) -> bool:
+    return job == 2 and row["epoch"] == 2
+
+
+def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path: Path) -> None:
+    summaries = cohort(tmp_path, prune_the_third)
+    assert [(s["status"], s["epochs"]) for s in summaries] == [("finished", 4), ("diverged", 1), ("pruned", 2)]
+    assert [s["test/acc"] is None for s in summaries] == [False, True, True]
+    for i, seed, lr in ((0, 0, 0.01), (2, 2, 0.02)):  # each has the weights and the numbers of its own last epoch
+        alone = tiny.run(tmp_path / f"alone{i}", lambda job, row, i=i: prune_the_third(i, row), seed=seed, optim__lr=lr, **COHORT)
+        assert summaries[i]["val/loss"] == pytest.approx(alone["val/loss"], rel=1e-9)
+        expected = load_file(tmp_path / f"alone{i}" / record.CHECKPOINT)
+        for name, weights in load_file(tmp_path / str(i) / record.CHECKPOINT).items():
+            torch.testing.assert_close(weights, expected[name], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("job", "epoch"), [(0, 2), (1, 1), (2, 1), (0, 3)])
+def test_a_cohort_interrupted_between_its_members_ends_the_same(job: int, epoch: int, tmp_path: Path) -> None:
+    def on_row(number: int, row: dict[str, float]) -> bool:
+        if (number, row["epoch"]) == (job, epoch):
+            raise Stop
+        return prune_the_third(number, row)
+
+    whole = cohort(tmp_path / "whole", prune_the_third)
+    with pytest.raises(Stop):
+        cohort(tmp_path / "cut", on_row)
+    again = cohort(tmp_path / "cut", prune_the_third)
+    assert [(s["status"], s["epochs"]) for s in again] == [(s["status"], s["epochs"]) for s in whole]
+    assert again[0]["test/loss"] == pytest.approx(whole[0]["test/loss"], rel=1e-9)
+    assert all(files(tmp_path / "cut" / str(i)) == FILES for i in range(3))
 
 
 class Watched(data.Images):
