@@ -47,8 +47,14 @@ class Run:
 
 
 def write_bytes(path: Path, body: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, whole, even across a power cut."""
-    path = Path(path)
+    """Write a file so that a reader sees the old one or the new one, whole, even across a power cut. Raises `RecordError`."""
+    try:
+        _replace(Path(path), body)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, body: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -88,6 +88,27 @@ def test_an_out_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_disk_that_is_full_is_one_line_and_the_run_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    replace, free = os.replace, 4
+
+    def full(source: str, target: str) -> None:
+        nonlocal free
+        free -= 1
+        if free < 0:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    (folder,) = tmp_path.iterdir()
+    assert line.startswith(f"vit-train: error: {folder}")
+    assert line.endswith("cannot be written: No space left on device")
+    assert vit_train(*flags(), "--out", tmp_path) == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
+
+
 def test_a_run_says_what_it_reached_and_where_its_record_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0
     printed = capsys.readouterr()

@@ -132,7 +132,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step: 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, step, fail)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(RecordError, match=r"a\.txt: cannot be written: No space left on device"):
         record.write_text(tmp_path / "a.txt", "new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
 
