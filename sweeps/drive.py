@@ -28,8 +28,7 @@ def sweep(
     Other sweeps may be at work on the same folder: their runs are waited for. Raises `UserError` where a worker met
     something that is the user's to mend; whatever happens, no worker is left behind.
     """
-    me = owner()
-    ledger = Ledger(plan, study_dir, f"{me['host']}:{me['pid']}:{me['start']}", attempts)
+    ledger = Ledger(plan, study_dir, owner(), attempts)
     crew = Crew(ledger, duty, workers, display, cohort)
     try:
         state = crew.run()

@@ -48,11 +48,15 @@ class State:
 
 
 class Ledger:
-    """The trials of one study folder, as one sweep sees them. `sweep` tells this sweep's attempts from another's."""
+    """The trials of one study folder, as one sweep sees them: `sweep` is the process that makes and closes its claims.
 
-    def __init__(self, plan: Plan, study_dir: Path, sweep: str, attempts: int = 3) -> None:
+    A claim holds while the worker or its sweep lives: a sweep will yet say how its dead worker ended.
+    """
+
+    def __init__(self, plan: Plan, study_dir: Path, sweep: Owner, attempts: int = 3) -> None:
         self.runs = {run.name: run for run in plan.runs}
-        self.dir, self.sweep, self.attempts = study_dir, sweep, attempts
+        self.sweep = {key: sweep[key] for key in ("pid", "start")}
+        self.dir, self.attempts = study_dir, attempts
         self.metric = "val/" + plan.study.metric.partition("/")[2]  # choices are made on validation, never on the test
         self.distributions = _distributions(plan)
         self.lock = FileLock(study_dir / LOCK)
@@ -76,7 +80,8 @@ class Ledger:
         """Bring the trials into line with the records and the living; queue what is left. Twice is the same as once."""
         with self.lock:
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-                if not alive(trial.user_attrs["owner"]):
+                who = trial.user_attrs["owner"]
+                if not alive(who) and not alive({**who, **who["sweep"]}):
                     self._settle(trial, "interrupted")
             trials = collections.defaultdict(list)
             for trial in self.study.get_trials(deepcopy=False):
@@ -131,8 +136,14 @@ class Ledger:
 
     def beat(self, claims: Sequence[Claim]) -> None:
         """A sign of life for other machines."""
-        for claim in claims:
-            self.storage.set_trial_user_attr(claim.trial_id, "owner", {**claim.owner, "beat": time.time()})
+        with self.lock:
+            for claim in claims:
+                if self._holds(claim):
+                    self.storage.set_trial_user_attr(claim.trial_id, "owner", {**claim.owner, "beat": time.time()})
+
+    def _holds(self, claim: Claim) -> bool:
+        """Whether a claim is ours still: after a long sleep, another machine may have taken it over."""
+        return self.storage.get_trial(claim.trial_id).state == TrialState.RUNNING
 
     def tell(self, claim: Claim, reason: str = "failed", error: str = "") -> str:
         """Close a claim by what its folder says, and return the run's status; without a record the attempt has failed.
@@ -140,6 +151,8 @@ class Ledger:
         `reason` is then "failed", which counts, or "interrupted", which does not.
         """
         with self.lock:
+            if not self._holds(claim):
+                return "taken over"
             return self._settle(self.storage.get_trial(claim.trial_id), reason, error)
 
     def _settle(self, trial: FrozenTrial, reason: str, error: str = "") -> str:

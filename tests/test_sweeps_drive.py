@@ -154,9 +154,9 @@ def test_a_worker_that_is_killed_is_replaced_and_its_run_tried_again(stubbed):
 
 
 def test_what_fails_every_time_is_given_up_with_its_reason_and_the_rest_is_done(stubbed):
-    status, out, _ = stubbed.run(**{"seed 1": "raise"})
+    status, out, err = stubbed.run(**{"seed 1": "raise"})
     assert status == 1
-    assert "6 runs: 4 finished, 2 failed" in out
+    assert "6 runs: 4 finished, 2 failed" in out, err
     (folder,) = stubbed.dir.glob("logits-s1-*")
     assert f"failed: {folder.name}: RuntimeError: out of cheese (see {folder}/error.txt)" in out
     assert "Traceback" in (folder / "error.txt").read_text()
@@ -232,7 +232,7 @@ def test_what_a_living_process_holds_is_waited_for_and_taken_over_when_it_dies(s
     holder = subprocess.Popen(["sleep", "600"])
     plan = tiny_plan()
     write(plan, stubbed.dir, "earlier")
-    ledger = Ledger(plan, stubbed.dir, "earlier")
+    ledger = Ledger(plan, stubbed.dir, owner(holder.pid))
     ledger.reconcile()
     (claim,) = ledger.claim(owner(holder.pid))
     sweep = stubbed.start()
@@ -275,7 +275,7 @@ def test_an_altered_record_is_refused_by_name(stubbed):
 def ledger(tmp_path) -> Ledger:
     plan = tiny_plan()
     write(plan, tmp_path, "here")
-    return Ledger(plan, tmp_path, "here")
+    return Ledger(plan, tmp_path, owner())
 
 
 def test_reconciling_twice_is_the_same_as_once(ledger):
@@ -298,6 +298,28 @@ def test_another_machines_claim_holds_for_its_lease(ledger):
     assert list(ledger.reconcile().running) == [claim.run.name]
 
 
+def test_a_dead_workers_claim_is_for_its_sweep_to_close(ledger, tmp_path):
+    ledger.reconcile()
+    worker = subprocess.Popen(["sleep", "600"])
+    (claim,) = ledger.claim(owner(worker.pid))
+    worker.kill()
+    worker.wait()
+    other = Ledger(tiny_plan(), tmp_path, owner())
+    for one in (ledger, other):  # this process, whose claim it is, lives
+        assert list(one.reconcile().running) == [claim.run.name]
+    assert ledger.tell(claim, "failed", "no memory") == "failed"
+    assert len(other.reconcile().waiting) == 6
+
+
+def test_a_claim_that_was_taken_over_is_left_alone(ledger):
+    ledger.reconcile()
+    (claim,) = ledger.claim(owner())
+    ledger.study.tell(claim.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease
+    ledger.beat([claim])
+    assert ledger.tell(claim, "failed", "late") == "taken over"
+    assert len(ledger.reconcile().waiting) == 6
+
+
 def test_a_process_is_told_from_another_of_the_same_number():
     me = owner()
     assert alive(me)
@@ -315,7 +337,7 @@ def test_a_cohort_is_made_of_runs_that_differ_in_seed_and_rates_only(tmp_path):
     factors = {"model.head": ["logits", "softmax"], "optim.lr": [0.1, 0.2]}
     plan = tiny_plan(factors=factors, seeds=2)  # four runs of either head
     write(plan, tmp_path, "here")
-    ledger = Ledger(plan, tmp_path, "here")
+    ledger = Ledger(plan, tmp_path, owner())
     ledger.reconcile()
     first, second, third = (ledger.claim(owner(), most=3) for _ in range(3))
     assert [claim.run.levels["model.head"] for claim in first] == ["logits"] * 3
@@ -327,7 +349,7 @@ def test_a_cohort_is_made_of_runs_that_differ_in_seed_and_rates_only(tmp_path):
 def test_many_processes_never_claim_the_same_run(tmp_path):
     plan = make_plan(STUDIES["position"])
     write(plan, tmp_path, "here")
-    Ledger(plan, tmp_path, "here").reconcile()
+    Ledger(plan, tmp_path, owner()).reconcile()
     code = f"""
 import sys
 sys.path.insert(0, {str(HERE)!r})
@@ -337,7 +359,7 @@ from sweeps.builtin import STUDIES
 from sweeps.ledger import Ledger
 from sweeps.owner import owner
 from sweeps.plan import make_plan
-ledger = Ledger(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), "here")
+ledger = Ledger(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), owner())
 while claims := ledger.claim(owner()):
     print(claims[0].run.name)
 """
