@@ -165,8 +165,11 @@ def _resized(x: Tensor, side: int) -> Tensor:
     return resize(x, [side, side], antialias=True)
 
 
-def _split(images: Images, second: float | int, data: DataConfig, field: str) -> tuple[Images, Images]:
-    """Stratified: that share (float) or number (int) of the images goes to the second part. The same for the same split_seed."""
+def _split(images: Images, second: float, data: DataConfig, field: str) -> tuple[Images, Images]:
+    """Stratified: that share of the images, or where it is an int that number, goes to the second part.
+
+    The same for the same `split_seed`, whatever the run's seed.
+    """
     from sklearn.model_selection import train_test_split
 
     try:

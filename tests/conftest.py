@@ -1,4 +1,4 @@
-"""What every test starts from: one thread, no network, no W&B account. Only settings of the surroundings may enter it."""
+"""What every test starts from: one thread, no network, no W&B account. Nothing but such surroundings may enter it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ os.environ["NETRC"] = os.devnull  # nobody's key is found, whoever runs the test
 for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_DATA_DIR", "WANDB_PROJECT", "WANDB_ENTITY"):
     os.environ.pop(name, None)
 
-import torch  # noqa: E402: the settings above come first
+import torch
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real datasets beside a checkout, where there is one; a test that asks for it is skipped elsewhere."""
+    """The folder of real datasets beside a checkout; where there is none, a test that asks for it is skipped."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("no folder of real datasets beside the checkout")

@@ -81,7 +81,9 @@ def test_a_batch_is_its_images_one_by_one(setting: dict, dtype: torch.dtype) -> 
     alone = [augment.apply(x[i : i + 1], augment.windows(u[i : i + 1], 8, **{**OFF, **setting})) for i in range(16)]
     torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-14)
     cohort = augment.apply(x.reshape(2, 8, 3, 8, 8), augment.windows(u.reshape(2, 8, -1), 8, **{**OFF, **setting}))
-    torch.testing.assert_close(cohort.reshape(together.shape), together, rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-14)
+    torch.testing.assert_close(
+        cohort.reshape(together.shape), together, rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-14
+    )
 
 
 @pytest.mark.parametrize(("side", "scale"), [(32, 0.08), (32, 0.8), (8, 0.3)])

