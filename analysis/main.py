@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from analysis.sections import Document
 
 PROG = "vit-report"
+MIRRORS = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER of offline runs, optuna:FILE[#STUDY], which need --out"
 
 
 def parser() -> Parser:
@@ -23,10 +24,12 @@ def parser() -> Parser:
         description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as PNG and SVG.",
         epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position",
     )
-    parser.add_argument("study", metavar="STUDY", nargs="?", help="the study's folder, OUT/STUDY, as vit-sweep writes it")
+    parser.add_argument("study", metavar="STUDY", nargs="?", help=f"the study's folder, OUT/STUDY, as vit-sweep writes it; or {MIRRORS}")
     parser.add_argument("--out", metavar="DIR", type=Path, help="the report's folder; one that vit-report wrote is replaced [STUDY/report]")
     parser.add_argument("--skip-unreadable", action="store_true", help="report without records that are damaged or altered, naming them; else they are an error")
     parser.add_argument("--without-models", action="store_true", help="leave out the figures from checkpoints, which need the data and some seconds")
+    parser.add_argument("--metric", help="what to compare, where the source holds no plan [test/acc]")
+    parser.add_argument("--baseline", metavar="VARIANT", help="what to compare with, where the source holds no plan [the first by name]")
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="set two studies side by side, for instance of two commits or scales [B/report-against-A]"
     )
@@ -46,18 +49,26 @@ def body(argv: Sequence[str]) -> int:
         command.error("--watch is for one study; it does not go with --compare")
     if arguments.compare:
         return _compare(*arguments.compare, arguments)
-    folder = Path(arguments.study)
-    out = arguments.out or folder / "report"
-    return (_watch if arguments.watch else _report)(folder, out, arguments)
+    from analysis.sources import is_mirror
+
+    if is_mirror(arguments.study) and arguments.out is None:
+        command.error(f"{arguments.study}: say where the report goes, with --out DIR")
+    out = arguments.out or Path(arguments.study) / "report"
+    return (_watch if arguments.watch else _report)(arguments.study, out, arguments)
 
 
-def _report(folder: Path, out: Path, arguments: Namespace) -> int:
+def _report(source: str, out: Path, arguments: Namespace) -> int:
     from analysis import report
-    from analysis.load import read_folder
 
     report.check_replaceable(out)
-    print(report.write(report.make(_document(read_folder(folder, arguments.skip_unreadable), arguments)), out))
+    print(report.write(report.make(_document(_read(source, arguments), arguments)), out))
     return 0
+
+
+def _read(source: str, arguments: Namespace) -> Study:
+    from analysis.sources import read
+
+    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
 
 
 def _document(study: Study, arguments: Namespace) -> Document:
@@ -72,34 +83,33 @@ def _compare(a: Path, b: Path, arguments: Namespace) -> int:
     from analysis import report
     from analysis.compare import compare_document
     from analysis.findings import find
-    from analysis.load import read_folder
 
     out = arguments.out or b / f"report-against-{a.resolve().name}"
     report.check_replaceable(out)
-    both = [find(read_folder(folder, arguments.skip_unreadable)) for folder in (a, b)]
+    both = [find(_read(str(folder), arguments)) for folder in (a, b)]
     print(report.write(report.make(compare_document(*both)), out))
     return 0
 
 
-def _watch(folder: Path, out: Path, arguments: Namespace) -> int:
+def _watch(source: str, out: Path, arguments: Namespace) -> int:
     """Make the report whenever a run has ended; the page reloads itself until the last one has."""
     import time
 
     from analysis import report
-    from analysis.load import ENDED, read_folder
+    from analysis.load import ENDED
     from analysis.sections import digest
 
     report.check_replaceable(out)
     shown = None
     while True:
-        study = read_folder(folder, arguments.skip_unreadable)
+        study = _read(source, arguments)
         ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
         left = len(study.of("incomplete"))
         if ended and shown != (digest(study), left):
             page = report.write(report.make(_document(study, arguments), refresh=arguments.watch if left else None), out)
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
         elif shown is None:
-            print(f"{folder}: no run has ended yet", flush=True)
+            print(f"{source}: no run has ended yet", flush=True)
         shown = (digest(study), left)
         if not left:
             return 0

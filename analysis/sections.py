@@ -133,7 +133,7 @@ def summary(findings: Findings) -> str:
 
 def warnings(findings: Findings) -> list[str]:
     """What a reader must know before believing a number."""
-    study, found = findings.study, []
+    study, found = findings.study, list(findings.study.plan.get("notes", []))
     for path, values in not_held_fixed(study).items():
         found.append(f"{path} was not held fixed: {numbers.listing(values[:6])}. It is no factor of the study, so a difference may come from it.")
     ended = study.of(*ENDED)
@@ -197,7 +197,7 @@ def reproduce(study: Study) -> Section:
     commits = study.of(*ENDED)["commit"].dropna().unique()
     lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
     lines += [study.command] if study.command else []
-    lines.append(f"vit-report {shlex.quote(f'{_out(study.command)}/{study.name}')}")
+    lines.append(f"vit-report {shlex.quote(study.plan.get('source') or f'{_out(study.command)}/{study.name}')}")
     return Section("reproduce", "Reproduce", [Item("code", text="\n".join(lines))])
 
 

@@ -207,7 +207,7 @@ def runs_table(findings: Findings, variant: str) -> Table:
         less = (own - base.get(run["seed"], math.nan)) * numbers.scale(study.metric)
         rows.append(
             (
-                Cell(run["run"], href=run_link(run)),
+                Cell(run["run"], href=run_link(findings, run)),
                 Cell(str(run["run_id"] or numbers.DASH)),
                 Cell(str(run["seed"]), sort=run["seed"]),
                 Cell(run["status"], mark=run["status"] if run["status"] != "finished" else ""),
@@ -220,11 +220,11 @@ def runs_table(findings: Findings, variant: str) -> Table:
     return Table(f"runs-v{findings.variants.index(variant)}", f"Runs of {variant}", columns, tuple(rows))
 
 
-def run_link(run: dict) -> str:
+def run_link(findings: Findings, run: dict) -> str:
     """From the report's folder to the run's record; nothing where there is no record to look at."""
     from urllib.parse import quote
 
-    return f"../{quote(run['run'])}/summary.json" if run["status"] in ENDED else ""
+    return f"../{quote(run['run'])}/summary.json" if findings.study.folder and run["status"] in ENDED else ""
 
 
 def foot(findings: Findings) -> tuple[str, ...]:

@@ -1,0 +1,137 @@
+"""Where runs can be read from: a study's folder, W&B, or an Optuna study. All give one `Study`; what has no plan gets one here.
+
+A mirror knows which runs there were, not what was planned: the factors are the settings that differ between its runs,
+and baseline, metric and margin are asked for or taken by default, which the report says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from analysis.load import METRICS, PLACES, Study, assemble, flatten, level_text, read_folder, run_row
+from experiments.errors import UserError
+
+WANDB, OPTUNA = "wandb:", "optuna:"
+METRIC, MARGIN = "test/acc", 0.01
+RANK = ("finished", "diverged", "pruned", "incomplete")  # which of several mirrors of one run is believed
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run as a mirror has it: `config` nested, `summary` and `rows` (its epochs) as in a record; `variant` "" if it has none."""
+
+    run: str
+    status: str
+    config: Mapping[str, Any]
+    variant: str = ""
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def is_mirror(source: str) -> bool:
+    """Whether this names W&B or an Optuna study, and not a folder."""
+    return source.startswith((WANDB, OPTUNA))
+
+
+def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
+    """Read a study from where `source` says: a folder, "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or "optuna:FILE[#STUDY]".
+
+    Raises `UserError` naming what is missing, or what does not suit the source.
+    """
+    if not is_mirror(source):
+        for name, given in (("metric", metric), ("baseline", baseline)):
+            if given is not None:
+                raise UserError(f"--{name}: {given!r} cannot be chosen for a folder; its study.json says it")
+        return read_folder(Path(source), skip_unreadable)
+    if source.startswith(OPTUNA) and metric is None:
+        raise UserError(f"{source}: say with --metric what its trials' values are: {', '.join(METRICS)}")
+    if source.startswith(WANDB):
+        from analysis.load_wandb import find_runs
+    else:
+        from analysis.load_optuna import find_runs
+    name, found = find_runs(source.partition(":")[2], metric or METRIC)
+    return infer(name, source, found, metric or METRIC, baseline)
+
+
+def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline: str | None) -> Study:
+    """A `Study` from runs without a plan. Of several mirrors of one variant and seed, the one that got furthest counts."""
+    runs = sorted(found, key=lambda run: (RANK.index(run.status), run.run))
+    if not runs:
+        raise UserError(f"{source}: holds no runs")
+    settings = [dict(flatten(run.config)) for run in runs]
+    factors = _factors(settings)
+    labels = [run.variant or _label(factors, own) for run, own in zip(runs, settings)]
+    kept: dict[tuple[str, int], int] = {}
+    troubles = {}
+    for at, (run, label) in enumerate(zip(runs, labels)):
+        seed = settings[at].get("seed", 0)
+        if not isinstance(seed, int):
+            raise UserError(f"{source}: {run.run}: seed: {seed!r} is not a whole number")
+        first = kept.setdefault((label, seed), at)
+        if first != at:
+            troubles[run.run] = f"is another mirror of {runs[first].run} ({label}, seed {seed}), so it is in no number"
+    variants = sorted({label for label, _ in kept}, key=lambda label: (label != baseline, label))  # the baseline comes first
+    if baseline is not None and baseline not in variants:
+        raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
+    order = sorted(kept, key=lambda key: (variants.index(key[0]), key[1]))
+    entries = [_entry(runs[kept[key]], key, settings[kept[key]], factors) for key in order]
+    rows = [run_row(entry, runs[kept[key]].status, runs[kept[key]].config, runs[kept[key]].summary) for entry, key in zip(entries, order)]
+    curves = [{"run": e["run"], "variant": e["variant"], "seed": e["seed"], **row} for e, key in zip(entries, order) for row in runs[kept[key]].rows]
+    plan = {
+        "name": name, "factors": {"+".join(paths): levels for paths, levels in factors}, "baseline": baseline or variants[0], "metric": metric,
+        "margin": MARGIN, "base": _shared(settings), "runs": entries, "source": source,
+        "notes": [
+            f"Read from {source}, a mirror that holds no plan: factors are the settings that differ, the baseline is {'as asked for' if baseline else 'the first by name'}, "
+            f"the metric {metric}, and the margin the default, not one stated before the runs. Nothing shows whether a record was altered."
+        ],
+    }  # fmt: skip
+    return assemble(plan, rows, curves, troubles)
+
+
+Factors = list[tuple[tuple[str, ...], list[Any]]]
+
+
+def _factors(settings: list[dict[str, Any]]) -> Factors:
+    """The settings that differ between runs; those that always move together are one factor. (paths, levels in order)."""
+    moves: dict[tuple[int, ...], list[str]] = {}
+    for path in dict.fromkeys(path for own in settings for path in own):
+        values = [level_text(own.get(path)) for own in settings]
+        codes = tuple(list(dict.fromkeys(values)).index(value) for value in values)
+        if path not in PLACES and max(codes) > 0:
+            moves.setdefault(codes, []).append(path)
+    found = []
+    for paths in moves.values():
+        levels = [[own.get(path) for path in paths] for own in settings]
+        distinct = [level for at, level in enumerate(levels) if level not in levels[:at]]
+        found.append((tuple(paths), [level[0] if len(paths) == 1 else level for level in distinct]))
+    return found
+
+
+def _label(factors: Factors, own: Mapping[str, Any]) -> str:
+    """A variant's name where the mirror has none: its level, or `depth=2, head=logits`."""
+    texts = {paths: level_text([own.get(path) for path in paths]) for paths, _ in factors}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return ", ".join(f"{paths[0].rpartition('.')[2]}={text}" for paths, text in texts.items()) or "all"
+
+
+def _entry(run: Found, key: tuple[str, int], own: Mapping[str, Any], factors: Factors) -> dict[str, Any]:
+    variant, seed = key
+    levels = {path: own.get(path) for paths, _ in factors for path in paths}
+    return {"run": run.run, "run_id": run.summary.get("run_id"), "variant": variant, "levels": levels, "seed": seed}
+
+
+def _shared(settings: list[dict[str, Any]]) -> dict[str, Any]:
+    """The settings that every run has alike, nested as in a plan."""
+    tree: dict[str, Any] = {}
+    for path, value in settings[0].items():
+        if path not in PLACES and all(own.get(path) == value for own in settings):
+            *sections, field_ = path.split(".")
+            node = tree
+            for section in sections:
+                node = node.setdefault(section, {})
+            node[field_] = value
+    return tree
