@@ -57,6 +57,7 @@ class Ledger:
         self.runs = {run.name: run for run in plan.runs}
         self.sweep = {key: sweep[key] for key in ("pid", "start")}
         self.dir, self.attempts = study_dir, attempts
+        self.given_up: set[str] = set()  # by this sweep; another may still try
         self.metric = "val/" + plan.study.metric.partition("/")[2]  # choices are made on validation, never on the test
         self.distributions = _distributions(plan)
         self.lock = FileLock(study_dir / LOCK)
@@ -80,8 +81,8 @@ class Ledger:
         """Bring the trials into line with the records and the living; queue what is left. Twice is the same as once."""
         with self.lock:
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-                who = trial.user_attrs["owner"]
-                if not alive(who) and not alive({**who, **who["sweep"]}):
+                who = trial.user_attrs.get("owner")  # none: killed while it entered what was finished
+                if not who or not (alive(who) or alive({**who, **who["sweep"]})):
                     self._settle(trial, "interrupted")
             trials = collections.defaultdict(list)
             for trial in self.study.get_trials(deepcopy=False):
@@ -104,8 +105,9 @@ class Ledger:
                 trial = waiting[0] if waiting else self._add(self.runs[name])
                 self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
                 self._settle(trial, "")
-        elif not waiting and len(failures) >= self.attempts:
+        elif len(failures) >= self.attempts:
             state.failed[name] = failures[-1].user_attrs.get("error", "")
+            self.given_up.add(name)
         else:
             state.waiting.append(name)
             if not waiting:
@@ -123,12 +125,13 @@ class Ledger:
         with self.lock:
             waiting = self.study.get_trials(deepcopy=False, states=[TrialState.WAITING])
             queued = {trial.user_attrs["run"]: trial for trial in waiting}
-            for name, run in self.runs.items():  # in the plan's order, whatever was queued again
+            wanted = [run for name, run in self.runs.items() if name in queued and name not in self.given_up]
+            for run in wanted:  # in the plan's order, whatever was queued again
                 if len(claims) == most:
                     break
-                if name not in queued or (claims and cohort_key(run) != cohort_key(claims[0].run)):
+                if claims and cohort_key(run) != cohort_key(claims[0].run):
                     continue
-                trial = queued[name]
+                trial = queued[run.name]
                 self.storage.set_trial_user_attr(trial._trial_id, "owner", owner)
                 if self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
                     claims.append(Claim(run, trial._trial_id, trial.number, owner))

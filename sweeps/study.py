@@ -53,7 +53,7 @@ class Study(BaseModel):
         lowest = 0 if isinstance(seeds, list) else 1
         whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
         if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed):
-            raise ValueError(f"{seeds!r} is not allowed: give a number from 1 up, or a list of different ones from 0 up")
+            raise ValueError(f"{seeds!r} is not allowed: a number from 1 up, or a list of different seeds from 0 up")
         return seeds
 
     @model_validator(mode="after")

@@ -311,6 +311,13 @@ def test_a_dead_workers_claim_is_for_its_sweep_to_close(ledger, tmp_path):
     assert len(other.reconcile().waiting) == 6
 
 
+def test_a_trial_that_nobody_owns_is_closed(ledger):
+    ledger.reconcile()
+    trial = ledger.study.get_trials()[0]
+    ledger.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
+    assert len(ledger.reconcile().waiting) == 6
+
+
 def test_a_claim_that_was_taken_over_is_left_alone(ledger):
     ledger.reconcile()
     (claim,) = ledger.claim(owner())
