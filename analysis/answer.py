@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from analysis import factors, load, numbers
+from analysis.cells import margin_text
 from analysis.findings import ALPHA, Findings
 from analysis.stats import Comparison, Factorial
-from analysis.tables import margin_text
 
 NAMED, LONGEST = 6, 120  # variants, and characters of their names, up to which a sentence names them before it counts
 
@@ -25,7 +25,10 @@ def _against_baseline(findings: Findings) -> str:
     study, groups = findings.study, _groups(findings)
     mean = findings.mean(study.baseline)
     if not findings.others:
-        return f"{quoted(study.baseline)} reaches a {_label(findings)} of {_value(findings, study.baseline)} over {_seeds(mean.n)}; there is no other variant to compare it with."
+        return (
+            f"{quoted(study.baseline)} reaches a {_label(findings)} of {_value(findings, study.baseline)} over "
+            f"{_seeds(mean.n)}; there is no other variant to compare it with."
+        )
     if not mean.n:
         return f"Nothing can be compared yet: no run of the baseline, {study.baseline}, has finished."
     tested = max(findings.versus[variant].n for variant in findings.others)
@@ -81,20 +84,29 @@ def _furthest(findings: Findings, variants: list[str]) -> str:
 def _by(findings: Findings, variants: list[str]) -> str:
     """`by 22.1 to 25.0 points`; the range where there are several."""
     metric = findings.study.metric
-    diffs = sorted((abs(findings.versus[variant].diff.value), _difference(findings, findings.versus[variant])) for variant in variants)
+    diffs = sorted(
+        (abs(findings.versus[variant].diff.value), _difference(findings, findings.versus[variant]))
+        for variant in variants
+    )
     low, high = diffs[0][1], diffs[-1][1]
     return f"by {low if low == high else f'{low} to {high}'}{numbers.points(metric)}"
 
 
 def _how_sure(findings: Findings) -> str:
     if not findings.others or max((findings.versus[variant].n for variant in findings.others), default=0) < 2:
-        return "Differences need at least two seeds for an interval and three for a fair verdict; train more with the same command and a higher --seeds."
+        return (
+            "Differences need at least two seeds for an interval and three for a fair verdict; train more with the "
+            "same command and a higher --seeds."
+        )
     if findings.factorial is not None:
         return _by_factor(findings, findings.factorial)
     if len(findings.others) == 1:
         return _one_difference(findings, findings.versus[findings.others[0]])
     if not findings.pairs:
-        return f"{quoted(findings.best)} has the best mean, {_value(findings, findings.best)}; there are too many variants to compare each with each."
+        return (
+            f"{quoted(findings.best)} has the best mean, {_value(findings, findings.best)}; there are too many "
+            "variants to compare each with each."
+        )
     return _among_others(findings)
 
 
@@ -102,11 +114,16 @@ def _one_difference(findings: Findings, compared: Comparison) -> str:
     metric, unit = findings.study.metric, numbers.points(findings.study.metric)
     interval = numbers.bounds(compared.diff, numbers.scale(metric))
     if not math.isfinite(compared.detectable):
-        return f"The difference is the same on every one of {_seeds(compared.n)}, so no interval can be given; more seeds would show its spread."
+        return (
+            f"The difference is the same on every one of {_seeds(compared.n)}, so no interval can be given; more seeds "
+            "would show its spread."
+        )
     line = f"The difference is {_difference(findings, compared, signed=True)}{unit}, 95 % interval {interval}; "
     if compared.verdict == "not enough evidence":
         return line + _would_decide(compared.seeds_needed, compared.n)
-    small = numbers.number(compared.detectable * numbers.scale(metric), numbers.decimals(compared.detectable * numbers.scale(metric)))
+    small = numbers.number(
+        compared.detectable * numbers.scale(metric), numbers.decimals(compared.detectable * numbers.scale(metric))
+    )
     return line + f"{_seeds(compared.n)} could have detected one of {small}{unit} with 80 % power."
 
 
@@ -117,11 +134,21 @@ def _by_factor(findings: Findings, fitted: Factorial) -> str:
     crossed = {term: p for term, p in tested.items() if len(term) == 2}
     for term, p in crossed.items():
         if p <= ALPHA:
-            said.append(f"the effect of {factors.factor_name(term[0])} depends on {factors.factor_name(term[1])} (interaction p {_p(p)})")
+            said.append(
+                f"the effect of {factors.factor_name(term[0])} depends on {factors.factor_name(term[1])} (interaction "
+                f"p {_p(p)})"
+            )
     if crossed and not any(p <= ALPHA for p in crossed.values()):
         said.append("no interaction between factors is shown")
-    absent = [level for factor in fitted.factors for level in findings.study.factors[factor] if level not in map(load.level_text, fitted.levels[factor])]
-    head = "Averaged over the other factors" + (f" (on the complete grid, without {numbers.listing(absent)})" if absent else "")
+    absent = [
+        level
+        for factor in fitted.factors
+        for level in findings.study.factors[factor]
+        if level not in map(load.level_text, fitted.levels[factor])
+    ]
+    head = "Averaged over the other factors" + (
+        f" (on the complete grid, without {numbers.listing(absent)})" if absent else ""
+    )
     return f"{head}, " + "; ".join(said) + "."
 
 
@@ -129,11 +156,16 @@ def _main_effect(findings: Findings, fitted: Factorial, factor: str, p: float) -
     name, metric = factors.factor_name(factor), fitted.metric
     if not p <= ALPHA:
         return f"for an effect of {name} there is not enough evidence" + (f" (p {_p(p)})" if math.isfinite(p) else "")
-    levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not numbers.lower_is_better(metric))
+    levels = sorted(
+        fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not numbers.lower_is_better(metric)
+    )
     best, worst = levels[0], levels[-1]
     apart = abs(best.mean.value - worst.mean.value) * numbers.scale(metric)
     places = numbers.decimals(numbers.half_width(best.effect) * numbers.scale(metric))
-    return f"{name} matters (p {_p(p)}): {best.levels[0]} is best, {numbers.number(apart, places)}{numbers.points(metric)} from {worst.levels[0]}"
+    return (
+        f"{name} matters (p {_p(p)}): {best.levels[0]} is best, "
+        f"{numbers.number(apart, places)}{numbers.points(metric)} from {worst.levels[0]}"
+    )
 
 
 def _p(p: float) -> str:
@@ -172,26 +204,47 @@ def _told_apart(decided: dict[tuple[str, str], Comparison], total: int) -> str:
 
 
 def _undecided(findings: Findings, open_: dict[tuple[str, str], Comparison], total: int) -> str:
-    what = "any pair" if len(open_) == total > 1 else _pairs(list(open_), "or") if len(open_) <= 3 else f"{len(open_)} of {total} pairs"
+    what = (
+        "any pair"
+        if len(open_) == total > 1
+        else _pairs(list(open_), "or")
+        if len(open_) <= 3
+        else f"{len(open_)} of {total} pairs"
+    )
     needs = [compared.seeds_needed for compared in open_.values()]
     head = f"{_few([compared.n for compared in open_.values()])} cannot decide {what}"
     if any(need is None for need in needs):
         known = [need for need in needs if need is not None]
-        return head + (f"; {min(known)} would settle the clearest, no practical number all of them" if known else "; no practical number of seeds would")
-    return head + (f"; about {max(needs)} would" if len(set(needs)) == 1 else f"; about {min(needs)} would settle the clearest and {max(needs)} all of them")
+        return head + (
+            f"; {min(known)} would settle the clearest, no practical number all of them"
+            if known
+            else "; no practical number of seeds would"
+        )
+    return head + (
+        f"; about {max(needs)} would"
+        if len(set(needs)) == 1
+        else f"; about {min(needs)} would settle the clearest and {max(needs)} all of them"
+    )
 
 
 def _would_decide(needed: int | None, n: int) -> str:
-    return f"{_seeds(n)} cannot decide; " + (f"about {needed} would." if needed is not None else "no practical number of seeds would.")
+    return f"{_seeds(n)} cannot decide; " + (
+        f"about {needed} would." if needed is not None else "no practical number of seeds would."
+    )
 
 
 def _pairs(pairs: list[tuple[str, str]], last: str = "and") -> str:
-    return numbers.listing([f"{'between ' * (last == 'or')}{quoted(a)} and {quoted(b)}" for a, b in pairs], "as well as" if last == "and" else "or")
+    return numbers.listing(
+        [f"{'between ' * (last == 'or')}{quoted(a)} and {quoted(b)}" for a, b in pairs],
+        "as well as" if last == "and" else "or",
+    )
 
 
 def _groups(findings: Findings) -> dict[str, list[str]]:
     words = ("better", "worse", "equivalent", "not enough evidence")
-    return {word: [variant for variant in findings.others if findings.versus[variant].verdict == word] for word in words}
+    return {
+        word: [variant for variant in findings.others if findings.versus[variant].verdict == word] for word in words
+    }
 
 
 def _value(findings: Findings, variant: str) -> str:

@@ -1,10 +1,13 @@
-"""Tables of a study of several factors: main effects, interactions, contrasts, analysis of variance. Findings in, tables out."""
+"""Tables of a study of several factors: main effects, interactions, contrasts, analysis of variance. Findings in,
+tables out.
+"""
 
 from __future__ import annotations
 
 import math
 
 from analysis import numbers
+from analysis.cells import points
 from analysis.findings import Findings
 from analysis.render import Cell, Column, Table
 from analysis.stats import Estimate, Factorial, holm
@@ -17,7 +20,12 @@ def factor_tables(findings: Findings) -> list[Table]:
     fitted = findings.factorial
     if fitted is None:
         return []
-    return [variance(findings, fitted), effects(findings, fitted, 1), contrasts(findings, fitted), *_interactions(findings, fitted)]
+    return [
+        variance(findings, fitted),
+        effects(findings, fitted, 1),
+        contrasts(findings, fitted),
+        *_interactions(findings, fitted),
+    ]
 
 
 def variance(findings: Findings, fitted: Factorial) -> Table:
@@ -37,14 +45,25 @@ def variance(findings: Findings, fitted: Factorial) -> Table:
             )
         )
     columns = (
-        Column("source of variance", ("term",), numeric=False), Column("df", ("df",)), Column("sum of squares", ("sum_sq",)), Column("F", ("f",)),
-        Column("p", ("p", "p_holm")), Column("partial η²", ("eta_sq",)),
-    )  # fmt: skip
+        Column("source of variance", ("term",), numeric=False),
+        Column("df", ("df",)),
+        Column("sum of squares", ("sum_sq",)),
+        Column("F", ("f",)),
+        Column("p", ("p", "p_holm")),
+        Column("partial η²", ("eta_sq",)),
+    )
     note = (
-        f"Type II analysis of variance of {fitted.n} runs, {numbers.label(fitted.metric)} as a fraction; a seed is a block where the cells share seeds. "
+        f"Type II analysis of variance of {fitted.n} runs, {numbers.label(fitted.metric)} as a fraction; a seed is a "
+        "block where the cells share seeds. "
         "p is Holm-adjusted over the factors and interactions."
     )
-    return Table("variance", "What moves the metric: factors and their interactions.", columns, tuple(rows), (note, *fitted.notes))
+    return Table(
+        "variance",
+        "What moves the metric: factors and their interactions.",
+        columns,
+        tuple(rows),
+        (note, *fitted.notes),
+    )
 
 
 def effects(findings: Findings, fitted: Factorial, order: int) -> Table:
@@ -63,13 +82,23 @@ def effects(findings: Findings, fitted: Factorial, order: int) -> Table:
     ]
     columns = (
         TERM, LEVEL, Column(f"{numbers.label(metric)}{numbers.unit(metric)}", ("mean", "mean_low", "mean_high")),
-        Column(f"effect{_points(metric)}", ("effect", "effect_low", "effect_high")), Column("p", ("p", "p_holm")),
+        Column(f"effect{points(metric)}", ("effect", "effect_low", "effect_high")), Column("p", ("p", "p_holm")),
     )  # fmt: skip
     if order == 1:
-        note = "Mean over all combinations of the other factors, each weighing the same; effect: that mean less the grand mean."
-        return Table("effects", "Main effects: each level, averaged over the other factors.", columns, tuple(rows), (note,))
-    note = "Effect: what the cell has beyond the sum of its row's and its column's effects; none means that the factors add up."
-    return Table("interactions", "Interactions: each combination of two factors' levels.", columns, tuple(rows), (note,))
+        note = (
+            "Mean over all combinations of the other factors, each weighing the same; effect: that mean less the "
+            "grand mean."
+        )
+        return Table(
+            "effects", "Main effects: each level, averaged over the other factors.", columns, tuple(rows), (note,)
+        )
+    note = (
+        "Effect: what the cell has beyond the sum of its row's and its column's effects; none means that the factors "
+        "add up."
+    )
+    return Table(
+        "interactions", "Interactions: each combination of two factors' levels.", columns, tuple(rows), (note,)
+    )
 
 
 def contrasts(findings: Findings, fitted: Factorial) -> Table:
@@ -77,14 +106,17 @@ def contrasts(findings: Findings, fitted: Factorial) -> Table:
     scale = numbers.scale(fitted.metric)
     rows = tuple(
         (
-            Cell(term_name((contrast.factor,)), (contrast.factor,)), Cell(str(contrast.high), (contrast.high,)), Cell(str(contrast.low), (contrast.low,)),
-            _estimate(contrast.diff, scale, signed=True), Cell(numbers.p_value(contrast.p_holm), (contrast.p, contrast.p_holm), contrast.p_holm),
+            Cell(term_name((contrast.factor,)), (contrast.factor,)),
+            Cell(str(contrast.high), (contrast.high,)),
+            Cell(str(contrast.low), (contrast.low,)),
+            _estimate(contrast.diff, scale, signed=True),
+            Cell(numbers.p_value(contrast.p_holm), (contrast.p, contrast.p_holm), contrast.p_holm),
         )
         for contrast in fitted.contrasts
-    )  # fmt: skip
+    )
     columns = (
         TERM, LEVEL, Column("less", ("less",), numeric=False),
-        Column(f"difference{_points(fitted.metric)}", ("diff", "diff_low", "diff_high")), Column("p", ("p", "p_holm")),
+        Column(f"difference{points(fitted.metric)}", ("diff", "diff_low", "diff_high")), Column("p", ("p", "p_holm")),
     )  # fmt: skip
     note = "p is Holm-adjusted over the pairs of levels of the factor. The model takes all cells to spread alike."
     return Table("contrasts", "Level against level, averaged over the other factors.", columns, rows, (note,))
@@ -93,7 +125,9 @@ def contrasts(findings: Findings, fitted: Factorial) -> Table:
 def terms(fitted: Factorial) -> dict[tuple[str, ...], float]:
     """Each factor and interaction with its p, Holm-adjusted over them; seeds and residual are none."""
     tested = [row for row in fitted.anova if set(row.term) <= set(fitted.factors)]
-    return dict(zip([row.term for row in tested], holm([row.p for row in tested]).tolist(), strict=True)) if tested else {}
+    return (
+        dict(zip([row.term for row in tested], holm([row.p for row in tested]).tolist(), strict=True)) if tested else {}
+    )
 
 
 def term_name(term: tuple[str, ...]) -> str:
@@ -111,11 +145,9 @@ def _interactions(findings: Findings, fitted: Factorial) -> list[Table]:
 
 
 def _estimate(estimate: Estimate, scale: float, signed: bool = False) -> Cell:
-    return Cell(numbers.with_interval(estimate, scale, signed), (estimate.value, estimate.low, estimate.high), estimate.value)
-
-
-def _points(metric: str) -> str:
-    return ", points" if numbers.is_share(metric) else ""
+    return Cell(
+        numbers.with_interval(estimate, scale, signed), (estimate.value, estimate.low, estimate.high), estimate.value
+    )
 
 
 def _significant(value: float) -> str:

@@ -86,7 +86,10 @@ def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dic
 
 def _means(finished: pd.DataFrame, metric: str, variants: list[str]) -> dict[str, stats.Estimate]:
     by_variant = dict(list(finished.groupby("variant", sort=False)[metric]))
-    return {variant: stats.mean(by_variant[variant].to_numpy() if variant in by_variant else [float("nan")]) for variant in variants}
+    return {
+        variant: stats.mean(by_variant[variant].to_numpy() if variant in by_variant else [float("nan")])
+        for variant in variants
+    }
 
 
 def _best(means: dict[str, stats.Estimate], lower: bool) -> str | None:
@@ -97,13 +100,17 @@ def _best(means: dict[str, stats.Estimate], lower: bool) -> str | None:
 def _equal(best: str | None, pairs: dict[tuple[str, str], stats.Comparison]) -> frozenset[str]:
     """The variants whose difference to the best is shown to be within the margin."""
     return frozenset(
-        (set(pair) - {best}).pop() for pair, compared in pairs.items() if best in pair and compared.verdict == "equivalent"
+        (set(pair) - {best}).pop()
+        for pair, compared in pairs.items()
+        if best in pair and compared.verdict == "equivalent"
     )
 
 
 def _counts(study: Study, variants: list[str]) -> pd.DataFrame:
     table = pd.crosstab(study.runs["variant"], study.runs["status"])
-    return table.reindex(index=variants, columns=["finished", "diverged", "pruned", "incomplete", "unreadable"], fill_value=0)
+    return table.reindex(
+        index=variants, columns=["finished", "diverged", "pruned", "incomplete", "unreadable"], fill_value=0
+    )
 
 
 def _cost(ended: pd.DataFrame, variants: list[str]) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""Figures of what trained models look at and know of place. Arrays in (see `models`), figures out; nothing is read or written."""
+"""Figures of what trained models look at and know of place. Arrays in (see `models`), figures out; nothing is read or
+written.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from analysis.drawing import FAINT, PALETTE, VERDICTS, WIDTH, Plot, short, style
 from analysis.models import Look
 from analysis.numbers import listing
-from analysis.plots import FAINT, PALETTE, VERDICTS, WIDTH, Plot, short, style
 from analysis.render import plain
 
 ACROSS = 4  # panels side by side
@@ -40,26 +42,39 @@ def mosaic(similarity: np.ndarray) -> np.ndarray:
 def _position_similarity(looks: Sequence[Look]) -> Plot | None:
     panels = {look.variant: mosaic(look.similarity) for look in looks if look.similarity is not None}
     caption = (
-        "Position similarity: each small square is a patch, and shows the cosine similarity of its position with that of every other patch "
-        "(arXiv 2010.11929, Figure 7). A kind that knows of place in two dimensions shows a cross or a spot at the patch's own place. "
+        "Position similarity: each small square is a patch, and shows the cosine similarity of its position with that "
+        "of every other patch "
+        "(arXiv 2010.11929, Figure 7). A kind that knows of place in two dimensions shows a cross or a spot at the "
+        "patch's own place. "
         "Kinds that add nothing to the tokens are left out."
     )
-    return _panels("position-similarity", panels, caption, "cosine similarity", dict(vmin=-1, vmax=1, cmap="PuOr"))
+    return _panels("position-similarity", panels, caption, "cosine similarity", {"vmin": -1, "vmax": 1, "cmap": "PuOr"})
 
 
 def _position_logits(looks: Sequence[Look]) -> Plot | None:
     panels = {look.variant: mosaic(look.logits) for look in looks if look.logits is not None}
     caption = (
-        "What position does to attention: each small square is a patch that asks, and shows what position alone adds to its attention logits "
+        "What position does to attention: each small square is a patch that asks, and shows what position alone adds "
+        "to its attention logits "
         "for every other patch, the mean over heads of the first layer. Only kinds that bias or rotate are shown."
     )
-    return _panels("position-logits", panels, caption, "logit", dict(cmap=MAP))
+    return _panels("position-logits", panels, caption, "logit", {"cmap": MAP})
 
 
 def _position_table(looks: Sequence[Look]) -> Plot | None:
     panels = {look.variant: look.table for look in looks if look.table is not None}
-    caption = "What position adds: a row for each token (the class token first, where there is one), a column for each of the width's dimensions."
-    return _panels("position-table", panels, caption, "value", dict(cmap="PuOr", aspect="auto", norm=CenteredNorm), ("dimension", "token"))
+    caption = (
+        "What position adds: a row for each token (the class token first, where there is one), a column for each of "
+        "the width's dimensions."
+    )
+    return _panels(
+        "position-table",
+        panels,
+        caption,
+        "value",
+        {"cmap": "PuOr", "aspect": "auto", "norm": CenteredNorm},
+        ("dimension", "token"),
+    )
 
 
 def _distance(looks: Sequence[Look]) -> Plot | None:
@@ -72,15 +87,32 @@ def _distance(looks: Sequence[Look]) -> Plot | None:
     for index, look in enumerate(known):
         layers = np.arange(1, len(look.distance) + 1) + 0.06 * (index - (len(known) - 1) / 2)
         colour = PALETTE[index % len(PALETTE)]
-        axes.plot(np.repeat(layers, look.distance.shape[1]), look.distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=colour)
-        handles.append(axes.plot(layers, look.distance.mean(1), "-", marker="osD^vP*X"[index % 8], ms=6, lw=1.4, color=colour)[0])
+        axes.plot(
+            np.repeat(layers, look.distance.shape[1]), look.distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=colour
+        )
+        handles.append(
+            axes.plot(layers, look.distance.mean(1), "-", marker="osD^vP*X"[index % 8], ms=6, lw=1.4, color=colour)[0]
+        )
     axes.set_xlabel("layer")
     axes.set_ylabel("attention distance, pixels")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y")
-    figure.legend(handles, [short(look.variant) for look in known], loc="outside lower center", ncols=2 if len(known) > 4 else 4, fontsize=9)
-    caption = "Mean attention distance by depth: each dot is a head, the mark their mean, over test images of one run a variant (arXiv 2010.11929, Figure 7)."
-    alt = "; ".join(f"{plain(look.variant)}: {', '.join(f'{value:.1f}' for value in look.distance.mean(1))} pixels from the first layer on" for look in known)
+    figure.legend(
+        handles,
+        [short(look.variant) for look in known],
+        loc="outside lower center",
+        ncols=2 if len(known) > 4 else 4,
+        fontsize=9,
+    )
+    caption = (
+        "Mean attention distance by depth: each dot is a head, the mark their mean, over test images of one run a "
+        "variant (arXiv 2010.11929, Figure 7)."
+    )
+    alt = "; ".join(
+        f"{plain(look.variant)}: {', '.join(f'{value:.1f}' for value in look.distance.mean(1))} pixels from the first "
+        "layer on"
+        for look in known
+    )
     return Plot("attention-distance", figure, caption, f"Mean attention distance by depth. {alt}.")
 
 
@@ -95,7 +127,12 @@ def _overlay(look: Look) -> Plot | None:
         right = look.truth[at] == look.predicted[at]
         picture = look.images[at].mean(-1)
         axes[0][at].imshow(look.images[at].squeeze(), cmap="gray", vmin=0, vmax=1)
-        axes[0][at].set_title(f"{_name(look.truth[at])}\n{_name(look.predicted[at])}", fontsize=8, fontweight="normal", color=VERDICTS["equivalent" if right else "worse"][0])
+        axes[0][at].set_title(
+            f"{_name(look.truth[at])}\n{_name(look.predicted[at])}",
+            fontsize=8,
+            fontweight="normal",
+            color=VERDICTS["equivalent" if right else "worse"][0],
+        )
         for row, over in ((1, look.attention[at]), (2, look.rollout[at])):
             axes[row][at].imshow(picture, cmap="gray", vmin=0, vmax=1)
             axes[row][at].imshow(over, cmap="inferno", alpha=0.6, interpolation="bilinear")
@@ -106,14 +143,27 @@ def _overlay(look: Look) -> Plot | None:
         _bare(each)
     right = sum(a == b for a, b in zip(look.truth, look.predicted))
     caption = (
-        f"What {look.variant} looks at (run {look.run}): the first {count} test images with the true class above the answer; below, the attention of the class token "
+        f"What {look.variant} looks at (run {look.run}): the first {count} test images with the true class above the "
+        "answer; below, the attention of the class token "
         "in the last layer, mean over heads, and its rollout through all layers (arXiv 2005.00928). Brighter is more."
     )
     name = f"attention-{look.run}"
-    return Plot(_file(name), figure, caption, f"Attention overlays of {plain(look.variant)} on {count} test images, {right} of them answered rightly.")
+    return Plot(
+        _file(name),
+        figure,
+        caption,
+        f"Attention overlays of {plain(look.variant)} on {count} test images, {right} of them answered rightly.",
+    )
 
 
-def _panels(name: str, panels: dict[str, np.ndarray], caption: str, bar: str, options: dict, labels: tuple[str, str] | None = None) -> Plot | None:
+def _panels(
+    name: str,
+    panels: dict[str, np.ndarray],
+    caption: str,
+    bar: str,
+    options: dict,
+    labels: tuple[str, str] | None = None,
+) -> Plot | None:
     if not panels:
         return None
     across = min(ACROSS, len(panels))
@@ -123,17 +173,26 @@ def _panels(name: str, panels: dict[str, np.ndarray], caption: str, bar: str, op
     for each in axes.ravel()[len(panels) :]:
         each.set_visible(False)
     for each, (variant, values) in zip(axes.ravel(), panels.items()):
-        scaled = {**options, "norm": options["norm"]()} if "norm" in options else options  # each panel has a scale of its own
+        scaled = (
+            {**options, "norm": options["norm"]()} if "norm" in options else options
+        )  # each panel has a scale of its own
         image = each.imshow(values, interpolation="nearest", **scaled)
         each.set_title(short(variant), loc="left", fontsize=9)
-        figure.colorbar(image, ax=each, shrink=0.7, label=bar if "vmin" not in options else "").ax.tick_params(labelsize=7)
+        figure.colorbar(image, ax=each, shrink=0.7, label=bar if "vmin" not in options else "").ax.tick_params(
+            labelsize=7
+        )
         if labels is None:
             _bare(each)
         else:
             each.set_xlabel(labels[0], fontsize=8)
             each.set_ylabel(labels[1], fontsize=8)
             each.tick_params(labelsize=7)
-    return Plot(name, figure, caption, f"{caption.partition(':')[0]} of {listing([plain(variant) for variant in panels])}, as coloured grids.")
+    return Plot(
+        name,
+        figure,
+        caption,
+        f"{caption.partition(':')[0]} of {listing([plain(variant) for variant in panels])}, as coloured grids.",
+    )
 
 
 def _bare(axes: Axes) -> None:

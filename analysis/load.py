@@ -6,6 +6,7 @@ has not ended is listed as incomplete. Nothing is dropped in silence.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,22 @@ COST = (
     "peak_memory_bytes", "cohort",
 )  # fmt: skip
 PROVENANCE = ("commit", "dirty", "started", "finished", "command")
-COLUMNS = ("run", "run_id", "variant", "seed", "status", "epochs", *METRICS, *COST, *PROVENANCE, "hardware", "versions", "digest")
-"""Every source gives these columns, and one for each setting of the configuration by its dotted path ("model.depth")."""
+COLUMNS = (
+    "run",
+    "run_id",
+    "variant",
+    "seed",
+    "status",
+    "epochs",
+    *METRICS,
+    *COST,
+    *PROVENANCE,
+    "hardware",
+    "versions",
+    "digest",
+)
+"""Every source gives these columns, and one for each setting of the configuration by its dotted path ("model.depth").
+"""
 
 ENDED = ("finished", "diverged", "pruned")
 NOT_ENDED = ("incomplete", "unreadable", "unplanned")
@@ -112,7 +127,10 @@ def assemble(
         metric=plan["metric"],
         margin=float(plan["margin"]),
         runs=runs,
-        curves=pd.DataFrame(curves, columns=list(dict.fromkeys(["run", "variant", "seed", "epoch", *(k for row in curves[:1] for k in row)]))),
+        curves=pd.DataFrame(
+            curves,
+            columns=list(dict.fromkeys(["run", "variant", "seed", "epoch", *(k for row in curves[:1] for k in row)])),
+        ),
         plan=plan,
         base=dict(flatten(plan.get("base") or {})),
         troubles=dict(troubles or {}),
@@ -120,8 +138,12 @@ def assemble(
     )
 
 
-def run_row(entry: Mapping[str, Any], status: str, config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
-    """One run as a row: `entry` is its line of the plan, `config` nested settings, `summary` as in summary.json (both may be empty)."""
+def run_row(
+    entry: Mapping[str, Any], status: str, config: Mapping[str, Any], summary: Mapping[str, Any]
+) -> dict[str, Any]:
+    """One run as a row: `entry` is its line of the plan, `config` nested settings, `summary` as in summary.json (both
+    may be empty).
+    """
     settings = dict(flatten(config)) or dict(entry.get("levels") or {})
     provenance = summary.get("provenance") or {}
     hardware = provenance.get("hardware") or {}
@@ -137,7 +159,9 @@ def run_row(entry: Mapping[str, Any], status: str, config: Mapping[str, Any], su
         **{name: (summary.get("cost") or {}).get(name) for name in COST},
         **{name: provenance.get(name) for name in PROVENANCE},
         "hardware": _hardware(hardware),
-        "versions": ", ".join(f"{package} {version}" for package, version in sorted((provenance.get("versions") or {}).items())),
+        "versions": ", ".join(
+            f"{package} {version}" for package, version in sorted((provenance.get("versions") or {}).items())
+        ),
         "digest": summary.get("digest"),
     }
 
@@ -162,20 +186,28 @@ def level_text(level: Any) -> str:
 
 
 def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
-    """The level of a factor (single path or joined by "+") of every run, as text; None where the run's settings lack it."""
+    """The level of a factor (single path or joined by "+") of every run, as text; None where the run's settings lack
+    it.
+    """
     paths = factor.split("+")
     if any(path not in runs for path in paths):
         return pd.Series([None] * len(runs), index=runs.index, dtype=object)
     columns = [runs[path].astype(object) for path in paths]
-    return pd.Series([level_text([_plain(value) for value in row]) for row in zip(*columns)], index=runs.index, dtype=object)
+    return pd.Series(
+        [level_text([_plain(value) for value in row]) for row in zip(*columns)], index=runs.index, dtype=object
+    )
 
 
 def not_held_fixed(study: Study) -> dict[str, list[str]]:
-    """Settings outside the factors that differ between ended runs: path -> the values found. Empty for a clean ablation."""
+    """Settings outside the factors that differ between ended runs: path -> the values found. Empty for a clean
+    ablation.
+    """
     ended = study.of(*ENDED)
     moved = {path for factor in study.factors for path in factor.split("+")} | set(PLACES)
     settings = [column for column in ended.columns if column in study.base and column not in moved]
-    found = {path: list(dict.fromkeys(level_text(_plain(value)) for value in ended[path].unique())) for path in settings}
+    found = {
+        path: list(dict.fromkeys(level_text(_plain(value)) for value in ended[path].unique())) for path in settings
+    }
     return {path: values for path, values in found.items() if len(values) > 1}
 
 
@@ -200,7 +232,9 @@ class _Reader:
             self._trouble(entry, error)
             return
         self.rows.append(run_row(entry, run.summary["status"], run.config, run.summary))
-        self.curves.extend({"run": run.name, "variant": str(entry["variant"]), "seed": entry["seed"], **row} for row in run.rows)
+        self.curves.extend(
+            {"run": run.name, "variant": str(entry["variant"]), "seed": entry["seed"], **row} for row in run.rows
+        )
 
     def unplanned(self, folder: Path) -> None:
         """A run in the folder that the plan does not know: shown, and kept out of the numbers."""
@@ -246,7 +280,9 @@ def _expect(path: Path, key: str, value: Any, kind: type) -> None:
 def _check_plan(run: record.Run, entry: Mapping[str, Any]) -> None:
     """Raise `RecordError` where a record is not of the run that the plan names."""
     if run.summary.get("run_id") != entry["run_id"]:
-        raise record.RecordError(f"{run.dir / record.SUMMARY}: run_id is {run.summary.get('run_id')!r}, planned is {entry['run_id']!r}")
+        raise record.RecordError(
+            f"{run.dir / record.SUMMARY}: run_id is {run.summary.get('run_id')!r}, planned is {entry['run_id']!r}"
+        )
     settings = dict(flatten(run.config))
     for path, planned in {**(entry.get("levels") or {}), "seed": entry["seed"]}.items():
         planned = level_text(planned) if isinstance(planned, list) else planned
@@ -265,5 +301,5 @@ def _hardware(hardware: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
     """A value that went through a column: whole floats are the ints they were, NaN the None."""
     if isinstance(value, float):
-        return None if value != value else int(value) if value.is_integer() else value
+        return None if math.isnan(value) else int(value) if value.is_integer() else value
     return value

@@ -1,4 +1,6 @@
-"""Runs from an Optuna study: its trials, their parameters as settings, their value as the metric. Reads; asks nothing, tells nothing."""
+"""Runs from an Optuna study: its trials, their parameters as settings, their value as the metric. Reads; asks nothing,
+tells nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,15 @@ def find_runs(place: str, metric: str) -> tuple[str, list[Found]]:
         raise UserError(f"optuna:{where}: no such file")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        storage = optuna.storages.RDBStorage(where if "://" in where else f"sqlite:///{where}", skip_table_creation=True)
+        storage = optuna.storages.RDBStorage(
+            where if "://" in where else f"sqlite:///{where}", skip_table_creation=True
+        )
         names = optuna.get_all_study_names(storage)
         if wanted not in names and (wanted or len(names) != 1):
-            raise UserError(f"optuna:{where}: {f'no study {wanted!r}' if wanted else 'which study?'}; #STUDY is one of: {', '.join(names) or 'none'}")
+            raise UserError(
+                f"optuna:{where}: {f'no study {wanted!r}' if wanted else 'which study?'}; #STUDY is one of: "
+                f"{', '.join(names) or 'none'}"
+            )
         study = optuna.load_study(study_name=wanted or names[0], storage=storage)
         trials = study.get_trials(deepcopy=False)
     except (SQLAlchemyError, optuna.exceptions.OptunaError, RuntimeError, ImportError) as error:

@@ -1,4 +1,5 @@
-"""Runs from Weights & Biases: a project by its API, or offline run folders. Reads only; `experiments.tracking` does the writing.
+"""Runs from Weights & Biases: a project by its API, or offline run folders. Reads only; `experiments.tracking` does the
+writing.
 
 Records are the truth and W&B mirrors them; this is for runs of which only the mirror is at hand.
 """
@@ -53,7 +54,9 @@ def _online(path: str) -> list[tuple[str, Found]]:
     import wandb
 
     try:
-        return [(run.job_type or "", _of_api(run)) for run in wandb.Api(timeout=SECONDS).runs(path, order="+created_at")]
+        return [
+            (run.job_type or "", _of_api(run)) for run in wandb.Api(timeout=SECONDS).runs(path, order="+created_at")
+        ]
     except (wandb.errors.Error, requests.exceptions.RequestException, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"wandb:{path}: W&B gave no runs: {reason}") from error
@@ -62,22 +65,39 @@ def _online(path: str) -> list[tuple[str, Found]]:
 def _of_api(run: Any) -> Found:
     rows = run.history(samples=MOST_EPOCHS, keys=None, pandas=False)
     ended = {"finished": "finished"}.get(run.state, "incomplete")
-    return _found(f"{run.name} ({run.id})", run.config, run.group, dict(run.summary), rows, ended, getattr(run, "commit", None))
+    return _found(
+        f"{run.name} ({run.id})", run.config, run.group, dict(run.summary), rows, ended, getattr(run, "commit", None)
+    )
 
 
 def _offline(folder: Path) -> list[tuple[str, Found]]:
-    files = sorted(folder.glob("offline-run-*/run-*.wandb")) or sorted(folder.glob("wandb/offline-run-*/run-*.wandb")) or sorted(folder.glob("run-*.wandb"))
+    files = (
+        sorted(folder.glob("offline-run-*/run-*.wandb"))
+        or sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))
+        or sorted(folder.glob("run-*.wandb"))
+    )
     if not files:
         raise UserError(f"wandb:{folder}: holds no offline-run-*/run-*.wandb")
     return [_of_file(file) for file in files]
 
 
 def _of_file(file: Path) -> tuple[str, Found]:
-    """A run from its transaction log, as W&B's own `leet inspect` spells it out; a log that broke off is read as far as it goes."""
+    """A run from its transaction log, as W&B's own `leet inspect` spells it out; a log that broke off is read as far as
+    it goes.
+    """
     from wandb.util import get_core_path
 
-    command = [get_core_path(), "leet", "inspect", "--no-observability", "--json", "--run-file", str(file), str(file.parent)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [
+        get_core_path(),
+        "leet",
+        "inspect",
+        "--no-observability",
+        "--json",
+        "--run-file",
+        str(file),
+        str(file.parent),
+    ]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     runs = [line["run"] for line in lines if line["type"] == "run"]
     if not runs:
@@ -89,14 +109,26 @@ def _of_file(file: Path) -> tuple[str, Found]:
     for each in runs:
         config.update(each.get("config", {}).get("update", {}))
     rows = [line["history"]["item"] for line in lines if line["type"] == "history"]
-    ended = "finished" if any(line["type"] == "exit" and line["exit"].get("exit_code", 0) == 0 for line in lines) else "incomplete"
+    ended = (
+        "finished"
+        if any(line["type"] == "exit" and line["exit"].get("exit_code", 0) == 0 for line in lines)
+        else "incomplete"
+    )
     commits = [line["environment"].get("git", {}).get("commit") for line in lines if line["type"] == "environment"]
     name = f"{run.get('display_name') or run.get('run_id')} ({file.stem.removeprefix('run-')})"
-    return run.get("job_type", ""), _found(name, config, run.get("run_group"), summary, rows, ended, next(filter(None, commits), None))
+    return run.get("job_type", ""), _found(
+        name, config, run.get("run_group"), summary, rows, ended, next(filter(None, commits), None)
+    )
 
 
 def _found(
-    name: str, config: Mapping[str, Any], group: str | None, summary: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], ended: str, commit: str | None
+    name: str,
+    config: Mapping[str, Any],
+    group: str | None,
+    summary: Mapping[str, Any],
+    rows: Iterable[Mapping[str, Any]],
+    ended: str,
+    commit: str | None,
 ) -> Found:
     """Our own summary says how a run ended; one of somebody else's ended as W&B says, and its last row is its result."""
     own = {key: _value(value) for key, value in summary.items() if not key.startswith("_")}
@@ -111,16 +143,19 @@ def _found(
         config={key: value for key, value in config.items() if not key.startswith("_")},
         variant=group or "",
         summary={"epochs": len(epochs), **own, "provenance": {"commit": commit}},
-        rows=[{"epoch": epoch, **{k: row.get(k) for k in ("lr", *METRICS) if k in row}} for epoch, row in sorted(epochs.items())],
+        rows=[
+            {"epoch": epoch, **{k: row.get(k) for k in ("lr", *METRICS) if k in row}}
+            for epoch, row in sorted(epochs.items())
+        ],
     )
 
 
 def _value(value: Any) -> Any:
     """A logged value: a metric with a summary of its own is {"last": v}, and what is not finite comes as text."""
-    if hasattr(value, "keys") and set(value.keys()) <= {"last", "max", "min", "mean", "best"} and "last" in value.keys():
+    if hasattr(value, "keys") and set(value.keys()) <= {"last", "max", "min", "mean", "best"} and "last" in value:
         value = value["last"]
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         return None
     if hasattr(value, "keys"):
-        return {key: _value(value[key]) for key in value.keys()}
+        return {key: _value(value[key]) for key in value}
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -24,17 +24,43 @@ def parser() -> Parser:
         description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as PNG and SVG.",
         epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position",
     )
-    parser.add_argument("study", metavar="STUDY", nargs="?", help=f"the study's folder, OUT/STUDY, as vit-sweep writes it; or {MIRRORS}")
-    parser.add_argument("--out", metavar="DIR", type=Path, help="the report's folder; one that vit-report wrote is replaced [STUDY/report]")
-    parser.add_argument("--skip-unreadable", action="store_true", help="report without records that are damaged or altered, naming them; else they are an error")
-    parser.add_argument("--without-models", action="store_true", help="leave out the figures from checkpoints, which need the data and some seconds")
-    parser.add_argument("--metric", help="what to compare, where the source holds no plan [test/acc]")
-    parser.add_argument("--baseline", metavar="VARIANT", help="what to compare with, where the source holds no plan [the first by name]")
     parser.add_argument(
-        "--compare", metavar=("A", "B"), nargs=2, type=Path, help="set two studies side by side, for instance of two commits or scales [B/report-against-A]"
+        "study", metavar="STUDY", nargs="?", help=f"the study's folder, OUT/STUDY, as vit-sweep writes it; or {MIRRORS}"
     )
     parser.add_argument(
-        "--watch", metavar="SECONDS", nargs="?", type=_seconds, const=30, help="make the report again while the sweep runs, until all planned runs have ended [30]"
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="the report's folder; one that vit-report wrote is replaced [STUDY/report]",
+    )
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="report without records that are damaged or altered, naming them; else they are an error",
+    )
+    parser.add_argument(
+        "--without-models",
+        action="store_true",
+        help="leave out the figures from checkpoints, which need the data and some seconds",
+    )
+    parser.add_argument("--metric", help="what to compare, where the source holds no plan [test/acc]")
+    parser.add_argument(
+        "--baseline", metavar="VARIANT", help="what to compare with, where the source holds no plan [the first by name]"
+    )
+    parser.add_argument(
+        "--compare",
+        metavar=("A", "B"),
+        nargs=2,
+        type=Path,
+        help="set two studies side by side, for instance of two commits or scales [B/report-against-A]",
+    )
+    parser.add_argument(
+        "--watch",
+        metavar="SECONDS",
+        nargs="?",
+        type=_seconds,
+        const=30,
+        help="make the report again while the sweep runs, until all planned runs have ended [30]",
     )
     return parser
 
@@ -106,7 +132,9 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
         ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
         left = len(study.of("incomplete"))
         if ended and shown != (digest(study), left):
-            page = report.write(report.make(_document(study, arguments), refresh=arguments.watch if left else None), out)
+            page = report.write(
+                report.make(_document(study, arguments), refresh=arguments.watch if left else None), out
+            )
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
         elif shown is None:
             print(f"{source}: no run has ended yet", flush=True)

@@ -1,4 +1,6 @@
-"""What trained models look at and know of place, read from checkpoints: arrays out. The only file here that imports torch."""
+"""What trained models look at and know of place, read from checkpoints: arrays out. The only file here that imports
+torch.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ AVERAGED = 128  # test images over which attention distances are averaged
 
 @dataclass(frozen=True)
 class Look:
-    """Inside one trained model. S pixels a side, G patches a side, T tokens, H heads; None where there is no such thing."""
+    """Inside one trained model. S pixels a side, G patches a side, T tokens, H heads; None where there is no such
+    thing.
+    """
 
     variant: str
     run: str
@@ -82,7 +86,9 @@ def _look(folder: Path, variant: str) -> Look:
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise _Unusable("its checkpoint holds other weights than the model of its configuration has") from error
-    torch.set_num_threads(1)  # sums in one order whatever the machine, so that the same checkpoint gives the same figures
+    torch.set_num_threads(
+        1
+    )  # sums in one order whatever the machine, so that the same checkpoint gives the same figures
     pos, x = model.pos[0], splits.test.x[:AVERAGED]
     with torch.no_grad():
         inputs = splits.normalized(splits.scaled(x))
@@ -102,7 +108,9 @@ def _look(folder: Path, variant: str) -> Look:
         truth=tuple(splits.classes[label] for label in splits.test.y[:EXAMPLES]),
         predicted=tuple(splits.classes[label] for label in answers),
         attention=_array(diagnostics.cls_attention(shown[-1], cfg)) if cfg.class_token else None,
-        rollout=_array(diagnostics.cls_attention(diagnostics.rollout(shown)[:, None], cfg)) if cfg.class_token else None,
+        rollout=_array(diagnostics.cls_attention(diagnostics.rollout(shown)[:, None], cfg))
+        if cfg.class_token
+        else None,
     )
 
 

@@ -1,4 +1,6 @@
-"""How numbers are written: units, and rounding that follows the width of the interval. Numbers in, text out; nothing is computed."""
+"""How numbers are written: units, and rounding that follows the width of the interval. Numbers in, text out; nothing is
+computed.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def p_value(p: float) -> str:
 
 def count(value: float) -> str:
     """`12,345`; a dash where it is not known."""
-    return DASH if value is None or not math.isfinite(value) else f"{int(round(value)):,}"
+    return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
 def magnitude(value: float) -> str:

@@ -1,4 +1,5 @@
-"""The figures of a report, from findings: one style, colours that the colour-blind can tell apart, the same bytes every time.
+"""The figures of a report, from findings: one style, colours that the colour-blind can tell apart, the same bytes every
+time.
 
 A figure returns with the words that stand for it where it cannot be seen. No statistics are computed here but bands.
 Names are drawn as text (`text.parse_math` is off), and nothing is read from or written to a file.
@@ -7,59 +8,23 @@ Names are drawn as text (`text.parse_math` is off), and nothing is read from or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis import numbers, stats
+from analysis import numbers
+from analysis.drawing import BAND, FAINT, INK, PALETTE, PAPER, VERDICTS, WIDTH, Plot, interval, rows, short, style
 from analysis.estimates import moments, t_interval
 from analysis.findings import Findings
 from analysis.load import factor_levels
 from analysis.render import plain
 from analysis.tables import margin_text
 
-INK, PAPER, FAINT, BAND = "#1b1f24", "#fdfefe", "#8b929c", "#e9ecf0"
-"""Colours of the page, which the page replaces by its own; no data is drawn in them but FAINT."""
-PALETTE = ("#1f86cc", "#de8f05", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#3fa9dd", "#7d8590")
-"""Seaborn's "colorblind", darkened or lightened where needed to stand out from white and from black."""
-VERDICTS = {"better": ("#1f86cc", "^"), "worse": ("#d55e00", "v"), "equivalent": ("#029e73", "s"), "not enough evidence": (FAINT, "o"), "baseline": (INK, "D")}
-STYLE = {
-    "font.size": 10, "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "text.parse_math": False, "text.usetex": False,
-    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": FAINT, "axes.facecolor": "none",
-    "figure.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "grid.color": BAND,
-    "axes.titlesize": 10, "axes.titleweight": "bold", "legend.frameon": False, "figure.dpi": 100, "savefig.dpi": 160,
-    "svg.fonttype": "none", "svg.hashsalt": "vit-report", "axes.formatter.use_mathtext": False, "axes.unicode_minus": True,
-    "figure.constrained_layout.use": True, "image.composite_image": True,
-}  # fmt: skip
-WIDTH, ROW = 6.8, 0.3  # inches
-LONGEST = 34  # characters of a name that a figure shows
 MOST_CURVES = len(PALETTE)
 MANY_POINTS = 1500  # above which points are drawn as pixels also in an SVG
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure, its file's name, its caption, and the words for those who cannot see it."""
-
-    name: str
-    figure: Figure
-    caption: str
-    alt: str
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """The one style, for making and for saving; nothing outside is changed."""
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield
 
 
 def all_plots(findings: Findings) -> list[Plot]:
@@ -70,7 +35,9 @@ def all_plots(findings: Findings) -> list[Plot]:
 
 
 def accuracy(findings: Findings) -> Plot:
-    """Every seed as a point, the mean with its interval above them, one line a variant; beside it, if need be, enlarged."""
+    """Every seed as a point, the mean with its interval above them, one line a variant; beside it, if need be,
+    enlarged.
+    """
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
     near = _enlarged(findings)
     figure, panels = rows(_names(findings, findings.variants), columns=2 if near else 1)
@@ -79,19 +46,32 @@ def accuracy(findings: Findings) -> Plot:
         axes.set_xlabel(f"{numbers.label(metric)}{numbers.unit(metric)}")
     for row, variant in enumerate(findings.variants):
         if lost := int(findings.counts.loc[variant, "diverged"]):
-            panels[0].annotate(f" {lost} diverged", (1, row), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=VERDICTS["worse"][0])
+            panels[0].annotate(
+                f" {lost} diverged",
+                (1, row),
+                xycoords=("axes fraction", "data"),
+                va="center",
+                fontsize=8,
+                color=VERDICTS["worse"][0],
+            )
     if near:
         panels[1].set_xlim(*(bound * scale for bound in near))
         panels[1].set_title("enlarged", loc="left", fontweight="normal")
     alt = "; ".join(
-        f"{plain(variant)}: {numbers.with_interval(findings.mean(variant), scale)}{' %' if scale == 100 else ''} from {findings.mean(variant).n} runs"
+        f"{plain(variant)}: {numbers.with_interval(findings.mean(variant), scale)}{' %' if scale == 100 else ''} from "
+        f"{findings.mean(variant).n} runs"
         for variant in findings.variants[:12]
     )
     more = f"; and {len(findings.variants) - 12} more variants, as in the table" if len(findings.variants) > 12 else ""
-    caption = f"{numbers.label(metric).capitalize()} by variant. Each dot is a run (one seed); the diamond above is their mean with its 95 % interval."
+    caption = (
+        f"{numbers.label(metric).capitalize()} by variant. Each dot is a run (one seed); the diamond above is their "
+        "mean with its 95 % interval."
+    )
     if near:
         caption += " The right panel enlarges where most variants lie."
-    return Plot("accuracy", figure, caption, f"Points and intervals of {numbers.label(metric)} by variant. {alt}{more}.")
+    return Plot(
+        "accuracy", figure, caption, f"Points and intervals of {numbers.label(metric)} by variant. {alt}{more}."
+    )
 
 
 def _seeds(axes: Axes, findings: Findings, scale: float) -> None:
@@ -100,14 +80,18 @@ def _seeds(axes: Axes, findings: Findings, scale: float) -> None:
     many = sum(map(len, findings.values.values())) > MANY_POINTS
     for row, variant in enumerate(findings.variants):
         values = np.array([value for value in findings.values[variant].values() if math.isfinite(value)]) * scale
-        colour = PALETTE[0] if variant != findings.study.baseline else FAINT if many else INK  # pixels cannot follow the page's ink
+        colour = (
+            PALETTE[0] if variant != findings.study.baseline else FAINT if many else INK
+        )  # pixels cannot follow the page's ink
         jitter = generator.uniform(-0.09, 0.09, len(values)) if len(values) > 1 else np.zeros(len(values))
         axes.plot(values, row + 0.16 + jitter, "o", ms=4, mew=0, color=colour, alpha=0.6, rasterized=many)
         interval(axes, findings.mean(variant), row - 0.14, scale, colour, "D", size=5)
 
 
 def _enlarged(findings: Findings) -> tuple[float, float] | None:
-    """The range of the variants on one side of the widest gap between values, where that gap would squeeze them; else None."""
+    """The range of the variants on one side of the widest gap between values, where that gap would squeeze them; else
+    None.
+    """
     shown = {}
     for variant, runs in findings.values.items():
         mean = findings.mean(variant)
@@ -131,7 +115,7 @@ def differences(findings: Findings) -> Plot | None:
     """Each difference to the baseline with its interval, and the band within which it would not matter."""
     if not findings.others:
         return None
-    metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
+    scale = numbers.scale(findings.study.metric)
     figure, (axes,) = rows(_names(findings, findings.others))
     margin = findings.study.margin * scale
     axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
@@ -143,17 +127,23 @@ def differences(findings: Findings) -> Plot | None:
     found = [word for word in VERDICTS if any(findings.versus[variant].verdict == word for variant in findings.others)]
     handles = [axes.plot([], [], VERDICTS[word][1], color=VERDICTS[word][0], ms=6)[0] for word in found]
     figure.legend(handles, found, loc="outside lower center", ncols=len(found), fontsize=9)
-    axes.set_xlabel(f"difference to {_names(findings, [findings.study.baseline])[0]}{', points' if scale == 100 else ''}")
+    axes.set_xlabel(
+        f"difference to {_names(findings, [findings.study.baseline])[0]}{', points' if scale == 100 else ''}"
+    )
     alt = "; ".join(
-        f"{plain(variant)}: {numbers.with_interval(findings.versus[variant].diff, scale, signed=True)}, {findings.versus[variant].verdict}"
+        f"{plain(variant)}: {numbers.with_interval(findings.versus[variant].diff, scale, signed=True)}, "
+        f"{findings.versus[variant].verdict}"
         for variant in findings.others[:12]
     )
     more = f"; and {len(findings.others) - 12} more, as in the table" if len(findings.others) > 12 else ""
     caption = (
-        f"Differences to {findings.study.baseline}, paired by seed, with 95 % intervals. The shaded band is ±{margin_text(findings)}, "
+        f"Differences to {findings.study.baseline}, paired by seed, with 95 % intervals. The shaded band is "
+        f"±{margin_text(findings)}, "
         "the margin that the study states; the mark shows the verdict."
     )
-    return Plot("differences", figure, caption, f"Differences to {plain(findings.study.baseline)} with intervals. {alt}{more}.")
+    return Plot(
+        "differences", figure, caption, f"Differences to {plain(findings.study.baseline)} with intervals. {alt}{more}."
+    )
 
 
 def curves(findings: Findings) -> Plot | None:
@@ -172,20 +162,40 @@ def curves(findings: Findings) -> Plot | None:
         for index, variant in enumerate(chosen):
             epochs, centre, low, high = band(finished[finished["variant"] == variant], metric)
             colour = PALETTE[index]
-            lines[variant] = axes.plot(epochs, centre * scale, color=colour, lw=1.6, ls=("-", "--", "-.", ":")[index % 4])[0]
+            lines[variant] = axes.plot(
+                epochs, centre * scale, color=colour, lw=1.6, ls=("-", "--", "-.", ":")[index % 4]
+            )[0]
             if numbers.is_share(metric):
-                low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)  # a t interval may reach beyond what an accuracy can be
+                low, high = (
+                    np.clip(low, 0, 1),
+                    np.clip(high, 0, 1),
+                )  # a t interval may reach beyond what an accuracy can be
             axes.fill_between(epochs, low * scale, high * scale, color=colour, alpha=0.18, lw=0)
         axes.set_xlabel("epoch")
         axes.set_title(f"{numbers.label(metric)}{numbers.unit(metric)}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
-    figure.legend([lines[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=_columns(findings, chosen), fontsize=9)
+    figure.legend(
+        [lines[variant] for variant in chosen],
+        _names(findings, chosen),
+        loc="outside lower center",
+        ncols=_columns(findings, chosen),
+        fontsize=9,
+    )
     left = len(findings.variants) - len(chosen)
     caption = "Learning curves: means over the finished runs with the band of their 95 % intervals, epoch by epoch."
     if left:
-        caption += f" Shown are the baseline and the {len(chosen) - 1} variants with the highest and lowest means; {left} more are in the tables."
-    return Plot("curves", figure, caption, f"Learning curves of {numbers.listing([plain(variant) for variant in chosen])}: {' and '.join(map(numbers.label, shown))} by epoch.")
+        caption += (
+            f" Shown are the baseline and the {len(chosen) - 1} variants with the highest and lowest means; {left} "
+            "more are in the tables."
+        )
+    return Plot(
+        "curves",
+        figure,
+        caption,
+        f"Learning curves of {numbers.listing([plain(variant) for variant in chosen])}: "
+        f"{' and '.join(map(numbers.label, shown))} by epoch.",
+    )
 
 
 def band(runs, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -206,10 +216,16 @@ def interaction(findings: Findings) -> Plot | None:
     down, across = list(study.factors)[:2]
     finished = study.of("finished")
     frame = finished.assign(_down=factor_levels(finished, down), _across=factor_levels(finished, across))
-    table = frame.pivot_table(index="_down", columns="_across", values=study.metric, aggfunc="mean", sort=False) * numbers.scale(study.metric)
+    table = frame.pivot_table(
+        index="_down", columns="_across", values=study.metric, aggfunc="mean", sort=False
+    ) * numbers.scale(study.metric)
     if table.empty or min(table.shape) < 1:
         return None
-    order = [[level for level in study.factors[factor] if level in axis] + [level for level in axis if level not in study.factors[factor]] for factor, axis in ((down, table.index), (across, table.columns))]
+    order = [
+        [level for level in study.factors[factor] if level in axis]
+        + [level for level in axis if level not in study.factors[factor]]
+        for factor, axis in ((down, table.index), (across, table.columns))
+    ]
     table = table.reindex(index=order[0], columns=order[1])
     figure = Figure(figsize=(WIDTH, min(1.4 + 0.42 * len(table), 14)))
     axes = figure.subplots()
@@ -220,11 +236,25 @@ def interaction(findings: Findings) -> Plot | None:
     )  # fmt: skip
     axes.set_xlabel(across)
     axes.set_ylabel(down)
-    axes.set_xticks(axes.get_xticks(), [short(str(level)) for level in table.columns], rotation=0 if len(table.columns) < 6 else 45, ha="center" if len(table.columns) < 6 else "right")
+    axes.set_xticks(
+        axes.get_xticks(),
+        [short(str(level)) for level in table.columns],
+        rotation=0 if len(table.columns) < 6 else 45,
+        ha="center" if len(table.columns) < 6 else "right",
+    )
     axes.set_yticks(axes.get_yticks(), [short(str(level)) for level in table.index], rotation=0)
     rest = f", averaged over {numbers.listing(list(study.factors)[2:])}" if len(study.factors) > 2 else ""
-    caption = f"Mean {numbers.label(study.metric)} by {down} and {across}{rest}. An empty cell was not planned or has no finished run."
-    return Plot("interaction", figure, caption, f"Heat map of mean {numbers.label(study.metric)} by {plain(down)} and {plain(across)}; the numbers are in the tables.")
+    caption = (
+        f"Mean {numbers.label(study.metric)} by {down} and {across}{rest}. An empty cell was not planned or has no "
+        "finished run."
+    )
+    return Plot(
+        "interaction",
+        figure,
+        caption,
+        f"Heat map of mean {numbers.label(study.metric)} by {plain(down)} and {plain(across)}; the numbers are in the "
+        "tables.",
+    )
 
 
 def against_cost(findings: Findings) -> Plot | None:
@@ -245,40 +275,36 @@ def against_cost(findings: Findings) -> Plot | None:
             mean = findings.mean(variant)
             half = numbers.half_width(mean) * scale
             handles[variant] = axes.errorbar(
-                findings.cost.loc[variant, name], mean.value * scale, yerr=half if math.isfinite(half) else None, color=colour,
-                marker="o" if index is None else "osD^vP*X"[index], ms=3 if index is None else 6, lw=1.2, zorder=1 if index is None else 2,
-            )  # fmt: skip
+                findings.cost.loc[variant, name],
+                mean.value * scale,
+                yerr=half if math.isfinite(half) else None,
+                color=colour,
+                marker="o" if index is None else "osD^vP*X"[index],
+                ms=3 if index is None else 6,
+                lw=1.2,
+                zorder=1 if index is None else 2,
+            )
         axes.set_xlabel(words)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.magnitude(value)))
         axes.tick_params(axis="x", labelsize=8)
         axes.grid()
     panels[0].set_ylabel(f"{numbers.label(metric)}{numbers.unit(metric)}")
-    figure.legend([handles[variant] for variant in chosen], _names(findings, chosen), loc="outside lower center", ncols=_columns(findings, chosen), fontsize=9)
+    figure.legend(
+        [handles[variant] for variant in chosen],
+        _names(findings, chosen),
+        loc="outside lower center",
+        ncols=_columns(findings, chosen),
+        fontsize=9,
+    )
     caption = f"{numbers.label(metric).capitalize()} against cost: means with 95 % intervals."
-    return Plot("cost", figure, caption, f"{numbers.label(metric).capitalize()} against {numbers.listing(list(kinds.values()))}; the numbers are in the cost table.")
-
-
-def rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure with one line a name, the first on top, over as many panels as `columns`."""
-    figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + (ROW if len(names) <= 40 else 0.7 * ROW) * len(names))))
-    panels = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.4, -0.6)
-    for axes in panels:
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x")
-    return figure, panels
-
-
-def interval(axes: Axes, estimate: stats.Estimate, row: float, scale: float, colour: str, marker: str, size: float = 6) -> None:
-    """Draw a mean with its interval on a line of `rows`."""
-    if not math.isfinite(estimate.value):
-        return
-    half = numbers.half_width(estimate) * scale
-    axes.errorbar(
-        estimate.value * scale, row, xerr=half if math.isfinite(half) else None, color=colour, marker=marker, ms=size, elinewidth=2, capsize=0, zorder=3,
-    )  # fmt: skip
+    return Plot(
+        "cost",
+        figure,
+        caption,
+        f"{numbers.label(metric).capitalize()} against {numbers.listing(list(kinds.values()))}; the numbers are in "
+        "the cost table.",
+    )
 
 
 def _columns(findings: Findings, chosen: list[str]) -> int:
@@ -305,9 +331,3 @@ def _names(findings: Findings, variants: list[str]) -> list[str]:
         if len(set(brief.values())) == len(brief):
             return [short(brief[variant]) for variant in variants]
     return [short(variant) for variant in variants]
-
-
-def short(name: str) -> str:
-    """A name that fits into a figure, its middle left out; the tables have all of it."""
-    name = plain(name)
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 14]}…{name[-13:]}"

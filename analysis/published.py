@@ -1,16 +1,20 @@
-"""The paper's table of positional embeddings (arXiv 2010.11929, Table 8) beside ours. The figures themselves are `claims`'."""
+"""The paper's table of positional embeddings (arXiv 2010.11929, Table 8) beside ours. The figures themselves are
+`claims`'.
+"""
 
 from __future__ import annotations
 
 import math
 
 from analysis import numbers
+from analysis.cells import anchor, baseline_name, mark
 from analysis.claims import KIND, PAPER_TABLE_8, SITE, paper_accuracy, site_of
 from analysis.findings import Findings
 from analysis.render import Cell, Column, Table
 
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
-"""The table's columns as the paper heads them; relative attention, which acts in every layer, stands under the first."""
+"""The table's columns as the paper heads them; relative attention, which acts in every layer, stands under the first.
+"""
 NOTE = (
     "The paper's figures are of ViT-B/16 on ImageNet, 5-shot linear, one run a cell, with no intervals: compare their "
     "differences with ours, not their height."
@@ -54,7 +58,10 @@ def table8(findings: Findings) -> Table | None:
     for site in sites:
         head += [
             Column(f"{SITES[site]}: paper, %", (f"{site}_paper",)),
-            Column(f"{SITES[site]}: ours{numbers.unit(study.metric)}", tuple(f"{site}_{part}" for part in ("ours", "low", "high", "n"))),
+            Column(
+                f"{SITES[site]}: ours{numbers.unit(study.metric)}",
+                tuple(f"{site}_{part}" for part in ("ours", "low", "high", "n")),
+            ),
         ]
     rows = []
     for kind in kinds:
@@ -63,7 +70,10 @@ def table8(findings: Findings) -> Table | None:
             paper = PAPER_TABLE_8.get((kind, site), math.nan)
             row += [Cell(numbers.number(100 * paper, 2), (paper,), paper), _ours(findings, ours.get((kind, site)))]
         rows.append(tuple(row))
-    caption = f"The paper's Table 8 beside ours ({numbers.label(study.metric)}: mean ± half of its 95 % interval, runs in brackets)."
+    caption = (
+        f"The paper's Table 8 beside ours ({numbers.label(study.metric)}: mean ± half of its 95 % interval, runs in "
+        "brackets)."
+    )
     bold = ("Bold: our best mean." + (" †: shown to be equivalent to it." if findings.equal_to_best else ""),)
     return Table("table8", caption, tuple(head), tuple(rows), (*bold, NOTE))
 
@@ -71,15 +81,17 @@ def table8(findings: Findings) -> Table | None:
 def _ours(findings: Findings, variant: str | None) -> Cell:
     if variant is None:
         return Cell(numbers.DASH)
-    from analysis.tables import anchor, mark
-
     mean, metric = findings.mean(variant), findings.study.metric
     text = f"{numbers.with_interval(mean, numbers.scale(metric))} ({mean.n})"
-    return Cell(text, (mean.value, mean.low, mean.high, mean.n), mean.value, anchor(findings, variant), mark(findings, variant))
+    return Cell(
+        text, (mean.value, mean.low, mean.high, mean.n), mean.value, anchor(findings, variant), mark(findings, variant)
+    )
 
 
 def _cells(findings: Findings) -> dict[str, float]:
-    """variant -> the paper's accuracy; empty unless the position is a factor, the metric an accuracy and two cells or more are known."""
+    """variant -> the paper's accuracy; empty unless the position is a factor, the metric an accuracy and two cells or
+    more are known.
+    """
     if KIND not in _paths(findings) or not numbers.is_share(findings.study.metric):
         return {}
     found = {variant: paper_accuracy(*place) for variant, place in _places(findings).items()}
@@ -105,6 +117,4 @@ def _paths(findings: Findings) -> set[str]:
 
 
 def _head(findings: Findings) -> str:
-    from analysis.tables import baseline_name
-
     return f"paper: difference to {baseline_name(findings)}, points"

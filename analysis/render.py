@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -50,7 +51,9 @@ DAGGER = "†"
 def plain(text: Any) -> str:
     """Text without what a page or a file cannot show: controls become U+FFFD, any run of white space one space."""
     shown = " ".join(str(text).split())
-    return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Cn", "Co") or c in _DIRECTION else c for c in shown)
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Cn", "Co") or c in _DIRECTION else c for c in shown
+    )
 
 
 _DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn the text around them
@@ -120,7 +123,9 @@ _LATEX = {
 
 def latex(text: str) -> str:
     """Text with every character escaped that LaTeX could take for a command, or that pdflatex has no glyph for."""
-    escaped = "".join(_LATEX.get(c) or (c if c.isascii() else f"U+{ord(c):04X}") for c in plain(text).replace("--", "-\u200b-"))
+    escaped = "".join(
+        _LATEX.get(c) or (c if c.isascii() else f"U+{ord(c):04X}") for c in plain(text).replace("--", "-\u200b-")
+    )
     return escaped.replace("U+200B", "{}")
 
 
@@ -143,6 +148,6 @@ def _padded(cell: Cell, column: Column) -> tuple[Any, ...]:
 
 
 def _datum(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and value != value):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(value) if isinstance(value, float) else value

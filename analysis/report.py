@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -19,9 +20,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from analysis import plots as figures
-from analysis import render
-from analysis.plots import BAND, INK, PAPER, Plot
+from analysis import drawing, render
+from analysis.drawing import BAND, INK, PAPER, Plot
 from analysis.sections import Document
 from experiments.errors import UserError
 
@@ -32,8 +32,10 @@ SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
-    """Every file of the report: its name within the folder -> its bytes. `refresh`: seconds after which the page reloads itself."""
-    with figures.style():
+    """Every file of the report: its name within the folder -> its bytes. `refresh`: seconds after which the page
+    reloads itself.
+    """
+    with drawing.style():
         drawn = {plot.name: _drawn(plot) for plot in document.plots}
     shown = [item.table for section in document.sections for item in section.items if item.table is not None]
     svgs = {name: svg for name, (svg, _) in drawn.items()}
@@ -49,7 +51,9 @@ def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
 
 
 def write(files: dict[str, bytes], folder: Path) -> Path:
-    """Put the report in place of an older one; returns the page's path. Raises `UserError` where the folder is not the program's own."""
+    """Put the report in place of an older one; returns the page's path. Raises `UserError` where the folder is not the
+    program's own.
+    """
     folder = Path(folder)
     check_replaceable(folder)
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in sorted(files.items())}
@@ -85,7 +89,10 @@ def check_replaceable(folder: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         own = set()
     if foreign := sorted(found - own):
-        raise UserError(f"{folder / foreign[0]}: was not written by vit-report, which replaces the whole folder; move it, or give another --out")
+        raise UserError(
+            f"{folder / foreign[0]}: was not written by vit-report, which replaces the whole folder; move it, or give "
+            "another --out"
+        )
 
 
 def _swap(new: Path, folder: Path) -> None:
@@ -108,15 +115,20 @@ def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
     environment = _environment(autoescape=True)
     environment.filters["drawn"] = lambda plot: inline_svg(svgs[plot.name], plot)
     environment.filters["plainlines"] = lambda text: "\n".join(map(render.plain, text.splitlines()))
-    environment.filters["sortable"] = lambda value: "" if value is None or value != value else repr(float(value))
-    return environment.get_template("report.html.j2").render(
-        document=document,
-        contents=[(section.id, section.heading) for section in document.sections] + ([("runs", "Runs")] if document.runs else []),
-        unfolded=sum(len(table.rows) for table in document.runs) <= FOLDED,
-        refresh=refresh,
-        css=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
-        js=Markup((TEMPLATES / "page.js").read_text(encoding="utf-8")),
-    ).lstrip()
+    environment.filters["sortable"] = lambda value: "" if value is None or math.isnan(value) else repr(float(value))
+    return (
+        environment.get_template("report.html.j2")
+        .render(
+            document=document,
+            contents=[(section.id, section.heading) for section in document.sections]
+            + ([("runs", "Runs")] if document.runs else []),
+            unfolded=sum(len(table.rows) for table in document.runs) <= FOLDED,
+            refresh=refresh,
+            css=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
+            js=Markup((TEMPLATES / "page.js").read_text(encoding="utf-8")),
+        )
+        .lstrip()
+    )
 
 
 def _markdown(document: Document) -> str:
@@ -138,7 +150,9 @@ def _environment(autoescape: bool) -> jinja2.Environment:
 
 
 def inline_svg(svg: str, plot: Plot) -> Markup:
-    """The drawing for the page: scaling with it, in its colours, its ids its own, with words for those who cannot see it."""
+    """The drawing for the page: scaling with it, in its colours, its ids its own, with words for those who cannot see
+    it.
+    """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'(?<= id=")|(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
@@ -146,16 +160,22 @@ def inline_svg(svg: str, plot: Plot) -> Markup:
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', opening)[0]
-    return Markup(f'<svg {box} role="img" aria-label="{escape(render.plain(plot.alt))}" xmlns:xlink="http://www.w3.org/1999/xlink">') + Markup(rest)
+    return Markup(
+        f'<svg {box} role="img" aria-label="{escape(render.plain(plot.alt))}" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    ) + Markup(rest)
 
 
 def _drawn(plot: Plot) -> tuple[str, bytes]:
     """The figure as SVG and as PNG, laid out once."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # a name in a script the font lacks; the SVG shows it
+        warnings.filterwarnings(
+            "ignore", message="Glyph .* missing from font"
+        )  # a name in a script the font lacks; the SVG shows it
         plot.figure.draw_without_rendering()
         plot.figure.set_layout_engine("none")
-        return _saved(plot, format="svg", metadata=SVG_METADATA).decode(), _saved(plot, format="png", metadata={"Software": None})
+        return _saved(plot, format="svg", metadata=SVG_METADATA).decode(), _saved(
+            plot, format="png", metadata={"Software": None}
+        )
 
 
 def _saved(plot: Plot, **options: Any) -> bytes:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from analysis import factors, numbers, published, tables
+from analysis import cells, factors, numbers, published, tables
 from analysis.answer import answer
+from analysis.drawing import Plot
 from analysis.findings import ALPHA, Findings
 from analysis.load import ENDED, PLACES, Study, not_held_fixed
-from analysis.plots import Plot, all_plots
+from analysis.plots import all_plots
 from analysis.render import Table
 
 
@@ -88,7 +89,9 @@ def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:
         _factors(findings, plots),
         Section("curves", "Learning curves", _plots(plots, "curves")),
         Section("cost", "Cost", [*_plots(plots, "cost"), _table(tables.cost_table(findings))]),
-        Section("metrics", "Every metric", [_table(tables.metrics_table(findings)), _table(tables.spread_table(findings))]),
+        Section(
+            "metrics", "Every metric", [_table(tables.metrics_table(findings)), _table(tables.spread_table(findings))]
+        ),
         methods(findings),
         provenance(findings.study),
         reproduce(findings.study),
@@ -97,7 +100,9 @@ def sections(findings: Findings, plots: dict[str, Plot]) -> list[Section]:
 
 
 def inside_section(findings: Findings, skip_unreadable: bool = False) -> Section | None:
-    """Figures from checkpoints, and why some could not be had; None where the runs left none. Imports torch where they did."""
+    """Figures from checkpoints, and why some could not be had; None where the runs left none. Imports torch where they
+    did.
+    """
     from analysis.inside import inside_plots
     from analysis.models import look
     from analysis.plots import coloured
@@ -106,14 +111,23 @@ def inside_section(findings: Findings, skip_unreadable: bool = False) -> Section
         return None
     looks, troubles = look(findings.study, coloured(findings), skip_unreadable)
     plots = inside_plots(looks, {findings.best, findings.study.baseline})
-    said = ["One finished run of each variant, the one with the lowest seed: an illustration, not a measurement."] if looks else []
-    said += [f"Without {trouble}." for trouble in troubles[:3]] + ([f"And without {len(troubles) - 3} more."] if len(troubles) > 3 else [])
+    said = (
+        ["One finished run of each variant, the one with the lowest seed: an illustration, not a measurement."]
+        if looks
+        else []
+    )
+    said += [f"Without {trouble}." for trouble in troubles[:3]] + (
+        [f"And without {len(troubles) - 3} more."] if len(troubles) > 3 else []
+    )
     return Section("inside", "Inside the models", [Item("plot", plot=plot) for plot in plots], said)
 
 
 def title(study: Study) -> str:
     """The report's title."""
-    return f"{study.name}: {numbers.label(study.metric)} by {numbers.listing([factors.factor_name(factor) for factor in study.factors])}"
+    return (
+        f"{study.name}: {numbers.label(study.metric)} by "
+        f"{numbers.listing([factors.factor_name(factor) for factor in study.factors])}"
+    )
 
 
 def summary(findings: Findings) -> str:
@@ -125,8 +139,8 @@ def summary(findings: Findings) -> str:
         f"{len(findings.variants)} variant{'s' * (len(findings.variants) != 1)} × {seeds} seed{'s' * (seeds != 1)}",
         *([f"on {data}"] if data else []),
         f"baseline {study.baseline}",
-        f"a difference within ±{tables.margin_text(findings)} would not matter",
-        *tables.foot(findings)[0].split(". ")[:1],
+        f"a difference within ±{cells.margin_text(findings)} would not matter",
+        *cells.foot(findings)[0].split(". ")[:1],
     ]
     return ", ".join(parts[:2]) + "; " + "; ".join(parts[2:]).rstrip(".") + "."
 
@@ -135,11 +149,14 @@ def warnings(findings: Findings) -> list[str]:
     """What a reader must know before believing a number."""
     study, found = findings.study, list(findings.study.plan.get("notes", []))
     for path, values in not_held_fixed(study).items():
-        found.append(f"{path} was not held fixed: {numbers.listing(values[:6])}. It is no factor of the study, so a difference may come from it.")
+        found.append(
+            f"{path} was not held fixed: {numbers.listing(values[:6])}. It is no factor of the study, so a difference "
+            "may come from it."
+        )
     ended = study.of(*ENDED)
     if len(commits := ended["commit"].dropna().unique()) > 1:
         found.append(f"The runs were made by {len(commits)} different commits; see Provenance.")
-    if (ended["dirty"] == True).any():  # noqa: E712 - the column holds None too
+    if ended["dirty"].eq(True).any():
         found.append("Some runs were made from code with uncommitted changes; see Provenance.")
     for status, what in (("diverged", "diverged"), ("unreadable", "could not be read and were skipped")):
         if lost := len(study.of(status)):
@@ -149,24 +166,41 @@ def warnings(findings: Findings) -> list[str]:
 
 def methods(findings: Findings) -> Section:
     """How every number was computed."""
-    study, margin = findings.study, tables.margin_text(findings)
+    study, margin = findings.study, cells.margin_text(findings)
     better = "lower" if numbers.lower_is_better(study.metric) else "higher"
     return Section(
         "methods",
         "Methods",
         paragraphs=[
-            f"A run is one configuration trained once with one seed; runs that differ only in their seed share a variant. The metric is the {numbers.label(study.metric)} "
-            f"after the last epoch ({better} is better); no epoch is picked by its result. Means are over the runs that finished, with Student's t interval at 95 %.",
-            f"Each variant is compared with {study.baseline} seed by seed, over the seeds that both have: the mean of the differences with Student's t interval at 95 %. "
-            f"The paired t test's p is adjusted over the family of comparisons by Holm's method. Equivalence is tested by two one-sided t tests at the margin of ±{margin} that "
-            "the study states before its runs, Holm-adjusted likewise.",
-            f"The verdict is \"equivalent\" where equivalence is shown at {ALPHA:.0%}; else \"better\" or \"worse\" where a difference is shown; else \"not enough evidence\". "
-            "The last is never to be read as \"no difference\".".replace("5%", "5 %"),
-            "Runs that diverged or were pruned have no final value: they are listed and counted, and in no mean. "
-            "P(better) is the share of seeds on which the variant beats the other, a tie counting half. The smallest detectable difference and the seeds to decide are for 80 % power.",
-            "The interquartile mean leaves out a quarter of the runs at each end; its interval is Yuen's for a trimmed mean. A study of several factors is fitted by ordinary least squares "
-            "with sum-to-zero contrasts, all two-way interactions and seeds as blocks.",
-            "Parameters and fixed values are the model's own; FLOPs are of one image's forward pass by PyTorch's counter, a multiply-add being two. Device seconds are those of training, without loading.",
+            (
+                "A run is one configuration trained once with one seed; runs that differ only in their seed share a "
+                f"variant. The metric is the {numbers.label(study.metric)} "
+                f"after the last epoch ({better} is better); no epoch is picked by its result. Means are over the runs "
+                "that finished, with Student's t interval at 95 %."
+            ),
+            (
+                f"Each variant is compared with {study.baseline} seed by seed, over the seeds that both have: the mean of "
+                "the differences with Student's t interval at 95 %. "
+                "The paired t test's p is adjusted over the family of comparisons by Holm's method. Equivalence is "
+                f"tested by two one-sided t tests at the margin of ±{margin} that "
+                "the study states before its runs, Holm-adjusted likewise."
+            ),
+            f'The verdict is "equivalent" where equivalence is shown at {ALPHA:.0%}; else "better" or "worse" where a difference is shown; else "not enough evidence". '
+            'The last is never to be read as "no difference".'.replace("5%", "5 %"),
+            (
+                "Runs that diverged or were pruned have no final value: they are listed and counted, and in no mean. "
+                "P(better) is the share of seeds on which the variant beats the other, a tie counting half. The smallest "
+                "detectable difference and the seeds to decide are for 80 % power."
+            ),
+            (
+                "The interquartile mean leaves out a quarter of the runs at each end; its interval is Yuen's for a "
+                "trimmed mean. A study of several factors is fitted by ordinary least squares "
+                "with sum-to-zero contrasts, all two-way interactions and seeds as blocks."
+            ),
+            (
+                "Parameters and fixed values are the model's own; FLOPs are of one image's forward pass by PyTorch's "
+                "counter, a multiply-add being two. Device seconds are those of training, without loading."
+            ),
         ],
     )
 
@@ -175,21 +209,36 @@ def provenance(study: Study) -> Section:
     """Code, versions, hardware, total cost, and the settings that were the same for all."""
     ended = study.of(*ENDED)
     commits = [
-        f"{commit} ({'uncommitted changes, ' if dirty == True else ''}{count} run{'s' * (count != 1)})"  # noqa: E712
+        f"{'not in a checkout' if pd.isna(commit) else commit} "
+        f"({'uncommitted changes, ' if dirty is True else ''}{count} run{'s' * (count != 1)})"
         for (commit, dirty), count in ended.groupby(["commit", "dirty"], dropna=False, sort=True).size().items()
     ]
-    commits = [line.replace("nan (", "not in a checkout (").replace("None (", "not in a checkout (") for line in commits]
     facts = [
         ("code", "; ".join(commits)),
         ("versions", _counted(ended["versions"])),
         ("hardware", _counted(ended["hardware"])),
-        ("time", f"{numbers.seconds(ended['wall_seconds'].sum(min_count=1))} of run time, {numbers.seconds(ended['device_seconds'].sum(min_count=1))} of it on the device, over {len(ended)} runs"),
-        ("made", f"{ended['started'].dropna().min()} to {ended['finished'].dropna().max()}" if ended["started"].notna().any() else numbers.DASH),
+        (
+            "time",
+            (
+                f"{numbers.seconds(ended['wall_seconds'].sum(min_count=1))} of run time, "
+                f"{numbers.seconds(ended['device_seconds'].sum(min_count=1))} of it on the device, over {len(ended)} runs"
+            ),
+        ),
+        (
+            "made",
+            f"{ended['started'].dropna().min()} to {ended['finished'].dropna().max()}"
+            if ended["started"].notna().any()
+            else numbers.DASH,
+        ),
         ("digest of the records", digest(study)),
     ]
     held = tuple((path, _setting(value)) for path, value in study.base.items() if path not in {*_moved(study), *PLACES})
     items = [Item("facts", facts=tuple(facts))]
-    return Section("provenance", "Provenance", items + ([Item("facts", heading="Settings that all runs share", facts=held)] if held else []))
+    return Section(
+        "provenance",
+        "Provenance",
+        items + ([Item("facts", heading="Settings that all runs share", facts=held)] if held else []),
+    )
 
 
 def reproduce(study: Study) -> Section:
@@ -202,7 +251,9 @@ def reproduce(study: Study) -> Section:
 
 
 def digest(study: Study) -> str:
-    """One digest for all records: SHA-256 of the runs' digests, sorted. Two reports with the same one show the same records."""
+    """One digest for all records: SHA-256 of the runs' digests, sorted. Two reports with the same one show the same
+    records.
+    """
     known = sorted(study.runs["digest"].dropna())
     return hashlib.sha256("\n".join(known).encode()).hexdigest()
 
@@ -247,7 +298,10 @@ def _setting(value: object) -> str:
 def _counted(column) -> str:
     """Each value with how many runs have it, the most frequent first."""
     counts = sorted(column.fillna("").value_counts().items(), key=lambda item: (-item[1], item[0]))
-    return "; ".join(value if len(counts) == 1 else f"{value} ({count} runs)" for value, count in counts if value) or numbers.DASH
+    return (
+        "; ".join(value if len(counts) == 1 else f"{value} ({count} runs)" for value, count in counts if value)
+        or numbers.DASH
+    )
 
 
 def _out(command: str | None) -> str:

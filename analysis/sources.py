@@ -1,4 +1,5 @@
-"""Where runs can be read from: a study's folder, W&B, or an Optuna study. All give one `Study`; what has no plan gets one here.
+"""Where runs can be read from: a study's folder, W&B, or an Optuna study. All give one `Study`; what has no plan gets
+one here.
 
 A mirror knows which runs there were, not what was planned: the factors are the settings that differ between its runs,
 and baseline, metric and margin are asked for or taken by default, which the report says.
@@ -21,7 +22,9 @@ RANK = ("finished", "diverged", "pruned", "incomplete")  # which of several mirr
 
 @dataclass(frozen=True)
 class Found:
-    """A run as a mirror has it: `config` nested, `summary` and `rows` (its epochs) as in a record; `variant` "" if it has none."""
+    """A run as a mirror has it: `config` nested, `summary` and `rows` (its epochs) as in a record; `variant` "" if it
+    has none.
+    """
 
     run: str
     status: str
@@ -37,7 +40,8 @@ def is_mirror(source: str) -> bool:
 
 
 def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
-    """Read a study from where `source` says: a folder, "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or "optuna:FILE[#STUDY]".
+    """Read a study from where `source` says: a folder, "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or
+    "optuna:FILE[#STUDY]".
 
     Raises `UserError` naming what is missing, or what does not suit the source.
     """
@@ -73,21 +77,40 @@ def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline:
         first = kept.setdefault((label, seed), at)
         if first != at:
             troubles[run.run] = f"is another mirror of {runs[first].run} ({label}, seed {seed}), so it is in no number"
-    variants = sorted({label for label, _ in kept}, key=lambda label: (label != baseline, label))  # the baseline comes first
+    variants = sorted(
+        {label for label, _ in kept}, key=lambda label: (label != baseline, label)
+    )  # the baseline comes first
     if baseline is not None and baseline not in variants:
         raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
     order = sorted(kept, key=lambda key: (variants.index(key[0]), key[1]))
     entries = [_entry(runs[kept[key]], key, settings[kept[key]], factors) for key in order]
-    rows = [run_row(entry, runs[kept[key]].status, runs[kept[key]].config, runs[kept[key]].summary) for entry, key in zip(entries, order)]
-    curves = [{"run": e["run"], "variant": e["variant"], "seed": e["seed"], **row} for e, key in zip(entries, order) for row in runs[kept[key]].rows]
+    rows = [
+        run_row(entry, runs[kept[key]].status, runs[kept[key]].config, runs[kept[key]].summary)
+        for entry, key in zip(entries, order)
+    ]
+    curves = [
+        {"run": e["run"], "variant": e["variant"], "seed": e["seed"], **row}
+        for e, key in zip(entries, order)
+        for row in runs[kept[key]].rows
+    ]
     plan = {
-        "name": name, "factors": {"+".join(paths): levels for paths, levels in factors}, "baseline": baseline or variants[0], "metric": metric,
-        "margin": MARGIN, "base": _shared(settings), "runs": entries, "source": source,
+        "name": name,
+        "factors": {"+".join(paths): levels for paths, levels in factors},
+        "baseline": baseline or variants[0],
+        "metric": metric,
+        "margin": MARGIN,
+        "base": _shared(settings),
+        "runs": entries,
+        "source": source,
         "notes": [
-            f"Read from {source}, a mirror that holds no plan: factors are the settings that differ, the baseline is {'as asked for' if baseline else 'the first by name'}, "
-            f"the metric {metric}, and the margin the default, not one stated before the runs. Nothing shows whether a record was altered."
+            (
+                f"Read from {source}, a mirror that holds no plan: factors are the settings that differ, the baseline is "
+                f"{'as asked for' if baseline else 'the first by name'}, "
+                f"the metric {metric}, and the margin the default, not one stated before the runs. Nothing shows whether "
+                "a record was altered."
+            )
         ],
-    }  # fmt: skip
+    }
     return assemble(plan, rows, curves, troubles)
 
 

@@ -1,35 +1,46 @@
-"""What each table of a report holds. Findings in, tables out; how a table is written is `render`'s, how a number, `numbers`'."""
+"""What each table of a report holds. Findings in, tables out; how a table is written is `render`'s, how a number,
+`numbers`'.
+"""
 
 from __future__ import annotations
 
 import math
 
-import pandas as pd
-
 from analysis import numbers, published
+from analysis.cells import (
+    anchor,
+    baseline_name,
+    difference_cell,
+    estimate_cell,
+    estimate_column,
+    foot,
+    margin_text,
+    mark,
+    number_cell,
+    points,
+    variant_cell,
+    verdict_cell,
+)
 from analysis.findings import Findings
 from analysis.load import ENDED, METRICS
 from analysis.render import Cell, Column, Table
-from analysis.stats import Comparison, Estimate, iqm_interval, sd
+from analysis.stats import Comparison, iqm_interval, sd
 
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is in the CSV and not in the page
-LONG_NAME = 24  # characters
-NAMED = 6  # runs that a foot names before it only counts
-
-
-def anchor(findings: Findings, variant: str) -> str:
-    """Where in the page a variant's runs are listed. Made of its place, for its name is the user's."""
-    return f"#runs-v{findings.variants.index(variant)}"
 
 
 def variants_table(findings: Findings) -> Table:
     """The main table: every variant's mean, its difference to the baseline, the verdict, and what it costs."""
-    study, metric = findings.study, findings.study.metric
+    metric = findings.study.metric
     columns = (
         Column("variant", ("variant",), numeric=False),
         Column("n", ("n",), help="runs that finished, one a seed"),
-        _estimate_column(metric, metric),
-        Column(f"difference to {baseline_name(findings)}{_points(metric)}", ("diff", "diff_low", "diff_high"), help="mean over the seeds that both have"),
+        estimate_column(metric, metric),
+        Column(
+            f"difference to {baseline_name(findings)}{points(metric)}",
+            ("diff", "diff_low", "diff_high"),
+            help="mean over the seeds that both have",
+        ),
         Column("verdict", ("verdict",), numeric=False),
         *published.columns(findings),
         Column("parameters", ("params",), help="learned; fixed position values come on top"),
@@ -53,15 +64,26 @@ def variants_table(findings: Findings) -> Table:
             )
         )
     caption = f"{numbers.label(metric).capitalize()} by variant: mean ± half of its 95 % interval."
-    return Table("variants", caption, columns, tuple(rows), (*main_notes(findings), *published.notes(findings), *foot(findings)))
+    return Table(
+        "variants", caption, columns, tuple(rows), (*main_notes(findings), *published.notes(findings), *foot(findings))
+    )
 
 
 def comparisons_table(findings: Findings) -> Table:
     """Everything about each difference to the baseline."""
     metric, baseline = findings.study.metric, findings.study.baseline
-    rows = [(variant_cell(findings, variant), *_comparison_cells(findings, variant, findings.versus[variant])) for variant in findings.others]
+    rows = [
+        (variant_cell(findings, variant), *_comparison_cells(findings, variant, findings.versus[variant]))
+        for variant in findings.others
+    ]
     columns = (Column("variant", ("variant",), numeric=False), *_comparison_columns(metric))
-    return Table("differences", f"Differences to {baseline}, paired by seed.", columns, tuple(rows), comparison_notes(findings, len(rows)))
+    return Table(
+        "differences",
+        f"Differences to {baseline}, paired by seed.",
+        columns,
+        tuple(rows),
+        comparison_notes(findings, len(rows)),
+    )
 
 
 def pairs_table(findings: Findings) -> Table | None:
@@ -73,15 +95,23 @@ def pairs_table(findings: Findings) -> Table | None:
         for (a, b), compared in findings.pairs.items()
     ]
     columns = (
-        Column("variant", ("variant",), numeric=False), Column("less", ("less",), numeric=False), *_comparison_columns(findings.study.metric),
-    )  # fmt: skip
-    return Table("pairs", "Every pair of variants, paired by seed.", columns, tuple(rows), comparison_notes(findings, len(rows)))
+        Column("variant", ("variant",), numeric=False),
+        Column("less", ("less",), numeric=False),
+        *_comparison_columns(findings.study.metric),
+    )
+    return Table(
+        "pairs", "Every pair of variants, paired by seed.", columns, tuple(rows), comparison_notes(findings, len(rows))
+    )
 
 
 def metrics_table(findings: Findings) -> Table:
     """Every metric's mean by variant."""
     metrics = [metric for metric in METRICS if metric in findings.means]
-    columns = (Column("variant", ("variant",), numeric=False), Column("n", ("n",)), *(_estimate_column(metric, metric) for metric in metrics))
+    columns = (
+        Column("variant", ("variant",), numeric=False),
+        Column("n", ("n",)),
+        *(estimate_column(metric, metric) for metric in metrics),
+    )
     rows = tuple(
         (
             variant_cell(findings, variant),
@@ -90,7 +120,9 @@ def metrics_table(findings: Findings) -> Table:
         )
         for variant in findings.variants
     )
-    return Table("metrics", "Every metric after the last epoch: mean ± half of its 95 % interval.", columns, rows, foot(findings))
+    return Table(
+        "metrics", "Every metric after the last epoch: mean ± half of its 95 % interval.", columns, rows, foot(findings)
+    )
 
 
 def spread_table(findings: Findings) -> Table:
@@ -98,10 +130,14 @@ def spread_table(findings: Findings) -> Table:
     metric, scale = findings.study.metric, numbers.scale(findings.study.metric)
     unit = f"{numbers.label(metric)}{numbers.unit(metric)}"
     columns = (
-        Column("variant", ("variant",), numeric=False), Column("n", ("n",)), Column(f"mean {unit}", ("mean", "mean_low", "mean_high")),
-        Column("standard deviation", ("sd",)), Column(f"interquartile mean {unit}", ("iqm", "iqm_low", "iqm_high")),
-        Column("lowest", ("lowest",)), Column("highest", ("highest",)),
-    )  # fmt: skip
+        Column("variant", ("variant",), numeric=False),
+        Column("n", ("n",)),
+        Column(f"mean {unit}", ("mean", "mean_low", "mean_high")),
+        Column("standard deviation", ("sd",)),
+        Column(f"interquartile mean {unit}", ("iqm", "iqm_low", "iqm_high")),
+        Column("lowest", ("lowest",)),
+        Column("highest", ("highest",)),
+    )
     rows = []
     for variant in findings.variants:
         values = [value for value in findings.values[variant].values() if math.isfinite(value)]
@@ -113,12 +149,15 @@ def spread_table(findings: Findings) -> Table:
                 variant_cell(findings, variant),
                 Cell(str(mean.n), (mean.n,), mean.n),
                 estimate_cell(mean, metric, anchor(findings, variant)),
-                _number_cell(deviation, scale, places),
+                number_cell(deviation, scale, places),
                 estimate_cell(iqm_interval(values), metric, anchor(findings, variant)),
-                *(_number_cell(value, scale, places) for value in ends),
+                *(number_cell(value, scale, places) for value in ends),
             )
         )
-    note = "The interquartile mean is of the middle half of the runs, with Yuen's interval; below four runs it is the mean."
+    note = (
+        "The interquartile mean is of the middle half of the runs, with Yuen's interval; below four runs it is the "
+        "mean."
+    )
     return Table("spread", f"How runs scatter: {numbers.label(metric)}.", columns, tuple(rows), (note,))
 
 
@@ -134,8 +173,8 @@ def cost_table(findings: Findings) -> Table:
         Column("images a second", ("images_per_second",), help="in training"),
         Column("peak memory", ("peak_memory_bytes",), help="of the accelerator; not measured on a CPU"),
         Column("time against baseline", ("device_seconds_ratio",)),
-        Column(f"{numbers.label(metric)} a MFLOP{_points(metric)}", ("metric_per_mflop",)),
-        Column(f"{numbers.label(metric)} a device second{_points(metric)}", ("metric_per_device_second",)),
+        Column(f"{numbers.label(metric)} a MFLOP{points(metric)}", ("metric_per_mflop",)),
+        Column(f"{numbers.label(metric)} a device second{points(metric)}", ("metric_per_device_second",)),
     )
     rows = []
     for variant in findings.variants:
@@ -149,8 +188,14 @@ def cost_table(findings: Findings) -> Table:
                 Cell(numbers.count(cost["params_fixed"]), (_whole(cost["params_fixed"]),), cost["params_fixed"]),
                 Cell(numbers.magnitude(cost["flops_per_image"]), (cost["flops_per_image"],), cost["flops_per_image"]),
                 Cell(numbers.number(cost["device_seconds"], 2), (cost["device_seconds"],), cost["device_seconds"]),
-                Cell(numbers.magnitude(cost["images_per_second"]), (cost["images_per_second"],), cost["images_per_second"]),
-                Cell(_bytes(cost["peak_memory_bytes"]), (_whole(cost["peak_memory_bytes"]),), cost["peak_memory_bytes"]),
+                Cell(
+                    numbers.magnitude(cost["images_per_second"]),
+                    (cost["images_per_second"],),
+                    cost["images_per_second"],
+                ),
+                Cell(
+                    _bytes(cost["peak_memory_bytes"]), (_whole(cost["peak_memory_bytes"]),), cost["peak_memory_bytes"]
+                ),
                 Cell(f"× {ratio:.2f}" if math.isfinite(ratio) else numbers.DASH, (ratio,), ratio),
                 *(Cell(numbers.magnitude(share), (share / numbers.scale(metric),), share) for share in each),
             )
@@ -179,12 +224,15 @@ def claims_table(findings: Findings) -> Table | None:
                 Cell(result.verdict, (result.verdict,), mark=result.verdict),
                 Cell(result.evidence, (result.evidence,)),
                 Cell(str(result.n), (result.n,), result.n),
-                Cell(numbers.DASH if more is None or not more else str(more), (more,), math.inf if more is None else more),
+                Cell(
+                    numbers.DASH if more is None or not more else str(more), (more,), math.inf if more is None else more
+                ),
                 Cell(result.claim.source, (result.claim.source,)),
             )
         )
     note = (
-        "Reproduced: every case that the statement speaks of is shown at 5 %. Contradicted: at least one case is shown to be otherwise. Undecided: neither. "
+        "Reproduced: every case that the statement speaks of is shown at 5 %. Contradicted: at least one case is "
+        "shown to be otherwise. Undecided: neither. "
         "Statements are checked at this study's own scale, which is rarely that of the source."
     )
     return Table("claims", "Published statements and what these runs say of them.", columns, tuple(rows), (note,))
@@ -196,10 +244,15 @@ def runs_table(findings: Findings, variant: str) -> Table:
     chosen = runs[runs["variant"] == variant]
     metrics = [metric for metric in METRICS if metric in findings.means]
     columns = (
-        Column("run", numeric=False), Column("run id", numeric=False), Column("seed"), Column("status", numeric=False), Column("epochs"),
+        Column("run", numeric=False),
+        Column("run id", numeric=False),
+        Column("seed"),
+        Column("status", numeric=False),
+        Column("epochs"),
         *(Column(f"{numbers.label(metric)}{numbers.unit(metric)}") for metric in metrics),
-        Column(f"difference to {baseline_name(findings)}{_points(study.metric)}"), Column("device s"),
-    )  # fmt: skip
+        Column(f"difference to {baseline_name(findings)}{points(study.metric)}"),
+        Column("device s"),
+    )
     base = findings.values[study.baseline]
     rows = []
     for run in chosen.to_dict("records"):
@@ -212,7 +265,13 @@ def runs_table(findings: Findings, variant: str) -> Table:
                 Cell(str(run["seed"]), sort=run["seed"]),
                 Cell(run["status"], mark=run["status"] if run["status"] != "finished" else ""),
                 Cell(numbers.count(run["epochs"]), sort=run["epochs"]),
-                *(Cell(numbers.number(run[metric] * numbers.scale(metric), 2 if numbers.is_share(metric) else 4), sort=run[metric]) for metric in metrics),
+                *(
+                    Cell(
+                        numbers.number(run[metric] * numbers.scale(metric), 2 if numbers.is_share(metric) else 4),
+                        sort=run[metric],
+                    )
+                    for metric in metrics
+                ),
                 Cell(numbers.number(less, 2 if numbers.is_share(study.metric) else 4, signed=True), sort=less),
                 Cell(numbers.number(run["device_seconds"], 1), sort=run["device_seconds"]),
             )
@@ -227,34 +286,14 @@ def run_link(findings: Findings, run: dict) -> str:
     return f"../{quote(run['run'])}/summary.json" if findings.study.folder and run["status"] in ENDED else ""
 
 
-def foot(findings: Findings) -> tuple[str, ...]:
-    """How many runs are behind the numbers, and which are not."""
-    study = findings.study
-    planned = study.runs[study.runs["status"] != "unplanned"]
-    finished = len(study.of("finished"))
-    lines = [f"{finished} of {len(planned)} planned runs finished."]
-    for status, words in _NOT_IN_MEANS.items():
-        runs = study.of(status)
-        if len(runs):
-            lines.append(f"{len(runs)} {words}: {_named(runs)}.")
-    return (" ".join(lines),)
-
-
-_NOT_IN_MEANS = {
-    "diverged": "diverged (their loss became infinite or not a number; kept below, in no mean)",
-    "pruned": "pruned (stopped early; kept below, in no mean)",
-    "incomplete": "incomplete (not started or not ended; the same sweep command goes on)",
-    "unreadable": "unreadable (their records were altered or damaged, and skipped as asked)",
-    "unplanned": "in the folder but not in the plan (in no number)",
-}
-
-
 def main_notes(findings: Findings) -> tuple[str, ...]:
     """What the marks of the main table mean."""
     metric, margin = findings.study.metric, margin_text(findings)
     notes = []
     if findings.best is not None:
-        notes.append("Bold: the best mean." + (f" †: shown to be within ±{margin} of it." if findings.equal_to_best else ""))
+        notes.append(
+            "Bold: the best mean." + (f" †: shown to be within ±{margin} of it." if findings.equal_to_best else "")
+        )
     if any(math.isnan(numbers.half_width(findings.mean(variant))) for variant in findings.variants):
         notes.append(f"A {numbers.label(metric)} without ± comes from one seed, which says nothing of the spread.")
     return tuple(notes)
@@ -263,65 +302,33 @@ def main_notes(findings: Findings) -> tuple[str, ...]:
 def comparison_notes(findings: Findings, family: int) -> tuple[str, ...]:
     """How the columns of a table of comparisons are to be read."""
     return (
-        f"Intervals are at 95 %. p and equivalence p are Holm-adjusted over the {family} comparison{'s' * (family != 1)} of this table; the verdict uses "
-        f"5 % and the margin of ±{margin_text(findings)} that the study states. Effect is the mean difference over its standard deviation (Hedges). "
-        "Detectable is the smallest true difference that these seeds would find with 80 % power. Seeds to decide is the number, in all, that would "
-        "give a verdict with 80 % power if the observed difference and spread were the true ones.",
+        (
+            f"Intervals are at 95 %. p and equivalence p are Holm-adjusted over the {family} "
+            f"comparison{'s' * (family != 1)} of this table; the verdict uses "
+            f"5 % and the margin of ±{margin_text(findings)} that the study states. Effect is the mean difference over "
+            "its standard deviation (Hedges). "
+            "Detectable is the smallest true difference that these seeds would find with 80 % power. Seeds to decide is "
+            "the number, in all, that would "
+            "give a verdict with 80 % power if the observed difference and spread were the true ones."
+        ),
     )
-
-
-def baseline_name(findings: Findings) -> str:
-    """What the head of a column calls the baseline: its name, unless that is long."""
-    return findings.study.baseline if len(findings.study.baseline) <= LONG_NAME else "the baseline"
-
-
-def margin_text(findings: Findings) -> str:
-    """The study's margin as a reader counts it: "1 point"."""
-    metric = findings.study.metric
-    value = f"{findings.study.margin * numbers.scale(metric):g}"
-    return f"{value} point{'s' * (value != '1')}" if numbers.is_share(metric) else value
-
-
-def variant_cell(findings: Findings, variant: str) -> Cell:
-    """The variant's name, a link to its runs."""
-    return Cell(variant, (variant,), findings.variants.index(variant), anchor(findings, variant))
-
-
-def estimate_cell(estimate: Estimate, metric: str, href: str = "", mark: str = "") -> Cell:
-    """A mean with its interval."""
-    text = numbers.with_interval(estimate, numbers.scale(metric), fallback=2 if numbers.is_share(metric) else 4)
-    return Cell(text, (estimate.value, estimate.low, estimate.high), estimate.value, href, mark)
-
-
-def _number_cell(value: float, scale: float, places: int) -> Cell:
-    return Cell(numbers.number(value * scale, places), (value,), value)
-
-
-def verdict_cell(compared: Comparison) -> Cell:
-    """The verdict's word."""
-    return Cell(compared.verdict, (compared.verdict,), mark=compared.verdict.replace(" ", "-"))
-
-
-def difference_cell(compared: Comparison, metric: str, href: str = "") -> Cell:
-    """A paired difference with its interval; nothing for the baseline itself."""
-    if compared.verdict == "baseline":
-        return Cell("", (0.0, 0.0, 0.0), 0.0)
-    diff = compared.diff
-    text = numbers.with_interval(diff, numbers.scale(metric), signed=True, fallback=2 if numbers.is_share(metric) else 4)
-    return Cell(text, (diff.value, diff.low, diff.high), diff.value, href)
 
 
 def _comparison_columns(metric: str) -> tuple[Column, ...]:
     return (
         Column("pairs", ("n", "dropped"), help="seeds used; in brackets those that one side lacks"),
-        Column(f"difference{_points(metric)}", ("diff", "diff_low", "diff_high")),
+        Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
         Column("95 % interval", ()),
         Column("effect", ("effect",)),
         Column("p", ("p", "p_holm")),
-        Column("P(better)", ("improvement", "improvement_low", "improvement_high"), help="share of seeds on which it is the better one"),
+        Column(
+            "P(better)",
+            ("improvement", "improvement_low", "improvement_high"),
+            help="share of seeds on which it is the better one",
+        ),
         Column("equivalence p", ("tost_p", "tost_p_holm")),
         Column("verdict", ("verdict",), numeric=False),
-        Column(f"detectable{_points(metric)}", ("detectable",)),
+        Column(f"detectable{points(metric)}", ("detectable",)),
         Column("seeds to decide", ("seeds_needed",)),
     )
 
@@ -329,37 +336,26 @@ def _comparison_columns(metric: str) -> tuple[Column, ...]:
 def _comparison_cells(findings: Findings, variant: str, c: Comparison) -> tuple[Cell, ...]:
     metric = findings.study.metric
     scale, places = numbers.scale(metric), numbers.decimals(numbers.half_width(c.diff) * numbers.scale(metric))
-    needed = {True: str(c.seeds_needed), False: f"> {numbers.count(10_000)}" if math.isfinite(c.detectable) else numbers.DASH}[c.seeds_needed is not None]
+    needed = {
+        True: str(c.seeds_needed),
+        False: f"> {numbers.count(10_000)}" if math.isfinite(c.detectable) else numbers.DASH,
+    }[c.seeds_needed is not None]
     return (
         Cell(f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""), (c.n, c.dropped), c.n),
         difference_cell(c, metric, anchor(findings, variant)),
         Cell(numbers.bounds(c.diff, scale), (), c.diff.low),
         Cell(numbers.number(c.effect, 2, signed=True), (c.effect,), c.effect),
         Cell(numbers.p_value(c.p_holm), (c.p, c.p_holm), c.p_holm),
-        Cell(numbers.number(c.improvement.value, 2), (c.improvement.value, c.improvement.low, c.improvement.high), c.improvement.value),
+        Cell(
+            numbers.number(c.improvement.value, 2),
+            (c.improvement.value, c.improvement.low, c.improvement.high),
+            c.improvement.value,
+        ),
         Cell(numbers.p_value(c.tost_p_holm), (c.tost_p, c.tost_p_holm), c.tost_p_holm),
         verdict_cell(c),
         Cell(numbers.number(c.detectable * scale, places), (c.detectable,), c.detectable),
         Cell(needed, (c.seeds_needed,), c.seeds_needed if c.seeds_needed is not None else math.inf),
     )
-
-
-def _estimate_column(metric: str, name: str) -> Column:
-    return Column(f"{numbers.label(metric)}{numbers.unit(metric)}", (name, f"{name}_low", f"{name}_high"))
-
-
-def _points(metric: str) -> str:
-    return ", points" if numbers.is_share(metric) else ""
-
-
-def mark(findings: Findings, variant: str) -> str:
-    """Whether a variant is the best, or shown to be equivalent to it."""
-    return "best" if variant == findings.best else "equal" if variant in findings.equal_to_best else ""
-
-
-def _named(runs: pd.DataFrame) -> str:
-    names = [f"{variant}, seed {seed}" if variant else run for run, variant, seed in zip(runs["run"], runs["variant"], runs["seed"])]
-    return "; ".join(names[:NAMED]) + (f"; and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
 def _whole(value: float) -> int | None:

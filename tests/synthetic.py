@@ -1,4 +1,6 @@
-"""Studies whose runs were never trained, for tests of the analysis: whole folders with true digests. Writes only where it is told to."""
+"""Studies whose runs were never trained, for tests of the analysis: whole folders with true digests. Writes only where
+it is told to.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,13 @@ def write_study(
     for seed in range(seeds):
         for index, (variant, truth) in enumerate(accuracy.items()):
             config = RunConfig(seed=seed) if factors else override(RunConfig(), {**levels(variant), "seed": seed})
-            entry = {"run": f"v{index}-s{seed}", "run_id": run_id(config), "variant": variant, "levels": levels(variant), "seed": seed}
+            entry = {
+                "run": f"v{index}-s{seed}",
+                "run_id": run_id(config),
+                "variant": variant,
+                "levels": levels(variant),
+                "seed": seed,
+            }
             entries.append(entry)
             tree = config.model_dump()
             for path, level in entry["levels"].items():
@@ -61,7 +69,14 @@ def write_study(
 
 
 def write_run(
-    run_dir: Path, config: dict[str, Any], identity: str, reached: float, epochs: int, status: str, size: int, weights: bytes
+    run_dir: Path,
+    config: dict[str, Any],
+    identity: str,
+    reached: float,
+    epochs: int,
+    status: str,
+    size: int,
+    weights: bytes,
 ) -> None:
     """One run's folder: a curve that rises to `reached`."""
     if status == "absent":
@@ -80,30 +95,50 @@ def curve(reached: float, epochs: int) -> list[dict[str, float]]:
     steps = np.arange(1, epochs + 1) / epochs
     return [
         {
-            "epoch": epoch, "lr": 0.005 * (1 - step), "train/loss": 2.3 - 2.1 * reached * step, "train/acc": min(1.0, reached * step**0.3 + 0.01),
-            "val/loss": 2.3 - 2.0 * reached * step, "val/acc": reached * step**0.4,
+            "epoch": epoch,
+            "lr": 0.005 * (1 - step),
+            "train/loss": 2.3 - 2.1 * reached * step,
+            "train/acc": min(1.0, reached * step**0.3 + 0.01),
+            "val/loss": 2.3 - 2.0 * reached * step,
+            "val/acc": reached * step**0.4,
         }
         for epoch, step in enumerate(steps.tolist(), start=1)
-    ]  # fmt: skip
+    ]
 
 
 def summary(identity: str, last: Mapping[str, float], reached: float, status: str, size: int) -> dict[str, Any]:
     """What write_summary seals; a diverged run has nothing measured."""
     ended_well = status != "diverged"
     return {
-        "run_id": identity, "status": status, "epochs": int(last["epoch"]),
-        **{metric: last[metric] if ended_well else None for metric in ("train/loss", "train/acc", "val/loss", "val/acc")},
-        "test/loss": 2.3 - 2.0 * reached if ended_well else None, "test/acc": reached if ended_well else None,
+        "run_id": identity,
+        "status": status,
+        "epochs": int(last["epoch"]),
+        **{
+            metric: last[metric] if ended_well else None
+            for metric in ("train/loss", "train/acc", "val/loss", "val/acc")
+        },
+        "test/loss": 2.3 - 2.0 * reached if ended_well else None,
+        "test/acc": reached if ended_well else None,
         "cost": {
-            "params": 25_000 + 500 * size, "params_fixed": 0, "flops_per_image": 9.1e5 + 1e4 * size, "wall_seconds": 4.2,
-            "device_seconds": 4.0 + 0.1 * size, "images_per_second": 9000.0, "peak_memory_bytes": None, "cohort": 1,
+            "params": 25_000 + 500 * size,
+            "params_fixed": 0,
+            "flops_per_image": 9.1e5 + 1e4 * size,
+            "wall_seconds": 4.2,
+            "device_seconds": 4.0 + 0.1 * size,
+            "images_per_second": 9000.0,
+            "peak_memory_bytes": None,
+            "cohort": 1,
         },
         "provenance": {
-            "commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False, "started": "2025-01-01T00:00:00+00:00",
-            "finished": "2025-01-01T00:00:04+00:00", "command": "vit-sweep run position", "versions": {"python": "3.11.7", "torch": "2.15.0"},
+            "commit": "0123456789abcdef0123456789abcdef01234567",
+            "dirty": False,
+            "started": "2025-01-01T00:00:00+00:00",
+            "finished": "2025-01-01T00:00:04+00:00",
+            "command": "vit-sweep run position",
+            "versions": {"python": "3.11.7", "torch": "2.15.0"},
             "hardware": {"device": "cpu", "name": "A processor", "threads": 1},
         },
-    }  # fmt: skip
+    }
 
 
 def sequence(count: int) -> Sequence[str]:

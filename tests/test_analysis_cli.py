@@ -20,13 +20,19 @@ def test_it_prints_the_pages_path_and_writes_it_there(tmp_path, capsys):
     folder = write_study(tmp_path, seeds=3)
     status, out, err = run(capsys, folder)
     assert (status, err) == (0, "") and out == f"{folder / 'report' / 'report.html'}\n"
-    assert {path.name for path in (folder / "report").iterdir()} == {"report.html", "report.md", "tables", "figures", "manifest.json"}
+    assert {path.name for path in (folder / "report").iterdir()} == {
+        "report.html",
+        "report.md",
+        "tables",
+        "figures",
+        "manifest.json",
+    }
     assert run(capsys, folder)[0] == 0  # again, over its own report
 
 
 def test_out_says_where(tmp_path, capsys):
     folder = write_study(tmp_path, seeds=3)
-    status, out, _ = run(capsys, folder, "--out", tmp_path / "elsewhere")
+    status, _out, _ = run(capsys, folder, "--out", tmp_path / "elsewhere")
     assert status == 0 and (tmp_path / "elsewhere" / "report.html").is_file() and not (folder / "report").exists()
 
 
@@ -98,12 +104,18 @@ def test_watch_reports_until_all_have_ended(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(time, "sleep", meanwhile)
     status, out, _ = run(capsys, folder, "--watch", "7")
     assert status == 0 and [seconds for seconds, _ in pages] == [7, 7]
-    assert [line.partition(": ")[2] for line in out.splitlines()] == ["11 of 12 runs have ended", "12 of 12 runs have ended"]  # unchanged: nothing made
+    assert [line.partition(": ")[2] for line in out.splitlines()] == [
+        "11 of 12 runs have ended",
+        "12 of 12 runs have ended",
+    ]  # unchanged: nothing made
     assert '<meta http-equiv="refresh" content="7">' in pages[0][1]
     assert "refresh" not in (folder / "report" / "report.html").read_text()  # done: the page stays as it is
 
 
 def test_help_loads_nothing_heavy():
-    code = "import sys\nfrom analysis.main import main\ntry:\n main(['--help'])\nexcept SystemExit: pass\nprint(sorted({'pandas','scipy','matplotlib','torch','numpy','jinja2'} & set(sys.modules)))"
+    code = (
+        "import sys\nfrom analysis.main import main\ntry:\n main(['--help'])\nexcept SystemExit: "
+        "pass\nprint(sorted({'pandas','scipy','matplotlib','torch','numpy','jinja2'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]" and "vit-report runs/position" in done.stdout

@@ -18,14 +18,20 @@ def findings_of(tmp_path, **options):
 
 def test_differences_are_paired_by_seed_and_agree_with_scipy(tmp_path):
     a = findings_of(tmp_path / "a", seeds=5)
-    b = findings_of(tmp_path / "b", seeds=7, accuracy={"none": 0.75, "learned-1d": 0.952, "rope-2d": 0.97}, spread=0.006)
+    b = findings_of(
+        tmp_path / "b", seeds=7, accuracy={"none": 0.75, "learned-1d": 0.952, "rope-2d": 0.97}, spread=0.006
+    )
     found = {change.variant: change for change in changes(a, b, ["none", "learned-1d"])}
     assert list(found) == ["none", "learned-1d"]
     for variant, change in found.items():
         one, two = ([each.values[variant][seed] for seed in range(5)] for each in (a, b))
         diffs = np.subtract(two, one)
-        assert change.diff.value == pytest.approx(diffs.mean(), rel=1e-12) and change.diff.n == 5 and change.dropped == 2
-        assert (change.diff.low, change.diff.high) == pytest.approx(stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs)), rel=1e-12)
+        assert (
+            change.diff.value == pytest.approx(diffs.mean(), rel=1e-12) and change.diff.n == 5 and change.dropped == 2
+        )
+        assert (change.diff.low, change.diff.high) == pytest.approx(
+            stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs)), rel=1e-12
+        )
     assert found["none"].word == "higher"
 
 
@@ -34,13 +40,17 @@ def test_the_document_says_where_verdicts_differ(tmp_path):
     b = findings_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
     first, second = compare_document(a, b).answer
     assert "none is higher in B" in first and "learned-1d is lower in B" in first
-    assert second == "Against the baseline the verdicts differ for 1 of 1: learned-1d is “better” in A and “worse” in B."
+    assert (
+        second == "Against the baseline the verdicts differ for 1 of 1: learned-1d is “better” in A and “worse” in B."
+    )
 
 
 def test_it_is_a_whole_report(tmp_path):
     a, b = findings_of(tmp_path / "a", seeds=3), findings_of(tmp_path / "b", seeds=3, margin=0.02)
     files = report.make(compare_document(a, b))
-    assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.tex", "figures/compared.svg"} <= set(files)
+    assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.tex", "figures/compared.svg"} <= set(
+        files
+    )
     assert b"A: 0.01; B: 0.02" in files["report.html"]
     assert files == report.make(compare_document(a, b))
 

@@ -1,4 +1,6 @@
-"""Looking inside trained models: the arrays are the model's own, the figures show them, and what cannot be looked at is said."""
+"""Looking inside trained models: the arrays are the model's own, the figures show them, and what cannot be looked at is
+said.
+"""
 
 import json
 
@@ -8,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save
 from synthetic import write_study
 
-from analysis import inside, models, plots, report
+from analysis import drawing, inside, models, report
 from analysis.findings import find
 from analysis.load import read_folder
 from analysis.sections import document, inside_section
@@ -59,12 +61,20 @@ def test_each_kind_shows_what_it_has(looks):
     assert own == pytest.approx([1] * 16, abs=1e-6)  # a position is like itself
     for look in looks.values():
         assert look.distance.shape == (2, 4) and look.attention.shape == look.rollout.shape == (models.EXAMPLES, 8, 8)
-        assert 0 < look.distance.min() and look.distance.max() < 6 * np.sqrt(2)  # at most corner to corner: three patches of 2 px
+        assert 0 < look.distance.min() and look.distance.max() < 6 * np.sqrt(
+            2
+        )  # at most corner to corner: three patches of 2 px
 
 
 def test_a_mosaic_has_each_patchs_picture_in_its_place():
     similarity = np.arange(16.0).reshape(2, 2, 2, 2)
-    expected = [[0, 1, np.nan, 4, 5], [2, 3, np.nan, 6, 7], [np.nan] * 5, [8, 9, np.nan, 12, 13], [10, 11, np.nan, 14, 15]]
+    expected = [
+        [0, 1, np.nan, 4, 5],
+        [2, 3, np.nan, 6, 7],
+        [np.nan] * 5,
+        [8, 9, np.nan, 12, 13],
+        [10, 11, np.nan, 14, 15],
+    ]
     np.testing.assert_array_equal(inside.mosaic(similarity), expected)
 
 
@@ -72,17 +82,26 @@ def test_the_report_shows_them(study_dir):
     found = find(read_folder(study_dir))
     files = report.make(document(found, inside_section(found)))
     names = {name for name in files if name.startswith("figures/") and name.endswith(".svg")}
-    expected = {"position-similarity", "position-logits", "position-table", "attention-distance", "attention-v0-s0", "attention-v3-s0"}  # baseline and best
+    expected = {
+        "position-similarity",
+        "position-logits",
+        "position-table",
+        "attention-distance",
+        "attention-v0-s0",
+        "attention-v3-s0",
+    }  # baseline and best
     assert {f"figures/{name}.svg" for name in expected} <= names
     assert b'id="inside"' in files["report.html"]
     assert files == report.make(document(found, inside_section(found)))
 
 
 def test_overlays_state_truth_and_answer(looks):
-    with plots.style():
+    with drawing.style():
         plot = inside._overlay(looks["learned-1d"])
     titles = [axes.get_title() for axes in plot.figure.axes[: models.EXAMPLES]]
-    assert titles == [f"{truth}\n{answer}" for truth, answer in zip(looks["learned-1d"].truth, looks["learned-1d"].predicted)]
+    assert titles == [
+        f"{truth}\n{answer}" for truth, answer in zip(looks["learned-1d"].truth, looks["learned-1d"].predicted)
+    ]
 
 
 def test_what_cannot_be_looked_at_is_said(tmp_path):
@@ -102,4 +121,6 @@ def test_without_the_data_there_is_a_reason_instead(tmp_path):
     folder = write_study(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained)
     found = find(read_folder(folder))
     section = inside_section(found)
-    assert section.items == [] and "data.root" in section.paragraphs[0] and section.paragraphs[-1] == "And without 1 more."
+    assert (
+        section.items == [] and "data.root" in section.paragraphs[0] and section.paragraphs[-1] == "And without 1 more."
+    )

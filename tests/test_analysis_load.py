@@ -1,4 +1,6 @@
-"""Reading a study's folder: what is in the tidy table, and what becomes of records that are missing, damaged or at odds."""
+"""Reading a study's folder: what is in the tidy table, and what becomes of records that are missing, damaged or at
+odds.
+"""
 
 import json
 import math
@@ -20,7 +22,9 @@ def test_a_row_a_run_with_what_its_record_says(tmp_path):
         config = json.loads((tmp_path / "position" / row["run"] / "config.json").read_text())
         assert row["test/acc"] == summary["test/acc"] and row["run_id"] == summary["run_id"]
         assert row["params"] == summary["cost"]["params"] and row["commit"] == summary["provenance"]["commit"]
-        assert row["model.pos_embed"] == config["model"]["pos_embed"] == row["variant"] and row["seed"] == config["seed"]
+        assert (
+            row["model.pos_embed"] == config["model"]["pos_embed"] == row["variant"] and row["seed"] == config["seed"]
+        )
     assert study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"] and study.baseline == "none"
 
 
@@ -33,7 +37,12 @@ def test_curves_hold_every_epoch_bit_for_bit(tmp_path):
 
 
 def test_runs_that_did_not_end_well_stay_in_the_table(tmp_path):
-    statuses = {("none", 0): "diverged", ("none", 1): "incomplete", ("learned-1d", 2): "absent", ("sinusoidal", 0): "pruned"}
+    statuses = {
+        ("none", 0): "diverged",
+        ("none", 1): "incomplete",
+        ("learned-1d", 2): "absent",
+        ("sinusoidal", 0): "pruned",
+    }
     study = read_folder(write_study(tmp_path, seeds=3, statuses=statuses))
     found = study.runs.set_index("run")["status"]
     assert len(found) == 12
@@ -92,7 +101,10 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
         ({"margin": "wide"}, "margin: 'wide' is not a positive number"),
         ({"factors": ["model.depth"]}, "factors: is a list, not a dict"),
         ({"runs": [{"run": "a"}]}, "lacks run, run_id, variant or seed"),
-        ({"runs": [{"run": "../a", "run_id": "0", "variant": "none", "seed": 0}]}, "'../a' is not the name of a folder"),
+        (
+            {"runs": [{"run": "../a", "run_id": "0", "variant": "none", "seed": 0}]},
+            "'../a' is not the name of a folder",
+        ),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused_by_name(tmp_path, change, message):
@@ -136,7 +148,8 @@ def test_linked_factors_are_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("level", "text"), [(True, "true"), (None, "not set"), (0.1, "0.1"), (2, "2"), ([0.0, 0.0], "0"), (["a", 1], "a, 1"), ("x", "x")]
+    ("level", "text"),
+    [(True, "true"), (None, "not set"), (0.1, "0.1"), (2, "2"), ([0.0, 0.0], "0"), (["a", 1], "a, 1"), ("x", "x")],
 )
 def test_levels_as_text(level, text):
     assert level_text(level) == text

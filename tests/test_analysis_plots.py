@@ -1,7 +1,7 @@
 """Figures: what is drawn is what the records hold, in colours that can be told apart, the same bytes every time."""
 
 import math
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from scipy import stats
 from synthetic import sequence, write_study
 
-from analysis import plots, report
+from analysis import drawing, plots, report
 from analysis.findings import find
 from analysis.load import read_folder
 
@@ -19,13 +19,16 @@ def findings_of(tmp_path, **options):
 
 
 def drawn(make, found):
-    with plots.style():
+    with drawing.style():
         plot = make(found)
         return plot, report._drawn(plot)[0]
 
 
 def texts(svg):
-    return ["".join(node.itertext()).strip() for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+    return [
+        "".join(node.itertext()).strip()
+        for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 def test_every_seed_is_a_point(tmp_path):
@@ -47,7 +50,9 @@ def test_bands_are_students_intervals(tmp_path):
     for at, epoch in enumerate(epochs):
         values = own.loc[own["epoch"] == epoch, "val/acc"]
         expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
-        assert (low[at], high[at]) == pytest.approx(expected, rel=1e-12) and centre[at] == pytest.approx(values.mean(), rel=1e-12)
+        assert (low[at], high[at]) == pytest.approx(expected, rel=1e-12) and centre[at] == pytest.approx(
+            values.mean(), rel=1e-12
+        )
 
 
 def test_the_margin_band_is_the_studys(tmp_path):
@@ -58,10 +63,16 @@ def test_the_margin_band_is_the_studys(tmp_path):
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{2}$", "<b>&amp;</b>", "_hidden", "a" * 200, "50 % $x_2"])
 def test_names_are_drawn_as_they_are(tmp_path, name):
-    found = findings_of(tmp_path, accuracy={"none": 0.7, name: 0.9}, factors={"model.act": ["none", name]}, levels=lambda v: {"model.act": v}, seeds=3)
+    found = findings_of(
+        tmp_path,
+        accuracy={"none": 0.7, name: 0.9},
+        factors={"model.act": ["none", name]},
+        levels=lambda v: {"model.act": v},
+        seeds=3,
+    )
     for make in (plots.accuracy, plots.differences, plots.curves, plots.against_cost):
         _, svg = drawn(make, found)
-        shown = name if len(name) <= plots.LONGEST else name[:20] + "…" + name[-13:]
+        shown = name if len(name) <= drawing.LONGEST else name[:20] + "…" + name[-13:]
         assert shown in texts(svg), make.__name__
 
 
@@ -72,12 +83,12 @@ def test_the_same_records_give_the_same_bytes(tmp_path):
 
 
 def _all(found):
-    with plots.style():
+    with drawing.style():
         return plots.all_plots(found)
 
 
 def _bytes(found):
-    with plots.style():
+    with drawing.style():
         return [report._drawn(plot) for plot in plots.all_plots(found)]
 
 
@@ -92,7 +103,10 @@ def _contrast(a, b):
     return (bright + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("colour", [*plots.PALETTE, plots.FAINT, *(colour for colour, _ in plots.VERDICTS.values() if colour != plots.INK)])
+@pytest.mark.parametrize(
+    "colour",
+    [*drawing.PALETTE, drawing.FAINT, *(colour for colour, _ in drawing.VERDICTS.values() if colour != drawing.INK)],
+)
 def test_colours_stand_out_from_light_and_dark_paper(colour):
     assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3
 
@@ -104,17 +118,23 @@ def test_two_factors_are_a_heat_map_with_the_cells_means(tmp_path):
         factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
         levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])),
     )  # fmt: skip
-    plot, svg = drawn(plots.interaction, found)
+    _plot, svg = drawn(plots.interaction, found)
     assert {"80.0", "70.0", "90.0", "75.0", "model.depth", "softmax"} <= set(texts(svg))
     assert plots.interaction(findings_of(tmp_path / "one")) is None
 
 
 def test_many_variants_keep_their_curves_apart(tmp_path):
     names = sequence(20)
-    found = findings_of(tmp_path, accuracy={name: 0.5 + 0.02 * i for i, name in enumerate(names)}, factors={"model.act": names}, levels=lambda v: {"model.act": v}, seeds=2)
+    found = findings_of(
+        tmp_path,
+        accuracy={name: 0.5 + 0.02 * i for i, name in enumerate(names)},
+        factors={"model.act": names},
+        levels=lambda v: {"model.act": v},
+        seeds=2,
+    )
     plot, svg = drawn(plots.curves, found)
     legend = set(texts(svg)) & set(names)
-    assert len(legend) == len(plots.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend and "12 more" in plot.caption
+    assert len(legend) == len(drawing.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend and "12 more" in plot.caption
 
 
 def test_one_seed_and_one_epoch_still_draw(tmp_path):

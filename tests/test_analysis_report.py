@@ -1,4 +1,6 @@
-"""The report: one safe file that opens with the answer, whose links lead somewhere, made the same way twice and put in place whole."""
+"""The report: one safe file that opens with the answer, whose links lead somewhere, made the same way twice and put in
+place whole.
+"""
 
 import json
 import re
@@ -69,7 +71,9 @@ def test_every_link_within_the_page_leads_somewhere_and_ids_are_one_of_a_kind(tm
     page = page_of(findings_of(tmp_path))
     assert len(page.ids) == len(set(page.ids))
     inner = [href[1:] for href in page.hrefs if href.startswith("#")]
-    assert set(inner) <= set(page.ids) and {"result", "differences", "methods", "provenance", "runs", "runs-v2"} <= set(inner)
+    assert set(inner) <= set(page.ids) and {"result", "differences", "methods", "provenance", "runs", "runs-v2"} <= set(
+        inner
+    )
     drawings = [given for tag, given in page.tags if tag == "use"]
     assert drawings and all(given["xlink:href"][1:] in page.ids for given in drawings)
 
@@ -90,12 +94,20 @@ def test_every_figure_has_an_alternative_text(tmp_path):
 def test_markup_in_names_is_text(tmp_path):
     names = ["none", HOSTILE]
     found = findings_of(
-        tmp_path, accuracy={"none": 0.7, HOSTILE: 0.9}, factors={f"model.{HOSTILE}": names}, levels=lambda v: {"model.act": v},
-        seeds=3, description=HOSTILE, command=f"vit-sweep run {HOSTILE} ```", baseline="none",
-    )  # fmt: skip
+        tmp_path,
+        accuracy={"none": 0.7, HOSTILE: 0.9},
+        factors={f"model.{HOSTILE}": names},
+        levels=lambda v: {"model.act": v},
+        seeds=3,
+        description=HOSTILE,
+        command=f"vit-sweep run {HOSTILE} ```",
+        baseline="none",
+    )
     files = report.make(document(found))
     page = Page(files["report.html"].decode())
-    assert [tag for tag, _ in page.tags if tag == "script"] == ["script"] and not any(tag == "img" for tag, _ in page.tags)
+    assert [tag for tag, _ in page.tags if tag == "script"] == ["script"] and not any(
+        tag == "img" for tag, _ in page.tags
+    )
     assert not any(name.startswith("on") for _, given in page.tags for name in given)
     assert any(HOSTILE in text for text in page.text)
     from markdown_it import MarkdownIt
@@ -103,7 +115,7 @@ def test_markup_in_names_is_text(tmp_path):
     tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(files["report.md"].decode())
     kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or []}
     assert not kinds & {"html_block", "html_inline", "link_open"}
-    assert [token.content for token in tokens if token.type == "fence"][0].count(HOSTILE) == 1
+    assert next(token.content for token in tokens if token.type == "fence").count(HOSTILE) == 1
     with_names = [name for name in files if HOSTILE in name]
     assert not with_names
 
@@ -111,7 +123,15 @@ def test_markup_in_names_is_text(tmp_path):
 def test_the_same_records_give_the_same_bytes(tmp_path):
     first = report.make(document(findings_of(tmp_path / "a")))
     second = report.make(document(findings_of(tmp_path / "somewhere" / "else")))  # made twice, and in another place
-    assert first == second and {"report.html", "report.md", "tables/variants.csv", "tables/variants.tex", "figures/accuracy.svg", "figures/accuracy.png", "tables/runs.csv"} <= set(first)
+    assert first == second and {
+        "report.html",
+        "report.md",
+        "tables/variants.csv",
+        "tables/variants.tex",
+        "figures/accuracy.svg",
+        "figures/accuracy.png",
+        "tables/runs.csv",
+    } <= set(first)
 
 
 def test_the_first_sentence_is_the_answer(tmp_path):
@@ -123,9 +143,11 @@ def test_the_first_sentence_is_the_answer(tmp_path):
 def test_a_study_of_two_factors_is_answered_by_factor(tmp_path):
     cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
     found = findings_of(
-        tmp_path, accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.70))), factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+        tmp_path,
+        accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.70))),
+        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
         levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])),
-    )  # fmt: skip
+    )
     first, second = answer(found)
     assert "“depth=1, head=logits”" in first and "“depth=2, head=logits” is better" in first
     assert "depth matters (p < 0.001): 2 is best" in second and "head matters (p < 0.001): logits is best" in second
@@ -134,11 +156,15 @@ def test_a_study_of_two_factors_is_answered_by_factor(tmp_path):
 
 
 def test_what_cannot_be_decided_is_said_with_the_seeds_that_would(tmp_path):
-    found = findings_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.01, seeds=3)
+    found = findings_of(
+        tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.01, seeds=3
+    )
     compared = found.pair("learned-1d", "learned-2d")
     assert compared.verdict == "not enough evidence"
     _, second = answer(found)
-    assert "3 seeds cannot decide" in second and (str(compared.seeds_needed) in second or "no practical number" in second)
+    assert "3 seeds cannot decide" in second and (
+        str(compared.seeds_needed) in second or "no practical number" in second
+    )
     assert "no difference" not in " ".join(answer(found))
 
 
@@ -159,8 +185,14 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
     [
         {"accuracy": {"none": 0.7}},
         {"accuracy": {"none": 0.7, "learned-1d": 0.9}, "statuses": {("none", seed): "diverged" for seed in range(5)}},
-        {"accuracy": {"none": 0.7, "learned-1d": 0.9}, "statuses": {("learned-1d", seed): "absent" for seed in range(5)}},
-        {"accuracy": {"none": 0.7, "learned-1d": 0.9}, "statuses": {("learned-1d", seed): "incomplete" for seed in (1, 2, 3, 4)}},
+        {
+            "accuracy": {"none": 0.7, "learned-1d": 0.9},
+            "statuses": {("learned-1d", seed): "absent" for seed in range(5)},
+        },
+        {
+            "accuracy": {"none": 0.7, "learned-1d": 0.9},
+            "statuses": {("learned-1d", seed): "incomplete" for seed in (1, 2, 3, 4)},
+        },
         {"spread": 0.0},
         {"metric": "val/loss", "margin": 0.05},
     ],
@@ -186,7 +218,9 @@ def test_nothing_finished_is_an_error(tmp_path):
 def test_an_older_report_is_replaced_whole(tmp_path):
     report.write({"report.html": b"old", "tables/gone.csv": b"x"}, tmp_path / "report")
     report.write({"report.html": b"new"}, tmp_path / "report")
-    assert (tmp_path / "report" / "report.html").read_bytes() == b"new" and not (tmp_path / "report" / "tables").exists()
+    assert (tmp_path / "report" / "report.html").read_bytes() == b"new" and not (
+        tmp_path / "report" / "tables"
+    ).exists()
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
@@ -233,10 +267,21 @@ def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(tmp_path):
     html = report.make(document(find(read_folder(folder))))["report.html"].decode()
     (tmp_path / "page.html").write_text(html.replace("</body>", PROBE))
     command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900",
-        "--enable-logging=stderr", "--dump-dom", f"file://{tmp_path / 'page.html'}",
-    ]  # fmt: skip
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=500,900",
+        "--enable-logging=stderr",
+        "--dump-dom",
+        f"file://{tmp_path / 'page.html'}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     (body,) = [given for tag, given in Page(done.stdout).tags if tag == "body"]
     seen = json.loads(body["data-probe"])

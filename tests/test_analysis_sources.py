@@ -1,4 +1,6 @@
-"""Reading mirrors: W&B (offline runs, and the API as a stand-in gives it) and Optuna give the numbers that the records hold."""
+"""Reading mirrors: W&B (offline runs, and the API as a stand-in gives it) and Optuna give the numbers that the records
+hold.
+"""
 
 import json
 from types import SimpleNamespace
@@ -50,7 +52,9 @@ def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
     study = read(f"wandb:{folder}", baseline="none")
     assert study.name == "position" and study.factors == {"model.pos_embed": ["none", "learned-1d"]}
     assert same_numbers(find(study), folder)
-    own, theirs = (each.curves.sort_values(["variant", "seed", "epoch"]).reset_index() for each in (read_folder(folder), study))
+    own, theirs = (
+        each.curves.sort_values(["variant", "seed", "epoch"]).reset_index() for each in (read_folder(folder), study)
+    )
     for column in ("epoch", "lr", "val/acc", "train/loss"):
         assert theirs[column].tolist() == own[column].tolist()
     assert set(study.runs["params"]) == {25_000, 25_500} and "holds no plan" in study.plan["notes"][0]
@@ -68,19 +72,36 @@ class Api:
 
     def run(self, seed, variant, job):
         reached = ACCURACY[variant] + seed / 100
-        history = [{"_step": at, "epoch": epoch, "val/acc": reached * epoch / 2, "lr": "NaN"} for at, epoch in enumerate((1, 1, 2))]
+        history = [
+            {"_step": at, "epoch": epoch, "val/acc": reached * epoch / 2, "lr": "NaN"}
+            for at, epoch in enumerate((1, 1, 2))
+        ]
         return SimpleNamespace(
-            name=f"{variant}-{seed}", id=f"{job}{variant}{seed}", group=variant, job_type=job, state="finished", commit="c0ffee",
-            config={"seed": seed, "model": {"pos_embed": variant}, "_wandb": {}}, history=lambda **_: history,
-            summary={"test/acc": reached, "val/acc": {"last": reached}, "status": "finished", "_runtime": 3, "cost": {"params": 7}},
-        )  # fmt: skip
+            name=f"{variant}-{seed}",
+            id=f"{job}{variant}{seed}",
+            group=variant,
+            job_type=job,
+            state="finished",
+            commit="c0ffee",
+            config={"seed": seed, "model": {"pos_embed": variant}, "_wandb": {}},
+            history=lambda **_: history,
+            summary={
+                "test/acc": reached,
+                "val/acc": {"last": reached},
+                "status": "finished",
+                "_runtime": 3,
+                "cost": {"params": 7},
+            },
+        )
 
 
 def test_a_wandb_project(monkeypatch):
     monkeypatch.setattr("wandb.Api", Api)
     study = read("wandb:me/project/position", baseline="none")
     runs = study.runs.set_index(["variant", "seed"])
-    assert len(runs) == 4 and runs.loc[("learned-1d", 1), "test/acc"] == 0.91 and runs.loc[("none", 0), "val/acc"] == 0.7
+    assert (
+        len(runs) == 4 and runs.loc[("learned-1d", 1), "test/acc"] == 0.91 and runs.loc[("none", 0), "val/acc"] == 0.7
+    )
     assert set(runs["params"]) == {7} and set(runs["commit"]) == {"c0ffee"}
     assert len(study.curves) == 8  # an epoch logged twice, as a resumed run does, is one
     assert study.variants == ["none", "learned-1d"]  # the baseline first
@@ -105,15 +126,24 @@ def test_wandb_out_of_reach_is_one_line(monkeypatch):
 
 def test_an_optuna_study_gives_the_records_numbers(tmp_path):
     folder = recorded(tmp_path)
-    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 'optuna.db'}", study_name="position", direction="maximize")
+    study = optuna.create_study(
+        storage=f"sqlite:///{tmp_path / 'optuna.db'}", study_name="position", direction="maximize"
+    )
     for entry in json.loads((folder / "study.json").read_text())["runs"]:
         value = json.loads((folder / entry["run"] / "summary.json").read_text())["test/acc"]
         study.enqueue_trial({"model.pos_embed": entry["variant"], "seed": entry["seed"]})
-        trial = study.ask({"model.pos_embed": optuna.distributions.CategoricalDistribution(list(ACCURACY)), "seed": optuna.distributions.IntDistribution(0, 9)})
+        trial = study.ask(
+            {
+                "model.pos_embed": optuna.distributions.CategoricalDistribution(list(ACCURACY)),
+                "seed": optuna.distributions.IntDistribution(0, 9),
+            }
+        )
         study.tell(trial, value)
     study.enqueue_trial({"model.pos_embed": "none", "seed": 5})
     found = read(f"optuna:{tmp_path / 'optuna.db'}", metric="test/acc", baseline="none")
-    assert found.runs["status"].tolist().count("incomplete") == 1 and found.runs["status"].tolist().count("finished") == 4
+    assert (
+        found.runs["status"].tolist().count("incomplete") == 1 and found.runs["status"].tolist().count("finished") == 4
+    )
     assert same_numbers(find(found), folder)
 
 
@@ -147,7 +177,13 @@ def test_a_folder_says_itself_what_is_compared(tmp_path):
 
 
 def run(name, seed, depth=1, variant="", status="finished", **model):
-    return Found(name, status, {"seed": seed, "model": {"depth": depth, **model}, "data": {"root": name}}, variant, {"test/acc": 0.5})
+    return Found(
+        name,
+        status,
+        {"seed": seed, "model": {"depth": depth, **model}, "data": {"root": name}},
+        variant,
+        {"test/acc": 0.5},
+    )
 
 
 def test_factors_are_what_differs_and_what_moves_together_is_one():
@@ -171,5 +207,7 @@ def test_the_same_columns_whichever_the_source(tmp_path):
 
 
 def test_a_history_without_epochs_and_values_that_are_not_numbers():
-    found = load_wandb._found("r", {"seed": 0}, None, {"test/acc": "NaN", "val/acc": {"last": 0.5}}, [{"_step": 1}], "finished", None)
+    found = load_wandb._found(
+        "r", {"seed": 0}, None, {"test/acc": "NaN", "val/acc": {"last": 0.5}}, [{"_step": 1}], "finished", None
+    )
     assert found.summary["test/acc"] is None and found.summary["val/acc"] == 0.5 and found.rows == []

@@ -12,12 +12,18 @@ import pytest
 from markdown_it import MarkdownIt
 from synthetic import write_study
 
-from analysis import factors, numbers, published, render, tables
+from analysis import cells, factors, numbers, published, render, tables
 from analysis.estimates import Estimate
 from analysis.findings import find
 from analysis.load import read_folder
 
-HOSTILE = ["<script>alert(1)</script>", "a|b & $x^2$ *c* _d_ `e` [f](http://g)", r"\input{h} % #1 ~^ {", '"quo\'te" --', "中文 é\n\tname"]
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a|b & $x^2$ *c* _d_ `e` [f](http://g)",
+    r"\input{h} % #1 ~^ {",
+    '"quo\'te" --',
+    "中文 é\n\tname",
+]
 
 
 def findings_of(tmp_path, **options):
@@ -35,17 +41,25 @@ def exact(tmp_path, values):
         for seed, value in enumerate(runs):
             run = folder / f"v{index}-s{seed}"
             summary = json.loads((run / "summary.json").read_text())
-            record.write_summary(run, {k: v for k, v in {**summary, "test/acc": value}.items() if k not in ("schema", "files", "digest")})
+            record.write_summary(
+                run, {k: v for k, v in {**summary, "test/acc": value}.items() if k not in ("schema", "files", "digest")}
+            )
     return find(read_folder(folder))
 
 
 @pytest.mark.parametrize(
     ("value", "half", "text"),
     [
-        (97.1234, 0.4321, "97.12 ± 0.43"), (97.1234, 4.321, "97.1 ± 4.3"), (97.1234, 43.21, "97 ± 43"), (0.5, 0.000123, "0.50000 ± 0.00012"),
-        (97.1234, 9.96, "97 ± 10"), (97.1234, 0.0996, "97.12 ± 0.10"), (-0.04, 3.2, "0.0 ± 3.2"), (-1.25, 3.2, "−1.2 ± 3.2"),
+        (97.1234, 0.4321, "97.12 ± 0.43"),
+        (97.1234, 4.321, "97.1 ± 4.3"),
+        (97.1234, 43.21, "97 ± 43"),
+        (0.5, 0.000123, "0.50000 ± 0.00012"),
+        (97.1234, 9.96, "97 ± 10"),
+        (97.1234, 0.0996, "97.12 ± 0.10"),
+        (-0.04, 3.2, "0.0 ± 3.2"),
+        (-1.25, 3.2, "−1.2 ± 3.2"),
     ],
-)  # fmt: skip
+)
 def test_rounding_follows_the_interval(value, half, text):
     assert numbers.with_interval(Estimate(value, value - half, value + half, 5)) == text
 
@@ -57,13 +71,16 @@ def test_a_value_without_interval_claims_none():
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(910_000, "910 k"), (999_999, "1 M"), (1.234e9, "1.23 G"), (12.34, "12.3"), (0, "0"), (math.nan, "–")]
+    ("value", "text"),
+    [(910_000, "910 k"), (999_999, "1 M"), (1.234e9, "1.23 G"), (12.34, "12.3"), (0, "0"), (math.nan, "–")],
 )
 def test_magnitudes(value, text):
     assert numbers.magnitude(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(4.12, "4.12 s"), (119, "119 s"), (720, "12 min"), (12_240, "3.4 h"), (432_000, "5 d")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(4.12, "4.12 s"), (119, "119 s"), (720, "12 min"), (12_240, "3.4 h"), (432_000, "5 d")]
+)
 def test_durations(value, text):
     assert numbers.seconds(value) == text
 
@@ -86,14 +103,18 @@ def test_variants_equivalent_to_the_best_are_marked(tmp_path):
     found = exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": close, "learned-2d": runs})
     assert [row[2].mark for row in tables.variants_table(found).rows] == ["", "equal", "best"]
     assert "†" in tables.variants_table(found).notes[0]
-    assert "\\dag{}" in render.to_latex(tables.variants_table(found)) and "†" in render.to_markdown(tables.variants_table(found))
+    assert "\\dag{}" in render.to_latex(tables.variants_table(found)) and "†" in render.to_markdown(
+        tables.variants_table(found)
+    )
 
 
 def test_the_foot_counts_and_names_every_run_that_is_in_no_mean(tmp_path):
     statuses = {("none", 3): "diverged", ("none", 4): "incomplete", ("learned-1d", 2): "absent"}
-    (foot,) = tables.foot(findings_of(tmp_path, statuses=statuses))
+    (foot,) = cells.foot(findings_of(tmp_path, statuses=statuses))
     assert "17 of 20 planned runs finished." in foot
-    assert re.search(r"1 diverged .*: none, seed 3\.", foot) and re.search(r"2 incomplete .*: learned-1d, seed 2; none, seed 4\.", foot)
+    assert re.search(r"1 diverged .*: none, seed 3\.", foot) and re.search(
+        r"2 incomplete .*: learned-1d, seed 2; none, seed 4\.", foot
+    )
 
 
 def test_a_diverged_run_is_in_no_mean_and_counts_as_dropped(tmp_path):
@@ -115,21 +136,38 @@ def test_csv_holds_the_data_in_full(tmp_path):
 def test_the_papers_layout_has_all_its_figures_and_ours(tmp_path):
     table = published.table8(findings_of(tmp_path))
     text = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
-    assert [text[kind][0] for kind in ("none", "learned-1d", "learned-2d", "relative")] == ["61.38", "64.21", "64.00", "64.03"]
+    assert [text[kind][0] for kind in ("none", "learned-1d", "learned-2d", "relative")] == [
+        "61.38",
+        "64.21",
+        "64.00",
+        "64.03",
+    ]
     assert text["learned-1d"][2] == "63.96" and text["learned-2d"][4] == "64.02"
     assert text["relative"][1] == "–" and text["sinusoidal"][0] == "–" and text["sinusoidal"][1].endswith("(5)")
 
 
 def test_no_published_column_where_the_position_is_not_studied(tmp_path):
-    found = findings_of(tmp_path, accuracy={"1": 0.8, "2": 0.9}, factors={"model.depth": [1, 2]}, levels=lambda v: {"model.depth": int(v)})
-    assert published.table8(found) is None and "paper" not in render.to_csv(tables.variants_table(found)).splitlines()[0]
+    found = findings_of(
+        tmp_path,
+        accuracy={"1": 0.8, "2": 0.9},
+        factors={"model.depth": [1, 2]},
+        levels=lambda v: {"model.depth": int(v)},
+    )
+    assert (
+        published.table8(found) is None and "paper" not in render.to_csv(tables.variants_table(found)).splitlines()[0]
+    )
 
 
 def hostile(tmp_path):
     cells = {name: 0.9 + 0.01 * index for index, name in enumerate(HOSTILE)}
     return findings_of(
-        tmp_path, accuracy=cells, factors={"model.act": HOSTILE}, levels=lambda name: {"model.act": name}, seeds=3, description=HOSTILE[0],
-    )  # fmt: skip
+        tmp_path,
+        accuracy=cells,
+        factors={"model.act": HOSTILE},
+        levels=lambda name: {"model.act": name},
+        seeds=3,
+        description=HOSTILE[0],
+    )
 
 
 def test_names_are_text_in_markdown(tmp_path):
@@ -154,7 +192,16 @@ def test_names_are_text_in_latex(tmp_path):
 
 def test_latex_has_the_parts_of_a_booktabs_table(tmp_path):
     text = render.to_latex(tables.variants_table(findings_of(tmp_path)))
-    parts = [r"\begin{table}", r"\caption{", r"\begin{tabular}{", r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    parts = [
+        r"\begin{table}",
+        r"\caption{",
+        r"\begin{tabular}{",
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
     assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
     assert not re.search(r"[^\x00-\x7f]", text)
 
@@ -162,24 +209,43 @@ def test_latex_has_the_parts_of_a_booktabs_table(tmp_path):
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (Debian: texlive-latex-base)")
 def test_latex_compiles(tmp_path):
     found, odd = findings_of(tmp_path / "a"), hostile(tmp_path / "b")
-    makers = (tables.variants_table, tables.comparisons_table, tables.pairs_table, tables.metrics_table, tables.cost_table, published.table8)
-    made = [make(each) for make in (*makers, tables.spread_table, tables.claims_table) for each in (found, odd)] + factors.factor_tables(factorial(tmp_path / "c"))
+    makers = (
+        tables.variants_table,
+        tables.comparisons_table,
+        tables.pairs_table,
+        tables.metrics_table,
+        tables.cost_table,
+        published.table8,
+    )
+    made = [
+        make(each) for make in (*makers, tables.spread_table, tables.claims_table) for each in (found, odd)
+    ] + factors.factor_tables(factorial(tmp_path / "c"))
     body = "\n".join(render.to_latex(table) for table in made if table is not None)
     source = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + body + "\\end{document}\n"
     (tmp_path / "t.tex").write_text(source)
-    done = subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout[-2000:]
 
 
 def test_one_seed_says_so(tmp_path):
     table = tables.variants_table(findings_of(tmp_path, seeds=1))
-    assert "±" not in table.rows[1][2].text and {row[4].text for row in table.rows} == {"baseline", "not enough evidence"}
+    assert "±" not in table.rows[1][2].text and {row[4].text for row in table.rows} == {
+        "baseline",
+        "not enough evidence",
+    }
     assert any("one seed" in note for note in table.notes)
 
 
 def test_cost_against_the_baseline(tmp_path):
     table = tables.cost_table(findings_of(tmp_path))
-    assert table.rows[0][7].text == "× 1.00" and table.rows[3][7].text == "× 1.07"  # 4.3 s over 4.0 s: 1.075, which binary rounds down
+    assert (
+        table.rows[0][7].text == "× 1.00" and table.rows[3][7].text == "× 1.07"
+    )  # 4.3 s over 4.0 s: 1.075, which binary rounds down
     assert table.rows[2][1].text == "26,000" and table.rows[2][3].text == "930 k"
 
 
@@ -195,17 +261,30 @@ def test_a_runs_row_is_its_own_difference(tmp_path):
 def factorial(tmp_path, **options):
     cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
     return findings_of(
-        tmp_path, accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.75))), factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
-        levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])), **options,
-    )  # fmt: skip
+        tmp_path,
+        accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.75))),
+        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+        levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])),
+        **options,
+    )
 
 
 def test_factors_against_a_case_by_hand(tmp_path):
     # cells 80 70 / 90 75 without scatter: rows 75 and 82.5, columns 85 and 72.5, grand 78.75, interaction +-1.25
-    tables_ = {table.name: [[cell.text for cell in row] for row in table.rows] for table in factors.factor_tables(factorial(tmp_path, spread=1e-7))}
+    tables_ = {
+        table.name: [[cell.text for cell in row] for row in table.rows]
+        for table in factors.factor_tables(factorial(tmp_path, spread=1e-7))
+    }
     numbers_ = [[float(text.split()[0].replace("−", "-")) for text in row[2:4]] for row in tables_["effects"]]
-    assert [row[:2] for row in tables_["effects"]] == [["depth", "1"], ["depth", "2"], ["head", "logits"], ["head", "softmax"]]
-    assert np.array(numbers_) == pytest.approx(np.array([[75, -3.75], [82.5, 3.75], [85, 6.25], [72.5, -6.25]]), abs=1e-3)
+    assert [row[:2] for row in tables_["effects"]] == [
+        ["depth", "1"],
+        ["depth", "2"],
+        ["head", "logits"],
+        ["head", "softmax"],
+    ]
+    assert np.array(numbers_) == pytest.approx(
+        np.array([[75, -3.75], [82.5, 3.75], [85, 6.25], [72.5, -6.25]]), abs=1e-3
+    )
     interaction = [float(row[3].split()[0].replace("−", "-")) for row in tables_["interactions"]]
     assert interaction == pytest.approx([-1.25, 1.25, 1.25, -1.25], abs=1e-3)
     assert [row[:3] for row in tables_["contrasts"]] == [["depth", "2", "1"], ["head", "softmax", "logits"]]
