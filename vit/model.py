@@ -52,7 +52,7 @@ class Attention(nn.Module):
     def _split(self, x: Tensor) -> tuple[Tensor, ...]:
         b, t, _ = x.shape
         qkv = self.qkv(x).reshape(b, t, 3, self.num_heads, self.head_dim)  # [B, T, 3, H, Dh]
-        return qkv.permute(2, 0, 3, 1, 4).unbind(0)  # three times [B, H, T, Dh]
+        return tuple(part.transpose(1, 2) for part in qkv.unbind(2))  # three views [B, H, T, Dh]
 
     def _merge(self, x: Tensor) -> Tensor:
         b, _, t, _ = x.shape
