@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from experiments import onednn
 from experiments.config import OptimConfig, RunConfig
 from vit import ViT
 
@@ -57,7 +58,7 @@ class Solo:
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
         self.device = device
-        self.model = initial_model(self.config, num_classes).to(device)
+        self.model = onednn.adopt(initial_model(self.config, num_classes).to(device))
         self.params = dict(self.model.named_parameters())
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
 

@@ -52,17 +52,19 @@ def versions() -> dict[str, str]:
 
 def hardware(device: torch.device) -> dict[str, Any]:
     """What the run ran on."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
+    cpu = cpu_field("model name") or platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
     return {"device": device.type, "name": name, "threads": torch.get_num_threads()}
 
 
 @functools.cache
-def _cpu_name() -> str:
+def cpu_field(field: str) -> str | None:
+    """What Linux says of the first processor; None where it says nothing."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), None)
 
 
 def command() -> str:
