@@ -1,4 +1,4 @@
-"""What is timed, in one process: our engine, others' models in a plain loop, the tutorials' recipe, records, the machine itself.
+"""What is timed, in one process: our engine, others' models in a plain loop, the tutorials' recipe, records, machine.
 
 Each task is a method that takes how much to do and returns a `Score`. Nothing is compared here, and nothing printed.
 """
@@ -78,7 +78,7 @@ class Ours:
 
 
 class Plain:
-    """Another's model in a plain loop over the same data path: uint8 on the device, augmented and normalised by the batch."""
+    """Another's model in a plain loop over our data path: uint8 on the device, augmented batch by batch."""
 
     def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
         torch.manual_seed(seat)
@@ -140,7 +140,7 @@ class Plain:
 
 
 class Tutorial(Plain):
-    """The recipe of tintn (2023) and Lodha (2025): one image at a time, loaded by two workers; `loss.item()` every step."""
+    """The recipe of tintn (2023) and Lodha (2025): images one by one, from two workers; `loss.item()` every step."""
 
     def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
         super().__init__(entry, splits, device, seat)
@@ -193,7 +193,8 @@ class Records:
         ends: list[float] = []
         with tempfile.TemporaryDirectory() as folder:
             job = Job(self._config(n), Path(folder) / "study" / "run")
-            train([job], device=str(self.device), tracking=Tracking(mode), on_row=lambda *_: ends.append(time.perf_counter()))
+            note = lambda *_: ends.append(time.perf_counter())  # noqa: E731
+            train([job], device=str(self.device), tracking=Tracking(mode), on_row=note)
         return self._between(ends)
 
     def _config(self, n: int) -> RunConfig:
@@ -205,4 +206,6 @@ class Records:
         return len(ends) - 1, ends[-1] - ends[0]
 
 
-CONTENDERS = {"ours": Ours, "timm": Plain, "vit-pytorch": Plain, "tutorial": Tutorial, "records": Records, "machine": Machine}
+CONTENDERS = {
+    "ours": Ours, "timm": Plain, "vit-pytorch": Plain, "tutorial": Tutorial, "records": Records, "machine": Machine,
+}  # fmt: skip

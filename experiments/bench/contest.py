@@ -1,4 +1,4 @@
-"""Fair play: contenders wait in processes of their own and take turns, round by round. What they do is none of this file's business.
+"""Fair play: contenders wait in processes of their own and take turns, round by round. What they do is not known here.
 
 Start-up, compilation and a warm-up come before the first round. Within a round the order moves on by one, so that what
 else happens on the machine, in the same minute, meets every contender alike.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
+import signal
 import statistics
-import traceback
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -37,7 +39,8 @@ class Team:
         """Do a task in all processes at once, and note the rate of them all: their work over the slowest one's time."""
         scores = self._ask(task, n)
         if scores:
-            self.rates.setdefault(task, []).append(sum(done for done, _ in scores) / max(seconds for _, seconds in scores))
+            work, seconds = zip(*scores, strict=True)
+            self.rates.setdefault(task, []).append(sum(work) / max(seconds))
 
     def warm_up(self, task: str, n: int) -> None:
         """Do a task, and note nothing."""
@@ -74,24 +77,33 @@ def _heard(pipe: Connection) -> Score:
     return answer
 
 
-def assemble(entries: Sequence[Entry], splits: Path, device: str) -> list[Team]:
-    """Start the processes of every entry, with the images that were saved at `splits`."""
+@contextmanager
+def assembled(entries: Sequence[Entry], splits: Path, device: str) -> Iterator[list[Team]]:
+    """The entries' processes, with the images that were saved at `splits`; afterwards none is left."""
+    teams: list[Team] = []
+    try:
+        for entry in entries:
+            teams.append(_team(entry, splits, device))
+        yield teams
+    finally:
+        for team in teams:
+            team.stop()
+
+
+def _team(entry: Entry, splits: Path, device: str) -> Team:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if context.get_start_method() == "forkserver":
         context.set_forkserver_preload(["experiments.bench.contenders"])
-    teams = []
-    for entry in entries:
-        ends = [context.Pipe() for _ in range(entry.processes)]
-        processes = [
-            context.Process(target=_serve, args=(theirs, entry, splits, device, seat), daemon=entry.kind != "tutorial")
-            for seat, (_, theirs) in enumerate(ends)
-        ]
-        for process, (_, theirs) in zip(processes, ends, strict=True):
-            process.start()
-            theirs.close()
-        teams.append(Team(entry, [ours for ours, _ in ends], processes))
-    return teams
+    ends = [context.Pipe() for _ in range(entry.processes)]
+    processes = [  # (no daemons: those may not start a loader's workers)
+        context.Process(target=_serve, args=(theirs, entry, splits, device, seat))
+        for seat, (_, theirs) in enumerate(ends)
+    ]
+    for process, (_, theirs) in zip(processes, ends, strict=True):
+        process.start()
+        theirs.close()
+    return Team(entry, [ours for ours, _ in ends], processes)
 
 
 def race(teams: Sequence[Team], tasks: dict[str, dict[str, int]], rounds: int) -> None:
@@ -110,6 +122,7 @@ def race(teams: Sequence[Team], tasks: dict[str, dict[str, int]], rounds: int) -
 
 def _serve(pipe: Connection, entry: Entry, splits: Path, device: str, seat: int) -> None:
     """A process's whole life: build the contender, then do task by task what is asked, until nobody asks."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the other end of the pipe decides
     import torch
 
     from experiments.bench.contenders import CONTENDERS
@@ -124,8 +137,7 @@ def _serve(pipe: Connection, entry: Entry, splits: Path, device: str, seat: int)
             pipe.send(getattr(contender, task)(n) if task else (_peak(place), 0.0))
     except EOFError:
         return
-    except (RuntimeError, ValueError, ImportError, OSError) as error:  # among them: out of memory, a package that is missing
-        traceback.print_exc()
+    except (RuntimeError, ValueError, ImportError, OSError) as error:  # out of memory, above all
         pipe.send(f"{type(error).__name__}: {error}".splitlines()[0])
 
 
@@ -135,4 +147,4 @@ def _peak(device: object) -> int:
 
     if torch.device(device).type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

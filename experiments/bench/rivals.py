@@ -1,10 +1,11 @@
-"""The models that ours is raced against, in our configuration's shape, and the tutorials' loader. No clock and no loop here."""
+"""The models that ours is raced against, in our configuration's shape, and the tutorials' loader. No clock, no loop."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import get_all_start_methods
 
 import torch
 from PIL import Image
@@ -26,13 +27,13 @@ def timm_model(cfg: ViTConfig) -> nn.Module:
 
     return VisionTransformer(
         img_size=cfg.img_size, patch_size=cfg.patch_size, in_chans=cfg.in_chans, num_classes=cfg.num_classes,
-        embed_dim=cfg.embed_dim, depth=cfg.depth, num_heads=cfg.num_heads, mlp_ratio=cfg.mlp_ratio, qkv_bias=cfg.qkv_bias,
-        act_layer=partial(nn.GELU, approximate=ACTIVATIONS[cfg.act]), final_norm=cfg.final_norm,
+        embed_dim=cfg.embed_dim, depth=cfg.depth, num_heads=cfg.num_heads, mlp_ratio=cfg.mlp_ratio,
+        qkv_bias=cfg.qkv_bias, act_layer=partial(nn.GELU, approximate=ACTIVATIONS[cfg.act]), final_norm=cfg.final_norm,
     )  # fmt: skip
 
 
 def vit_pytorch_model(cfg: ViTConfig) -> nn.Module:
-    """vit-pytorch's `ViT`, as near as it comes: exact GELU, no QKV bias, LayerNorm around the patches and after the encoder."""
+    """vit-pytorch's `ViT`, as near as it comes: exact GELU, no QKV bias, LayerNorms around patches and at the end."""
     from vit_pytorch import ViT
 
     return ViT(
@@ -80,7 +81,7 @@ class TutorialBlock(nn.Module):
 
 
 class TutorialViT(nn.Module):
-    """The model of tintn (2023), from its description; only LayerNorm's epsilon is ours, so that the two can be compared."""
+    """The model of tintn (2023), from its description; only LayerNorm's epsilon is ours, so that the two are equal."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -127,4 +128,7 @@ def tutorial_loader(images: Images, data: DataConfig, batch_size: int) -> DataLo
         transforms.RandomResizedCrop(side, scale=(data.rrc_scale, 1.0)),
         transforms.Normalize(half, half),
     ])  # fmt: skip
-    return DataLoader(Pictures(images, transform), batch_size=batch_size, shuffle=True, num_workers=LOADER_WORKERS)
+    return DataLoader(
+        Pictures(images, transform), batch_size, shuffle=True, num_workers=LOADER_WORKERS,
+        multiprocessing_context="fork" if "fork" in get_all_start_methods() else None,  # the default of its day
+    )  # fmt: skip
