@@ -121,6 +121,7 @@ class RunConfig(Section):
             raise ValueError(_line(error, "model")) from error
 
 
+FREE = ("seed", "optim.lr", "optim.weight_decay")  # settings in which members of a cohort may differ
 WHERE = {  # where files lie does not change what a run becomes
     name: DataConfig.model_fields[name].default for name in ("root", "download")
 }
@@ -139,6 +140,12 @@ def run_id(config: RunConfig) -> str:
     flat = {path: _at(tree, path) for path in LEAVES}
     told = {path: value for path, value in flat.items() if value != _at(_DEFAULTS, path)}
     return hashlib.sha256(canonical(told)).hexdigest()[:16]
+
+
+def cohort_key(config: RunConfig) -> bytes:
+    """Equal where runs may be trained as one stacked model: they differ in nothing but the settings in `FREE`."""
+    tree = config.model_dump()
+    return canonical({path: _at(tree, path) for path in LEAVES if path not in FREE})
 
 
 def _at(tree: Mapping[str, Any], path: str) -> Any:

@@ -15,23 +15,15 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from experiments.config import RunConfig, override
+from experiments.config import FREE, RunConfig, cohort_key
 from experiments.engine import DTYPES, autocast, initial_model, losses, optimizer, optimizer_state, persistent_buffers, prefixed
-
-FREE = ("seed", "optim.lr", "optim.weight_decay")  # settings in which members of a cohort may differ
-
-
-def stackable(configs: Sequence[RunConfig]) -> bool:
-    """Whether the runs can be one cohort: equal but for `FREE`."""
-    plain = dict.fromkeys(FREE, 1)
-    return len({override(config, plain) for config in configs}) == 1
 
 
 class Stacked:
     """R runs with the face of `experiments.engine.Solo`."""
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
-        if not stackable(configs):
+        if len(set(map(cohort_key, configs))) > 1:
             raise ValueError(f"runs of a cohort may differ only in {', '.join(FREE)}")
         self.configs, self.device = tuple(configs), device
         models = [initial_model(config, num_classes) for config in configs]

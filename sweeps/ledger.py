@@ -20,6 +20,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments import record
+from experiments.config import cohort_key
 from experiments.errors import UserError
 from sweeps.owner import Owner, alive
 from sweeps.plan import LOCK, Plan, PlannedRun
@@ -129,7 +130,7 @@ class Ledger:
             for run in wanted:  # in the plan's order, whatever was queued again
                 if len(claims) == most:
                     break
-                if claims and cohort_key(run) != cohort_key(claims[0].run):
+                if claims and cohort_key(run.config) != cohort_key(claims[0].run.config):
                     continue
                 trial = queued[run.name]
                 self.storage.set_trial_user_attr(trial._trial_id, "owner", owner)
@@ -187,13 +188,6 @@ class Ledger:
         )
         trial_id = self.storage.create_new_trial(self.study_id, template_trial=trial)
         return self.storage.get_trial(trial_id)
-
-
-def cohort_key(run: PlannedRun) -> bytes:
-    """Equal where runs may be trained as one stacked model: only seed, learning rate and weight decay may differ."""
-    tree = run.config.model_dump()
-    del tree["seed"], tree["optim"]["lr"], tree["optim"]["weight_decay"]
-    return record.canonical(tree)
 
 
 def _distributions(plan: Plan) -> Mapping[str, BaseDistribution]:
