@@ -22,7 +22,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _parser() -> Parser:
-    parser = Parser(PROG, description="Train one Vision Transformer and leave its record.", epilog=EPILOG)
+    usage = f"{PROG} [presets|variants] [--preset NAME] [--out DIR] [--device D] [--tracking MODE] [--SETTING VALUE ...]"
+    parser = Parser(PROG, usage=usage, description="Train one Vision Transformer and leave its record.", epilog=EPILOG)
     parser.add_argument("command", nargs="?", choices=["run", "presets", "variants"], default="run", help=argparse.SUPPRESS)
     parser.add_argument("--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]")
     parser.add_argument("--out", default="runs/single", help="folder that the run's folder is made in [runs/single]")
