@@ -47,7 +47,7 @@ class Linear(nn.Linear):
 
 
 class _Product(torch.autograd.Function):
-    """x @ weight.T + bias and the gradient of x by oneDNN; the gradient of the weight, where MKL is as good, by MKL."""
+    """x @ weight.T + bias, and its gradients."""
 
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -61,9 +61,16 @@ class _Product(torch.autograd.Function):
         rows, needed = grad.reshape(-1, grad.shape[-1]), ctx.needs_input_grad
         return (
             _multiplied(grad, weight.t().contiguous(), None) if needed[0] else None,
-            rows.t() @ x.reshape(-1, x.shape[-1]) if needed[1] else None,
+            _weight_gradient(rows, x.reshape(-1, x.shape[-1])) if needed[1] else None,
             rows.sum(0) if needed[2] else None,
         )
+
+
+def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """grad.T @ x: [B, N], [B, K] -> [N, K]. The narrower of the two goes first: that is faster."""
+    if grad.shape[1] <= x.shape[1]:
+        return _multiplied(grad.t(), x.t(), None)
+    return _multiplied(x.t(), grad.t(), None).t().contiguous()
 
 
 def _multiplied(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reas
 
 @needs_onednn
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(256, 65, 48), (16640, 48)])
+@pytest.mark.parametrize("shape", [(256, 65, 48), (16640, 192)])
 def test_values_and_gradients(shape: tuple[int, ...], bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn, "pays", lambda: True)
     plain = nn.Linear(shape[-1], 144, bias=bias)
