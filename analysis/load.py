@@ -117,6 +117,9 @@ def assemble(
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
     for column in ("epochs", *METRICS, *COST):
         runs[column] = pd.to_numeric(runs[column], errors="coerce")
+    runs["seed"] = pd.Series(
+        [row["seed"] for row in rows], dtype=object
+    )  # a run without one must not turn all to floats
     if plan["metric"] not in METRICS:
         raise UserError(f"metric: {plan['metric']!r} is not among {', '.join(METRICS)}")
     return Study(

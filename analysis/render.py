@@ -60,9 +60,9 @@ _DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # wo
 
 
 def to_csv(table: Table) -> str:
-    """The data of the table, one line a row; numbers by repr, what is not known empty."""
+    """The data of the table, one line a row; texts in quotes, numbers by repr, what is not known empty."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # else a lone "\r" is not quoted
     writer.writerow([field for column in table.columns for field in column.fields])
     for row in table.rows:
         writer.writerow([_datum(value) for cell, column in zip(row, table.columns) for value in _padded(cell, column)])
@@ -148,6 +148,4 @@ def _padded(cell: Cell, column: Column) -> tuple[Any, ...]:
 
 
 def _datum(value: Any) -> Any:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return repr(value) if isinstance(value, float) else value
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else value

@@ -88,6 +88,7 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
     (folder / "report").mkdir()
     study = read_folder(folder)
     assert study.runs.set_index("run").loc["mine", "status"] == "unplanned" and list(study.troubles) == ["mine"]
+    assert study.runs.set_index("run").loc["v1-s1", "seed"] == 1 and str(study.runs["seed"][1]) == "0"  # no 0.0
     assert len(study.runs) == 13 and study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"]
 
 

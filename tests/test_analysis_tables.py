@@ -9,6 +9,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from synthetic import write_study
 
@@ -130,6 +132,7 @@ def test_csv_holds_the_data_in_full(tmp_path):
     for row in rows:
         values = np.array(list(found.values[row["variant"]].values()))
         assert float(row["test/acc"]) == pytest.approx(values.mean(), rel=1e-14) and int(row["n"]) == 5
+    assert [float(row["flops_per_image"]) for row in rows] == [9.1e5, 9.2e5, 9.3e5, 9.4e5]
     assert float(rows[1]["paper"] or "nan") != float(rows[1]["paper"] or "nan")  # no published figure: empty
 
 
@@ -302,3 +305,33 @@ def test_spread_against_numpy(tmp_path):
         assert float(row["sd"]) == pytest.approx(np.std(values, ddof=1), rel=1e-12)
         assert float(row["iqm"]) == pytest.approx(np.mean(values[2:6]), rel=1e-12)  # a quarter of eight at each end
         assert (float(row["lowest"]), float(row["highest"])) == (values[0], values[-1])
+
+
+def one_cell(text):
+    return render.Table(
+        "t", "caption", (render.Column("name", ("name",), numeric=False),), ((render.Cell(text, (text,)),),)
+    )
+
+
+@given(st.text(min_size=1))
+def test_any_text_in_markdown_stays_text(text):
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(render.to_markdown(one_cell(text)))
+    (cell,) = [tokens[at + 1] for at, token in enumerate(tokens) if token.type == "td_open"]
+    assert {child.type for child in cell.children} <= {"text", "text_special", "html_inline"}
+    assert {child.content for child in cell.children if child.type == "html_inline"} <= {"<!-- -->"}
+    shown = "".join(child.content for child in cell.children if child.type.startswith("text"))
+    assert shown == render.plain(text)
+
+
+@given(st.text(min_size=1))
+def test_any_text_in_csv_comes_back(text):
+    written = render.to_csv(one_cell(text))
+    assert list(csv.reader(io.StringIO(written, newline="")))[1:] == [[text]]
+
+
+@given(st.text(min_size=1))
+def test_any_text_in_latex_is_ascii_and_balanced(text):
+    escaped = render.latex(text)
+    assert escaped.isascii() and "\n" not in escaped
+    bare = re.sub(r"\\[{}$&#%_]", "", escaped)
+    assert bare.count("{") == bare.count("}") and not re.search(r"[#%&_]", bare)
