@@ -31,7 +31,10 @@ Score = tuple[float, float]  # work done (images, unless the task says otherwise
 
 @dataclass(frozen=True)
 class Entry:
-    """A way to train: `processes` alike, each of `threads` threads, each training `runs` runs together."""
+    """A way to train: `processes` alike, each of `threads` threads, each training `runs` runs together.
+
+    `compiled` is a mode of `torch.compile` (`reduce-overhead` is the one with CUDA graphs), or "" for none.
+    """
 
     name: str
     kind: str  # a key of CONTENDERS
@@ -39,7 +42,7 @@ class Entry:
     processes: int = 1
     threads: int = 1
     runs: int = 1
-    compiled: bool = False
+    compiled: str = ""
 
 
 def ready_batch(splits: Splits, size: int) -> tuple[Tensor, Tensor]:
@@ -55,7 +58,7 @@ class Ours:
         self.configs = [override(entry.config, {"seed": seat * entry.runs + r}) for r in range(entry.runs)]
         self.engine = (Solo if entry.runs == 1 else Stacked)(self.configs, len(splits.classes), device)
         if entry.compiled:
-            self.engine.train_step = torch.compile(self.engine.train_step)
+            self.engine.train_step = torch.compile(self.engine.train_step, mode=entry.compiled)
         self.clock, self.splits = Clock(device), splits
         x, y = ready_batch(splits, entry.config.train.batch_size)
         self.batch = x.expand(entry.runs, *x.shape), y.expand(entry.runs, *y.shape)
@@ -85,8 +88,9 @@ class Plain:
         self.config, self.splits, self.device, self.clock = entry.config, splits, device, Clock(device)
         self.model = MODELS[entry.kind](entry.config.vit_config(len(splits.classes))).to(device)
         optim = entry.config.optim
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=optim.lr, weight_decay=optim.weight_decay)
-        self.forward = torch.compile(self.model) if entry.compiled else self.model
+        best = {"fused": True} if entry.compiled else {}  # whoever compiles would not leave that out
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), optim.lr, weight_decay=optim.weight_decay, **best)
+        self.forward = torch.compile(self.model, mode=entry.compiled) if entry.compiled else self.model
         self.batch = ready_batch(splits, entry.config.train.batch_size)
 
     def update(self, x: Tensor, y: Tensor) -> Tensor:

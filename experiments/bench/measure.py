@@ -24,7 +24,7 @@ from experiments.engine import initial_model
 from experiments.presets import preset
 
 CIFAR_IMAGES = 50_000  # of which the configuration keeps some for validation
-BASELINES = ("tutorial", "timm")  # what ratios are to
+MODES = {"": "", "default": ", compiled", "reduce-overhead": ", CUDA graphs"}  # of torch.compile, and what we call them
 GPU_COHORTS, CPU_COHORT = (1, 4, 16, 64), 4
 CURVES = {  # axis -> (setting, its values, what the plot shows of a configuration)
     "tokens": ("model.patch_size", (16, 8, 4, 2), lambda config: config.vit_config().num_tokens),
@@ -108,23 +108,19 @@ def entries(plan: Plan) -> list[Entry]:
     config, cores = plan.config, plan.cores
     if plan.on_gpu:
         half = override(config, {"train.precision": "bfloat16"})
-        ours = [
-            Entry(f"ours, cohort of {runs}" + ", compiled" * compiled, "ours", half, 1, cores, runs, compiled)
-            for runs in GPU_COHORTS for compiled in (False, True)
-        ]  # fmt: skip
         return [
-            *ours,
-            Entry("timm, eager, float32", "timm", config, 1, cores),
-            Entry("timm", "timm", half, 1, cores, compiled=True),
-            Entry("vit-pytorch", "vit-pytorch", half, 1, cores, compiled=True),
+            *(Entry(f"ours, cohort of {runs}{more}", "ours", half, 1, cores, runs, mode)
+              for runs in GPU_COHORTS for mode, more in MODES.items()),
+            *(Entry(f"timm{more}", "timm", half, 1, cores, compiled=mode) for mode, more in MODES.items()),
+            Entry("vit-pytorch, compiled", "vit-pytorch", half, 1, cores, compiled="default"),
             Entry("tutorial", "tutorial", config, 1, cores),
-        ]
+        ]  # fmt: skip
     ours = [
         Entry("ours", "ours", config, cores, 1),
         Entry(f"ours, cohorts of {CPU_COHORT}", "ours", config, cores, 1, CPU_COHORT),
         Entry("ours, one process", "ours", config, 1, cores),
     ]
-    compiled = [Entry("ours, compiled", "ours", config, cores, 1, compiled=True)] if plan.compiled else []
+    compiled = [Entry("ours, compiled", "ours", config, cores, 1, compiled="default")] if plan.compiled else []
     return [*ours, *compiled, *(Entry(kind, kind, config, 1, cores) for kind in MODELS)]
 
 
@@ -144,7 +140,11 @@ def _contest(plan: Plan, images: Splits, saved: Path) -> dict[str, Any]:
     epoch = CIFAR_IMAGES * (1 - plan.config.data.val_fraction)
     work = _works(plan, images)
     rows = {team.entry.name: _row(team, epoch) | _distance(team, work[team.entry.kind], rates) for team in others}
-    ratios = {name: {team.entry.name: _ratio(team, _named(others, name)) for team in others} for name in BASELINES}
+    baselines = {"tutorial": "tutorial", "timm": "timm, compiled" if plan.on_gpu else "timm"}
+    ratios = {
+        short: {team.entry.name: _ratio(team, _named(others, name)) for team in others}
+        for short, name in baselines.items()
+    }
     return {"machine": rates, "contenders": rows, "ratios": ratios}
 
 
@@ -233,7 +233,8 @@ def _curve(plan: Plan, axis: str, saved: Path) -> list[dict[str, float | None]]:
     batch, points = plan.config.train.batch_size, []
     for value in values[-plan.points :]:
         changes = {setting: value, "train.batch_size": batch if plan.on_gpu else min(batch, 64)}
-        chosen = [entry for entry in entries(plan) if entry.name in ("ours", "timm", "ours, cohort of 1, compiled")]
+        names = ("ours, cohort of 1, compiled", "timm, compiled") if plan.on_gpu else ("ours", "timm")
+        chosen = [entry for entry in entries(plan) if entry.name in names]
         racing = [replace(entry, config=override(entry.config, changes)) for entry in chosen]
         with assembled(racing, saved, plan.device) as teams:
             race(teams, {"steps": {entry.name: max(plan.batches // 2, 2) for entry in racing}}, plan.rounds)

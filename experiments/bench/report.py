@@ -128,6 +128,5 @@ def plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
 
 
 def _cohort_lines(points: Sequence[Mapping[str, Any]]) -> dict[str, tuple[list[Mapping[str, Any]], str]]:
-    kinds = {"eager": False, "compiled": True}
-    lines = {label: ([p for p in points if p["compiled"] == compiled], "ours") for label, compiled in kinds.items()}
-    return {label: line for label, line in lines.items() if line[0]}
+    modes = dict.fromkeys(p["compiled"] for p in points)
+    return {mode or "eager": ([p for p in points if p["compiled"] == mode], "ours") for mode in modes}
