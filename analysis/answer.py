@@ -179,7 +179,7 @@ def _among_others(findings: Findings) -> str:
     open_ = {pair: compared for pair, compared in others.items() if compared.verdict == "not enough evidence"}
     equal = [pair for pair, compared in others.items() if compared.verdict == "equivalent"]
     decided = {pair: compared for pair, compared in others.items() if compared.verdict in ("better", "worse")}
-    head = f"Among the other {len(findings.others)}, "
+    head = f"Among the other {_spelt(len(findings.others))}, "
     said = []
     if len(decided) == len(others):
         said.append("every difference is told apart")
@@ -262,6 +262,12 @@ def _difference(findings: Findings, compared: Comparison, signed: bool = False) 
 
 def _label(findings: Findings) -> str:
     return numbers.label(findings.study.metric)
+
+
+def _spelt(n: int) -> str:
+    """A small number as a word, so that it does not run into the next one: "the other three, 5 seeds"."""
+    words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    return words[n] if n < len(words) else str(n)
 
 
 def _few(counts: list[int]) -> str:
