@@ -11,7 +11,10 @@ from torch import Tensor
 from experiments import data
 from experiments.config import RunConfig, override
 from experiments.datasets import DATASETS
+from experiments.engine import Solo
 from experiments.errors import UserError
+from experiments.fit import evaluate, fit
+from experiments.presets import preset
 from experiments.probes import CELLS, GRID, PROBES, RELATIONS, Expected, expected, generate
 from vit import ViT
 
@@ -234,3 +237,14 @@ def test_settings_that_would_give_the_class_away_or_spoil_it_are_refused(changes
     with pytest.raises(UserError) as refused:
         override(RunConfig(), {"data.name": "probe-where", **changes})
     assert str(refused.value) == line
+
+
+def test_a_table_learns_what_it_can_know() -> None:
+    changes = {"data.name": "probe-direction", "model.pos_embed": "sincos-2d", "model.num_heads": 8}
+    config = override(preset("digits"), {**changes, "optim.lr": 3e-3, "train.epochs": 5})
+    splits = data.load(config)
+    engine = Solo([config], len(splits.classes), torch.device("cpu"))
+    for _ in fit(engine, splits):
+        pass
+    ((_, accuracy),) = evaluate(engine, splits, splits.test)
+    assert accuracy > 0.95
