@@ -8,9 +8,19 @@ from typing import Any
 import yaml
 
 from experiments.command import variant_names
+from experiments.datasets import DATASETS
 from experiments.errors import UserError
 from sweeps.study import Study, make
 from vit.config import nearest
+
+# Eight narrow heads and a wide start: what a kind tells must fit in a head, and a frozen table's rows must differ.
+PROBE_BASE = {"preset": "digits", "model.num_heads": 8, "model.init": "bert-0.02", "optim.lr": 3e-3, "train.epochs": 40}
+
+
+def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:
+    factors = {"model.pos_embed": variant_names()}
+    return Study(name=name, description=description, factors=factors, baseline="none", base=base)
+
 
 STUDIES: dict[str, Study] = {
     study.name: study
@@ -60,12 +70,7 @@ STUDIES: dict[str, Study] = {
                 ]
             },
         ),
-        Study(
-            name="positions",
-            description="Every positional embedding there is, where it enters by nature.",
-            factors={"model.pos_embed": variant_names()},
-            baseline="none",
-        ),
+        _over_all_kinds("positions", "Every positional embedding there is, where it enters by nature.", {}),
         Study(
             name="kind-x-site",
             description="Is it the kind of position that matters, or where it enters?",
@@ -75,6 +80,16 @@ STUDIES: dict[str, Study] = {
             },
             extra=[{"model.pos_embed": "none"}],
             baseline={"model.pos_embed": "none"},
+        ),
+        _over_all_kinds(
+            "controls",
+            "Each image's patches in an order of its own: position means nothing, so no kind may beat none.",
+            {"preset": "digits", "data.shuffle_patches": True},
+        ),
+        *(
+            _over_all_kinds(name, f"{DATASETS[name].about[0].upper()}{DATASETS[name].about[1:]}", {**PROBE_BASE, "data.name": name})
+            for name, dataset in DATASETS.items()
+            if dataset.source == "generated"
         ),
     )
 }
