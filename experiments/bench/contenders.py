@@ -5,7 +5,7 @@ Each task is a method that takes how much to do and returns a `Score`. Nothing i
 
 from __future__ import annotations
 
-import itertools
+import math
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments import augment
-from experiments.bench.limits import Clock, Machine
+from experiments.bench.limits import Clock, Machine, Score
 from experiments.bench.rivals import MODELS, tutorial_loader
 from experiments.config import RunConfig, override
 from experiments.data import Splits
@@ -26,7 +26,7 @@ from experiments.run import Job, train
 from experiments.stacked import Stacked
 from experiments.tracking import Mode, Tracking
 
-Score = tuple[float, float]  # work done (images, unless the task says otherwise), seconds
+LEAD = 4  # batches before and after those that are counted of the tutorials' loader: as many as it loads ahead
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Tutorial(Plain):
 
     def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
         super().__init__(entry, splits, device, seat)
-        self.loader = tutorial_loader(splits.train, entry.config.data, entry.config.train.batch_size)
+        self.counted = math.ceil(len(splits.train) / entry.config.train.batch_size)  # batches of an epoch
 
     def update(self, x: Tensor, y: Tensor) -> Tensor:
         """One update -> its loss, waited for."""
@@ -157,21 +157,20 @@ class Tutorial(Plain):
         return loss
 
     def epochs(self, n: int) -> Score:
-        """n epochs. The clock starts when the first batch is there: a long epoch starts its loader's workers only once.
+        """Batches of n epochs from the middle of a longer one, whose start and end would weigh little.
 
-        That batch is trained on and not counted. Validation is left out, for its loader too would do little but start.
+        Workers start by forking, after which the first update takes seconds, for it has all memory copied; and at the
+        end nothing is left to load. Validation is left out: its loader, too, would do little but start.
         """
-        images, seconds = 0, 0.0
         self.model.train()
-        for _ in range(n):
-            waiting = iter(self.loader)
-            first = next(waiting)
-            with self.clock.running():
-                for x, y in itertools.chain([first], waiting):
-                    self.update(x, y)
-            images += len(self.splits.train) - len(first[1])
-            seconds += self.clock.seconds
-        return images, seconds
+        counted, size = n * self.counted, self.config.train.batch_size
+        waiting = iter(tutorial_loader(self.splits.train, self.config.data, size, counted + 2 * LEAD))
+        for _ in range(LEAD):
+            self.update(*next(waiting))
+        with self.clock.running():
+            for _ in range(counted):
+                self.update(*next(waiting))
+        return counted * size, self.clock.seconds
 
 
 class Records:

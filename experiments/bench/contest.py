@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.bench.contenders import Entry, Score
+    from experiments.bench.contenders import Entry
+    from experiments.bench.limits import Score
 
 PATIENCE = 20.0  # seconds that a process may take to end
 

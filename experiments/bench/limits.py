@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from experiments import onednn
 
-Score = tuple[float, float]  # work done, seconds
+Score = tuple[float, float]  # work done (images, unless the task says otherwise), seconds
 
 
 class Clock:

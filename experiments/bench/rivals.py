@@ -10,7 +10,7 @@ from multiprocessing import get_all_start_methods
 import torch
 from PIL import Image
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchvision import transforms
 
 from experiments.config import DataConfig
@@ -118,8 +118,8 @@ class Pictures(Dataset):
         return self.transform(Image.fromarray(self.pixels[index])), self.classes[index]
 
 
-def tutorial_loader(images: Images, data: DataConfig, batch_size: int) -> DataLoader:
-    """The transforms of Lodha (2025), in its order, in a shuffling loader of two workers."""
+def tutorial_loader(images: Images, data: DataConfig, size: int, batches: int) -> DataLoader:
+    """The transforms of Lodha (2025), in its order, in a shuffling loader of two workers: `batches` of `size`."""
     side, half = (images.x.shape[-1],) * 2, (0.5, 0.5, 0.5)
     transform = transforms.Compose([
         transforms.ToTensor(),
@@ -128,7 +128,8 @@ def tutorial_loader(images: Images, data: DataConfig, batch_size: int) -> DataLo
         transforms.RandomResizedCrop(side, scale=(data.rrc_scale, 1.0)),
         transforms.Normalize(half, half),
     ])  # fmt: skip
+    pictures = Pictures(images, transform)
     return DataLoader(
-        Pictures(images, transform), batch_size, shuffle=True, num_workers=LOADER_WORKERS,
+        pictures, size, sampler=RandomSampler(pictures, num_samples=batches * size), num_workers=LOADER_WORKERS,
         multiprocessing_context="fork" if "fork" in get_all_start_methods() else None,  # the default of its day
     )  # fmt: skip
