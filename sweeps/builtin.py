@@ -13,8 +13,8 @@ from experiments.errors import UserError
 from sweeps.study import Study, make
 from vit.config import nearest
 
-# Eight narrow heads and a wide start: what a kind tells must fit in a head, and a frozen table's rows must differ.
-PROBE_BASE = {"preset": "digits", "model.num_heads": 8, "model.init": "bert-0.02", "optim.lr": 3e-3, "train.epochs": 40}
+# Settings were tried out on the probes of split_seed 0; the studies draw images that nobody chose anything by.
+PROBE_BASE = {"preset": "digits", "data.split_seed": 1, "model.num_heads": 8, "optim.lr": 3e-3, "train.epochs": 40}
 
 
 def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:

@@ -16,7 +16,8 @@ from experiments.errors import UserError
 from experiments.fit import evaluate, fit
 from experiments.presets import preset
 from experiments.probes import CELLS, GRID, PROBES, RELATIONS, Expected, expected, generate
-from vit import ViT
+from vit import ViT, ViTConfig
+from vit.pos_embed import REGISTRY, build
 
 A, B = [255, 0, 0, 255], [0, 255, 255, 0]  # the pixels of each mark, row by row
 CHANCE = {"probe-where": 16, "probe-direction": 4, "probe-distance": 3}
@@ -211,6 +212,41 @@ def test_the_ceiling_of_distances_is_that_of_the_squares_symmetry() -> None:
                 orbits.setdefault(min(images), Counter())[k] += Fraction(1, len(placements))
         best = sum(max(counts.values()) for counts in orbits.values()) / len(probe.placements)
         assert best == expected(name, "distance").border
+
+
+def hooks(kind: str) -> tuple[Tensor, Tensor]:
+    """What a kind with large random weights does of itself to (patch, patch) [16, 16, F] and (patch, prefix) [16, F].
+
+    To tokens that are all alike: the logits between each two, the vector that each is given, and what a change of one
+    does to what the other is given.
+    """
+    shape = {"img_size": 8, "patch_size": 2, "in_chans": 1, "embed_dim": 16, "num_heads": 2, "num_classes": 2}
+    torch.manual_seed(0)
+    pos = build(ViTConfig(**shape, pos_embed=kind))[0].double()
+    for parameter in pos.parameters():
+        torch.nn.init.normal_(parameter)
+    q, k = torch.randn(2, 1, 2, 1, 8, dtype=torch.float64).expand(2, 1, 2, 17, 8)
+    turned_q, turned_k = pos.rotate(q, k)
+    logits = turned_q @ turned_k.transpose(-2, -1) + (0 if pos.bias(q) is None else pos.bias(q))
+    logits = torch.cat([logits[0], logits[0].transpose(-2, -1)]).permute(1, 2, 0)  # [17, 17, 2 H]
+    blank = torch.zeros(1, 17, 16, dtype=torch.float64)
+    one = torch.eye(17, dtype=torch.float64)[..., None].expand(-1, -1, 16)
+    given = pos.add(blank)[0]  # [17, D]
+    change = pos.add(one) - one - given  # [17, 17, D]
+    pairs = [given[:, None].expand(17, 17, 16), given[None].expand(17, 17, 16), change, change.transpose(0, 1)]
+    effect = torch.cat([logits, *pairs], -1).detach()
+    return effect[1:, 1:], effect[1:, 0]
+
+
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_a_kind_tells_what_it_says_no_less_and_no_more(kind: str) -> None:
+    """Pairs that the relation does not tell apart have one effect, and any others two."""
+    pairs, prefix = hooks(kind)
+    tells = [RELATIONS[REGISTRY[kind].tells](a, b) for a in CELLS for b in CELLS]
+    tells_prefix = [RELATIONS[REGISTRY[kind].tells_prefix](cell, cell) for cell in CELLS]
+    for relation, effect in ((tells, pairs.reshape(256, -1)), (tells_prefix, prefix)):
+        same = torch.tensor([[a == b for b in relation] for a in relation])
+        assert torch.equal((effect[:, None] - effect[None]).abs().amax(-1) < 1e-5, same)  # tables are float32
 
 
 def test_relations_are_what_they_are_called() -> None:

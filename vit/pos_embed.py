@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from vit.config import ViTConfig, nearest, plugins
 from vit.init import STD
 
+Tells = Literal["nothing", "place", "offset", "raster offset", "distance", "neighbourhood"]
 REGISTRY: dict[str, type[PosEmbed]] = {}
 
 
@@ -40,9 +41,15 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
 
 
 class PosEmbed(nn.Module):
-    """What a variant may do; as it stands, nothing. `sites` are where it may enter, its natural one first."""
+    """What a variant may do; as it stands, nothing. `sites` are where it may enter, its natural one first.
+
+    `tells` is what it lets a layer know of the places of two patches, `tells_prefix` of a patch and a prefix token:
+    nothing, both places, the offset between them, or in raster order, their distance, or the offset of neighbours only.
+    """
 
     sites: ClassVar[tuple[str, ...]] = ("every-layer",)
+    tells: ClassVar[Tells] = "nothing"
+    tells_prefix: ClassVar[Tells] = "nothing"
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -88,6 +95,7 @@ class Additive(PosEmbed):
     """A vector for each token, added where the site says."""
 
     sites = ("stem", "every-layer", "every-layer-shared")
+    tells = tells_prefix = "place"
 
 
 class FixedAdditive(Additive):
@@ -193,6 +201,7 @@ class Relative(PosEmbed):
     """
 
     sites = ("every-layer", "every-layer-shared")
+    tells = "raster offset"
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
@@ -241,6 +250,7 @@ class RelBias2d(PosEmbed):
     """
 
     sites = ("every-layer", "every-layer-shared")
+    tells = "offset"
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
@@ -266,6 +276,8 @@ class Rope2d(PosEmbed):
     Pair t of an axis turns by coordinate * 100^(-t / (Dh / 4)). The class and register tokens are not turned.
     """
 
+    tells = "offset"
+    tells_prefix = "place"  # unturned, a prefix token stands in the first cell: what turns a patch is its place
     BASE = 100.0  # for grids of tens of cells, as Heo et al.; language models use 10000
 
     @classmethod
@@ -297,6 +309,8 @@ class Alibi2d(PosEmbed):
     Distances are Euclidean, in patches; slopes 2^(-8 h / H), h = 1 .. H. Pairs with a class or register token get 0.
     """
 
+    tells = "distance"
+
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         place, prefix = grid(cfg.grid_size), cfg.num_prefix_tokens
@@ -314,6 +328,8 @@ class Conditional(Additive):
 
     It knows the place by the zeros beyond the border. The class and register tokens get nothing.
     """
+
+    tells, tells_prefix = "neighbourhood", "nothing"
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
