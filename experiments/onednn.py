@@ -24,7 +24,8 @@ def pays() -> bool:
     """Whether this machine is one of those: x86 with AVX-512, a PyTorch with MKL and oneDNN, and not made by Intel."""
     libraries = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return libraries and wide and cpu_field("vendor_id") == "AuthenticAMD"
+    known = hasattr(torch.ops.mkldnn, "_linear_pointwise")  # PyTorch promises nothing of it to anyone but its compiler
+    return libraries and known and wide and cpu_field("vendor_id") == "AuthenticAMD"
 
 
 def adopt(model: nn.Module) -> nn.Module:
