@@ -5,6 +5,7 @@ Each task is a method that takes how much to do and returns a `Score`. Nothing i
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from safetensors import safe_open
 from torch import Tensor
 
 from experiments import augment
@@ -21,8 +23,8 @@ from experiments.bench.rivals import MODELS, tutorial_loader
 from experiments.config import RunConfig, override
 from experiments.data import Splits
 from experiments.engine import Solo, autocast, batches
-from experiments.fit import EVAL_BATCH, fit
-from experiments.run import Job, train
+from experiments.fit import EVAL_BATCH, Row, fit
+from experiments.run import RESUME, Job, train
 from experiments.stacked import Stacked
 from experiments.tracking import Mode, Tracking
 
@@ -174,39 +176,47 @@ class Tutorial(Plain):
 
 
 class Records:
-    """Our epochs alone, with their records, and with records and W&B (offline). Work is counted in epochs."""
+    """What our epochs leave behind. Work is counted in epochs, seconds are those of the part that a task names."""
 
     def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
         self.config, self.splits, self.device = entry.config, splits, device
 
     def bare(self, n: int) -> Score:
-        """Nothing is kept."""
+        """Training and validating alone."""
         engine = Solo([self._config(n)], len(self.splits.classes), self.device)
-        return self._between([time.perf_counter() for _ in fit(engine, self.splits)])
+        ends = [time.perf_counter() for _ in fit(engine, self.splits)]
+        return n, ends[-1] - ends[0]
 
     def recorded(self, n: int) -> Score:
-        """Each epoch's metrics and state are written."""
-        return self._kept(n, "off")
+        """Writing each epoch's metrics and state."""
+        return self._beside_training(n, "off")
 
     def tracked(self, n: int) -> Score:
-        """They are mirrored to W&B as well."""
-        return self._kept(n, "offline")
+        """Writing them and mirroring them to W&B."""
+        return self._beside_training(n, "offline")
 
-    def _kept(self, n: int, mode: Mode) -> Score:
-        ends: list[float] = []
+    def _beside_training(self, n: int, mode: Mode) -> Score:
+        """The seconds of n epochs, less training's own, which the run itself counts. Its start and end are left out."""
         with tempfile.TemporaryDirectory() as folder:
-            job = Job(self._config(n), Path(folder) / "study" / "run")
-            note = lambda *_: ends.append(time.perf_counter())  # noqa: E731
+            job, ends = Job(self._config(n), Path(folder) / "study" / "run"), []
+
+            def note(_: int, row: Row) -> None:
+                if row["epoch"] in (1, n + 1):
+                    before = time.perf_counter()
+                    ends.append((before, _training_seconds(job.dir), time.perf_counter()))
+
             train([job], device=str(self.device), tracking=Tracking(mode), on_row=note)
-        return self._between(ends)
+        (_, trained, start), (end, trained_in_all, _) = ends
+        return n, end - start - (trained_in_all - trained)
 
     def _config(self, n: int) -> RunConfig:
         return override(self.config, {"train.epochs": n + 1})
 
-    @staticmethod
-    def _between(ends: list[float]) -> Score:
-        """From the end of the first epoch on: a run's start and end are no part of an epoch."""
-        return len(ends) - 1, ends[-1] - ends[0]
+
+def _training_seconds(run_dir: Path) -> float:
+    """What an unfinished run has spent on training so far."""
+    with safe_open(run_dir / RESUME, framework="pt") as file:
+        return json.loads(file.metadata()["note"])["seconds"]["device"]
 
 
 CONTENDERS = {
