@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from experiments.command import Parser, add_settings, run_command, settings
+from experiments.tracking import MODES
 
 PROG = "vit-train"
 EPILOG = """commands:
@@ -28,7 +29,7 @@ def _parser() -> Parser:
     parser.add_argument("--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]")
     parser.add_argument("--out", default="runs/single", help="folder that the run's folder is made in [runs/single]")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
-    parser.add_argument("--tracking", choices=["auto", "online", "offline", "off"], default="auto",
+    parser.add_argument("--tracking", choices=MODES, default="auto",
                         help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
     add_settings(parser)
     return parser

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Mode = Literal["auto", "online", "offline", "off"]
-MODES = ("auto", "online", "offline", "off")
+MODES: tuple[str, ...] = get_args(Mode)
 INIT_SECONDS = 20  # wandb waits 90 s for a server by default, and a sweep of many runs would wait as often
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.command import Parser, add_settings, run_command, settings
 from experiments.errors import UserError
+from experiments.tracking import MODES
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
 
 PROG = "vit-sweep"
-TRACKING = ("auto", "online", "offline", "off")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -45,7 +45,7 @@ def _parser() -> Parser:
     run.add_argument("--cohort", type=_cohort, default="auto", metavar="N|auto",
                      help="runs of a variant trained as one stacked model; auto: on a GPU all that fit, on a CPU 1 [auto]")  # fmt: skip
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
-    run.add_argument("--tracking", choices=TRACKING, default="auto",
+    run.add_argument("--tracking", choices=MODES, default="auto",
                      help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
     for command in (show, run):
         add_settings(command)
