@@ -12,15 +12,14 @@ import torch
 from torch import Tensor, nn
 
 _GOLDEN = -1640531527  # 2**32 / golden ratio, as a signed 32-bit integer: spreads neighbouring streams apart
+_BLOCK = 2**16  # int32 numbers that a CPU core's own cache holds; larger ones would go through memory at every operation
 
 
 def _hash(x: Tensor) -> Tensor:
     """Mix int32 to int32. The 32-bit finaliser of C. Wellons, "Prospecting for Hash Functions" (2018), `lowbias32`."""
-    x = x ^ ((x >> 16) & 0xFFFF)
-    x = x * 0x7FEB352D
-    x = x ^ ((x >> 15) & 0x1FFFF)
-    x = x * -2073254261
-    return x ^ ((x >> 16) & 0xFFFF)
+    x = (x >> 16).bitwise_and_(0xFFFF).bitwise_xor_(x).mul_(0x7FEB352D)
+    x = (x >> 15).bitwise_and_(0x1FFFF).bitwise_xor_(x).mul_(-2073254261)
+    return (x >> 16).bitwise_and_(0xFFFF).bitwise_xor_(x)
 
 
 def keep_mask(key: Tensor, stream: int, shape: tuple[int, ...], rate: float) -> Tensor:
@@ -28,9 +27,16 @@ def keep_mask(key: Tensor, stream: int, shape: tuple[int, ...], rate: float) -> 
 
     key: int32 scalar, other at every step; stream: other at every place that drops.
     """
-    counter = torch.arange(math.prod(shape), dtype=torch.int32, device=key.device)
-    bits = _hash(counter ^ _hash(_hash(key) + (stream * _GOLDEN + 2**31) % 2**32 - 2**31)) & 0x7FFFFFFF
-    return (bits >= int(rate * 2**31)).reshape(shape)
+    seed = _hash(_hash(key) + (stream * _GOLDEN + 2**31) % 2**32 - 2**31)
+    total = math.prod(shape)
+    block = _BLOCK if key.device.type == "cpu" else max(total, 1)
+    blocks = [
+        _hash(torch.arange(first, min(first + block, total), dtype=torch.int32, device=key.device) ^ seed)
+        .bitwise_and_(0x7FFFFFFF)
+        .ge(int(rate * 2**31))
+        for first in range(0, total, block)
+    ]
+    return torch.cat(blocks).reshape(shape)
 
 
 class Dropout(nn.Module):
@@ -48,7 +54,7 @@ class Dropout(nn.Module):
         if not self.training or self.rate == 0:
             return x
         shape = (x.shape[0],) + (1,) * (x.ndim - 1) if self.per_sample else tuple(x.shape)
-        return x * (keep_mask(key, self.stream, shape, self.rate).to(x.dtype) / (1 - self.rate))
+        return x * keep_mask(key, self.stream, shape, self.rate).to(x.dtype).div_(1 - self.rate)
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}, stream={self.stream}" + (", per_sample=True" if self.per_sample else "")
