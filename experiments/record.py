@@ -46,21 +46,25 @@ class Run:
     summary: dict[str, Any]
 
 
-def write_bytes(path: Path, body: bytes) -> None:
-    """Write a file so that a reader sees the old one or the new one, whole, even across a power cut. Raises `RecordError`."""
+def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
+    """Write a file so that a reader sees the old one or the new one, whole, whoever is killed when. Raises `RecordError`.
+
+    `durable` waits for the disk, so that this holds across a power cut as well.
+    """
     try:
-        _replace(Path(path), body)
+        _replace(Path(path), body, durable)
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _replace(path: Path, body: bytes) -> None:
+def _replace(path: Path, body: bytes, durable: bool) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
@@ -74,9 +78,9 @@ def _umask() -> int:
     return mask
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, durable: bool = True) -> None:
     """`write_bytes` for text, as UTF-8."""
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode(), durable)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -11,11 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
 from safetensors.torch import save
 
-from experiments import data, provenance, record
+from experiments import data, provenance, record, resume
 from experiments.config import RunConfig, load, run_id
 from experiments.engine import Solo, batches
 from experiments.errors import UserError
@@ -23,7 +22,7 @@ from experiments.fit import Row, evaluate, fit
 from experiments.stacked import Stacked, fitting
 from experiments.tracking import RunTracker, Tracking
 
-RESUME = "resume.safetensors"  # the state after the last finished epoch; gone once the run is finished
+SYNC_SECONDS = 1.0  # how much of a run a power cut may cost; to wait for the disk after each short epoch costs more
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,7 @@ class _Live:
     id: str
     rows: list[Row] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: {"device": 0.0, "wall": 0.0})  # of all its sessions
+    synced: float = -math.inf  # when its state last reached the disk
     clock: float = 0.0  # when it would have begun, had it never been interrupted
     started: str = field(default_factory=lambda: _now())
     state: dict[str, torch.Tensor] | None = None
@@ -137,10 +137,12 @@ def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: f
     """Make the epoch permanent: the state first, for it holds the rows, then their table."""
     run.rows.append(row)
     run.seconds = {"device": run.seconds["device"] + seconds, "wall": time.perf_counter() - run.clock}
+    durable = time.perf_counter() - run.synced >= SYNC_SECONDS
     note = {"run_id": run.id, "rows": run.rows, "seconds": run.seconds, "started": run.started}
-    tensors = {name: tensor.contiguous() for name, tensor in state.items()}
-    record.write_bytes(run.job.dir / RESUME, save(tensors, {"note": json.dumps(note)}))
-    record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
+    resume.write(run.job.dir, note, state, durable)
+    if durable:
+        run.synced = time.perf_counter()
+    record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows), durable=False)  # the state has it, too
     run.tracker.log(row)
 
 
@@ -179,22 +181,13 @@ def _open(job: Job) -> _Live:
     path = job.dir / record.CONFIG
     if path.exists() and _id_in(path) != run.id:
         raise record.RecordError(f"{path}: is of another run, {_id_in(path)}, not {run.id}; choose another --out")
-    if (job.dir / RESUME).exists():
-        note, run.state = _read_resume(job.dir / RESUME)
+    if (job.dir / resume.NAME).exists():
+        note, run.state = resume.read(job.dir)
         if note["run_id"] != run.id:
-            raise record.RecordError(f"{job.dir / RESUME}: is of another run, {note['run_id']}, not {run.id}")
+            raise record.RecordError(f"{job.dir / resume.NAME}: is of another run, {note['run_id']}, not {run.id}")
         run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
         run.status = _status(run.rows)  # it may have diverged just before it was interrupted
     return run
-
-
-def _read_resume(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            note = json.loads(file.metadata()["note"])
-            return note, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118: not a dict
-    except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise record.RecordError(f"{path}: cannot be read ({error}); delete the run's folder to train it anew") from error
 
 
 def _claim(job: Job) -> None:
@@ -218,7 +211,7 @@ def _checked_summary(job: Job) -> dict[str, Any]:
 
 def _tidy(folder: Path) -> None:
     """Leave the record and nothing else: a kill may have come in the middle of a write, or just after the last one."""
-    for path in (folder / RESUME, *folder.glob(record.PART + "*")):
+    for path in (folder / resume.NAME, *folder.glob(record.PART + "*")):
         path.unlink(missing_ok=True)
 
 

@@ -16,8 +16,8 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from experiments import record
-from experiments.run import RESUME, Job, train
+from experiments import record, resume
+from experiments.run import Job, train
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -177,12 +177,14 @@ def test_seconds_count_every_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda b: b[:100], lambda b: b"", lambda b: b"x" * 500], ids=["cut", "empty", "junk"]
+    "spoil",
+    [lambda b: b[:100], lambda b: b"", lambda b: b"x" * 500, lambda b: b[:-99] + bytes([b[-99] ^ 1]) + b[-98:]],
+    ids=["cut", "empty", "junk", "a bit turned"],
 )
 def test_a_state_that_cannot_be_read_is_refused(spoil: Any, tmp_path: Path) -> None:
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "a", tiny.stop_after(1))
-    path = tmp_path / "a" / RESUME
+    path = tmp_path / "a" / resume.NAME
     path.write_bytes(spoil(path.read_bytes()))
-    with pytest.raises(record.RecordError, match=f"a/{RESUME}: cannot be read"):
+    with pytest.raises(record.RecordError, match=f"a/{resume.NAME}: cannot be read"):
         tiny.run(tmp_path / "a")

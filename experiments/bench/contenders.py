@@ -5,7 +5,6 @@ Each task is a method that takes how much to do and returns a `Score`. Nothing i
 
 from __future__ import annotations
 
-import json
 import math
 import tempfile
 import time
@@ -14,17 +13,16 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from safetensors import safe_open
 from torch import Tensor
 
-from experiments import augment
+from experiments import augment, resume
 from experiments.bench.limits import Clock, Machine, Score
 from experiments.bench.rivals import MODELS, tutorial_loader
 from experiments.config import RunConfig, override
 from experiments.data import Splits
 from experiments.engine import Solo, autocast, batches
 from experiments.fit import EVAL_BATCH, Row, fit
-from experiments.run import RESUME, Job, train
+from experiments.run import Job, train
 from experiments.stacked import Stacked
 from experiments.tracking import Mode, Tracking
 
@@ -203,7 +201,7 @@ class Records:
             def note(_: int, row: Row) -> None:
                 if row["epoch"] in (1, n + 1):
                     before = time.perf_counter()
-                    ends.append((before, _training_seconds(job.dir), time.perf_counter()))
+                    ends.append((before, resume.read_note(job.dir)["seconds"]["device"], time.perf_counter()))
 
             train([job], device=str(self.device), tracking=Tracking(mode), on_row=note)
         (_, trained, start), (end, trained_in_all, _) = ends
@@ -211,12 +209,6 @@ class Records:
 
     def _config(self, n: int) -> RunConfig:
         return override(self.config, {"train.epochs": n + 1})
-
-
-def _training_seconds(run_dir: Path) -> float:
-    """What an unfinished run has spent on training so far."""
-    with safe_open(run_dir / RESUME, framework="pt") as file:
-        return json.loads(file.metadata()["note"])["seconds"]["device"]
 
 
 CONTENDERS = {
