@@ -60,6 +60,7 @@ class Solo:
         self.device = device
         self.model = onednn.adopt(initial_model(self.config, num_classes).to(device))
         self.params = dict(self.model.named_parameters())
+        self.buffers = persistent_buffers(self.model)
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
@@ -85,7 +86,7 @@ class Solo:
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and fixed tables of a run, by name."""
-        return {name: t.detach() for name, t in {**self.params, **persistent_buffers(self.model)}.items()}
+        return {name: t.detach() for name, t in {**self.params, **self.buffers}.items()}
 
     def states(self) -> list[dict[str, Tensor]]:
         """For each run, everything that going on from here needs, as named tensors on the CPU."""

@@ -15,7 +15,7 @@ import io
 import json
 import math
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,24 +58,18 @@ def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
 
 
 def _replace(path: Path, body: bytes, durable: bool) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=PART)
+    temporary = path.parent / f"{PART}{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(body)
             if durable:
                 file.flush()
-                os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+                os.fsync(handle)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_text(path: Path, text: str, durable: bool = True) -> None:

@@ -22,7 +22,7 @@ from experiments.fit import Row, evaluate, fit
 from experiments.stacked import Stacked, fitting
 from experiments.tracking import RunTracker, Tracking
 
-SYNC_SECONDS = 1.0  # how much of a run a power cut may cost; to wait for the disk after each short epoch costs more
+SYNC_SECONDS = 5.0  # how much of a run a power cut may cost; to wait for the disk after each short epoch costs more
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,15 @@ def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
 
 
 def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: float) -> None:
-    """Make the epoch permanent: the state first, for it holds the rows, then their table."""
+    """Make the epoch permanent. The table waits where epochs are short: the state holds the rows, too."""
     run.rows.append(row)
     run.seconds = {"device": run.seconds["device"] + seconds, "wall": time.perf_counter() - run.clock}
-    durable = time.perf_counter() - run.synced >= SYNC_SECONDS
+    due = time.perf_counter() - run.synced >= SYNC_SECONDS
     note = {"run_id": run.id, "rows": run.rows, "seconds": run.seconds, "started": run.started}
-    resume.write(run.job.dir, note, state, durable)
-    if durable:
+    resume.write(run.job.dir, note, state, durable=due)
+    if due:
+        record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
         run.synced = time.perf_counter()
-    record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows), durable=False)  # the state has it, too
     run.tracker.log(row)
 
 

@@ -86,6 +86,11 @@ def test_interrupted_at_any_write_ends_with_the_same_bytes(
     assert write > 6  # configuration, two epochs of two tiny.files each, checkpoint, table, summary
 
 
+def rows_in(folder: Path) -> list[Any]:
+    """What an unfinished run has to show for itself; nothing where it has just finished."""
+    return resume.read_note(folder)["rows"] if (folder / resume.NAME).exists() else []
+
+
 def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path: Path) -> None:
     changes = {"train__epochs": 25, "data__hflip": True}
     flags = [part for path, value in tiny.settings(**changes).items() for part in (f"--{path}", str(value))]
@@ -95,13 +100,13 @@ def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path: Path) -
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while not (tables := list(tmp_path.glob("killed/*/metrics.csv"))) or tables[0].read_text().count("\n") < 6:
+    while not (states := list(tmp_path.glob(f"killed/*/{resume.NAME}"))) or len(rows_in(states[0].parent)) < 6:
         assert process.poll() is None, "it ended before it could be killed"
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    folder = tables[0].parent
+    folder = states[0].parent
     assert not record.is_finished(folder)
     whole = tiny.run(tmp_path / "whole", **changes)
     assert tiny.run(folder, **changes)["test/loss"] == whole["test/loss"]
