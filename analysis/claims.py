@@ -23,6 +23,7 @@ from analysis.cases import AboveCase, AlikeCase, Case, HeadlineCase
 from analysis.comparisons import holm, paired
 from analysis.estimates import Estimate
 from analysis.load import PLACES
+from experiments.datasets import DATASETS
 
 Outcome = Literal["reproduced", "contradicted", "undecided"]
 Values = Mapping[str, Mapping[Hashable, float]]
@@ -302,10 +303,16 @@ def _evidence(case: Case, verdict: Outcome, hits: int, total: int, more: int | N
 
 
 def _cells(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
-    """Each variant with values -> all its settings by dotted path, the site resolved; without the shuffled control."""
+    """Each variant with values -> all its settings by dotted path, the site resolved; without controls."""
     levels = {run["variant"]: run["levels"] for run in study["runs"]}
     cells = {variant: _settings(study.get("base", {}), levels[variant]) for variant in values if variant in levels}
-    return {variant: at for variant, at in cells.items() if not at.get(SHUFFLED)}
+    return {variant: at for variant, at in cells.items() if not is_control(at)}
+
+
+def is_control(settings: Mapping[str, Any]) -> bool:
+    """Whether runs with these settings (by dotted path) bear on no published figure: images shuffled, or generated."""
+    dataset = DATASETS.get(settings.get("data.name"))
+    return bool(settings.get(SHUFFLED)) or (dataset is not None and dataset.source == "generated")
 
 
 def _settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:

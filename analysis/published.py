@@ -8,7 +8,7 @@ import math
 
 from analysis import numbers
 from analysis.cells import anchor, baseline_name, mark
-from analysis.claims import KIND, PAPER_TABLE_8, SITE, paper_accuracy, site_of
+from analysis.claims import KIND, PAPER_TABLE_8, SITE, is_control, paper_accuracy, site_of
 from analysis.findings import Findings
 from analysis.render import Cell, Column, Table
 
@@ -90,11 +90,13 @@ def _ours(findings: Findings, variant: str | None) -> Cell:
 
 def _cells(findings: Findings) -> dict[str, float]:
     """variant -> the paper's accuracy; empty unless the position is a factor, the metric an accuracy and two cells or
-    more are known.
+    more are known, controls aside.
     """
     if KIND not in _paths(findings) or not numbers.is_share(findings.study.metric):
         return {}
-    found = {variant: paper_accuracy(*place) for variant, place in _places(findings).items()}
+    runs = findings.study.runs.drop_duplicates("variant").set_index("variant")
+    places = {variant: place for variant, place in _places(findings).items() if not is_control(runs.loc[variant])}
+    found = {variant: paper_accuracy(*place) for variant, place in places.items()}
     known = {variant: value for variant, value in found.items() if value is not None}
     return known if len(known) > 1 else {}
 

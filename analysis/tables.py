@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from analysis import numbers, published
+from analysis import derived, numbers, published
 from analysis.cells import (
     anchor,
     baseline_name,
@@ -42,6 +42,7 @@ def variants_table(findings: Findings) -> Table:
             help="mean over the seeds that both have",
         ),
         Column("verdict", ("verdict",), numeric=False),
+        *derived.columns(findings),
         *published.columns(findings),
         Column("parameters", ("params",), help="learned; fixed position values come on top"),
         Column("FLOPs an image", ("flops_per_image",), help="one forward pass, a multiply-add is two"),
@@ -57,6 +58,7 @@ def variants_table(findings: Findings) -> Table:
                 estimate_cell(mean, metric, anchor(findings, variant), mark(findings, variant)),
                 difference_cell(versus, metric, anchor(findings, variant)),
                 verdict_cell(versus),
+                *derived.cells(findings, variant),
                 *published.cells(findings, variant),
                 Cell(numbers.count(cost["params"]), (_whole(cost["params"]),), cost["params"]),
                 Cell(numbers.magnitude(cost["flops_per_image"]), (cost["flops_per_image"],), cost["flops_per_image"]),
@@ -64,9 +66,8 @@ def variants_table(findings: Findings) -> Table:
             )
         )
     caption = f"{numbers.label(metric).capitalize()} by variant: mean ± half of its 95 % interval."
-    return Table(
-        "variants", caption, columns, tuple(rows), (*main_notes(findings), *published.notes(findings), *foot(findings))
-    )
+    notes = (*main_notes(findings), *derived.notes(findings), *published.notes(findings), *foot(findings))
+    return Table("variants", caption, columns, tuple(rows), notes)
 
 
 def comparisons_table(findings: Findings) -> Table:

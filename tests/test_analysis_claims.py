@@ -143,8 +143,9 @@ def test_a_setting_that_no_factor_moves_is_read_from_the_base():
     assert outcome(levels, {"stem": 0.9, "every": 0.95}, base=base)["paper-sites"].verdict == "contradicted"
 
 
-def test_shuffled_patches_are_a_control_and_no_evidence():
-    base = {"data": {"shuffle_patches": True}}
+@pytest.mark.parametrize("data", [{"shuffle_patches": True}, {"name": "probe-where"}], ids=str)
+def test_controls_are_no_evidence(data):
+    base = {"data": data}
     assert outcome(kinds("none", "learned-1d"), {"variant 0": 0.7, "variant 1": 0.7}, base=base) == {}
 
 

@@ -1,0 +1,86 @@
+"""What symmetry allows on a generated probe, beside what was measured. The derivation itself is `experiments.probes`'."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from analysis import numbers
+from analysis.findings import Findings
+from analysis.render import Cell, Column
+from experiments.probes import IMAGES, PROBES, Expected, expected
+
+METRIC = "test/acc"  # whole groups, for which chance is exact; validation images are none
+LEARNT = 0.95  # of what a kind tells by itself: from here on it counts as learnt
+DEVIATIONS = 3.0  # of sampling the test set, beyond which a model knows more than it can
+
+
+def columns(findings: Findings) -> tuple[Column, ...]:
+    """What a table of variants adds where runs saw a probe; else nothing."""
+    if not _derived(findings):
+        return ()
+    return (
+        Column("derived, %", ("derived_chance", "derived_alone", "derived_border"), help="what symmetry lets it know"),
+        Column("measured is", ("as_derived",), numeric=False),
+    )
+
+
+def cells(findings: Findings, variant: str) -> tuple[Cell, ...]:
+    """The cells under `columns`."""
+    derived = _derived(findings)
+    if not derived:
+        return ()
+    known = derived.get(variant)
+    if known is None:
+        return Cell(numbers.DASH, (math.nan,) * 3, math.nan), Cell(numbers.DASH, ("",))
+    outcome = verdict(known, findings.mean(variant).value)
+    data = tuple(map(float, (known.chance, known.alone, known.border)))
+    return Cell(_range(known), data, data[1]), Cell(outcome or numbers.DASH, (outcome,))
+
+
+def notes(findings: Findings) -> tuple[str, ...]:
+    """How the derived figures are to be read."""
+    derived = _derived(findings)
+    if not derived:
+        return ()
+    chance = next(iter(derived.values())).chance
+    return (
+        f"Derived (experiments/probes.py): chance is {_percent(chance)} %. The first figure is what a kind tells of two "
+        "patches by itself; the second, where there is one, adds what the grid's border gives away, and no model can do "
+        f'better. "less" is below {100 * LEARNT:g} % of the first: not learnt in these epochs. "more" is above the second '
+        f"by {DEVIATIONS:g} standard errors of a test set of {IMAGES['test']} images: a fault of the code or of the "
+        "derivation.",
+    )
+
+
+def verdict(known: Expected, measured: float) -> str:
+    """Whether a measured accuracy (a fraction) is as derived, less or more; nothing where there is none."""
+    if not math.isfinite(measured):
+        return ""
+    border = float(known.border)
+    if measured > border + DEVIATIONS * math.sqrt(border * (1 - border) / IMAGES["test"]):
+        return "more"
+    return "less" if measured < LEARNT * known.alone else "as derived"
+
+
+def _derived(findings: Findings) -> dict[str, Expected]:
+    """variant -> what it can know; only of those that the derivation speaks of: kinds it knows, layers enough."""
+    runs = findings.study.runs.drop_duplicates("variant").set_index("variant")
+    if findings.study.metric != METRIC or not set(runs.get("data.name", ())) & set(PROBES):
+        return {}
+    from vit.pos_embed import REGISTRY  # here, for it imports torch
+
+    found = {}
+    for variant, run in runs.iterrows():
+        name, kind = run["data.name"], REGISTRY.get(run["model.pos_embed"])
+        if name in PROBES and kind is not None and run["model.depth"] >= (1 if run["model.pool"] == "gap" else 2):
+            found[str(variant)] = expected(name, kind.tells, kind.tells_prefix)
+    return found
+
+
+def _range(known: Expected) -> str:
+    return " to ".join(dict.fromkeys((_percent(known.alone), _percent(known.border))))
+
+
+def _percent(share: Fraction) -> str:
+    return f"{100 * float(share):.4g}"
