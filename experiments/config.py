@@ -92,6 +92,9 @@ class TrainConfig(Section):
     precision: Literal["float32", "bfloat16", "float64"] = Field(
         "float32", description="arithmetic; bfloat16 is autocast with float32 weights"
     )
+    compile: Literal["off", "default", "reduce-overhead"] = Field(
+        "off", description="mode of torch.compile, changing no more than rounding; reduce-overhead is CUDA graphs on a GPU"
+    )
 
 
 class RunConfig(Section):

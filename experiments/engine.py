@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from experiments import onednn
+from experiments.compiling import OFF, compiled
 from experiments.config import OptimConfig, RunConfig
 from vit import ViT
 
@@ -58,10 +59,17 @@ class Solo:
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
         self.device = device
-        self.model = onednn.adopt(initial_model(self.config, num_classes).to(device))
+        self.model = initial_model(self.config, num_classes).to(device)
+        if self.config.train.compile == OFF:  # a compiler chooses its own kernels
+            onednn.adopt(self.model)
         self.params = dict(self.model.named_parameters())
         self.buffers = persistent_buffers(self.model)
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
+        self._train = compiled(self._loss_and_hits, self.config.train.compile)
+
+    def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.model(x, key)
+        return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
         """One update. x: [1, B, C, S, S], y: [1, B], keys: [1] int32, lrs: [1] -> mean losses [1], hits [1]"""
@@ -69,12 +77,11 @@ class Solo:
         for group in self.optimizer.param_groups:
             group["lr"] = lrs[0]
         with autocast(self.config, self.device):
-            scores = self.model(x[0], keys[0])
-            loss = losses(scores, y[0], self.config.train.label_smoothing)
+            loss, hits = self._train(x[0], y[0], keys[0])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
-        return loss.detach()[None], (scores.detach().argmax(-1) == y[0]).sum()[None]
+        return loss.detach()[None], hits[None]
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

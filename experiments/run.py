@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save
 
 from experiments import data, provenance, record, resume
+from experiments.compiling import require
 from experiments.config import RunConfig, load, run_id
 from experiments.engine import Solo, batches
 from experiments.errors import UserError
@@ -64,12 +65,13 @@ def train(
     each epoch, and may return True to prune that run. The same call after an interruption goes on from each run's last
     finished epoch and ends with the same numbers.
 
-    Raises `UserError` where data, device or folder will not do, `RecordError` where a folder holds another run or a
+    Raises `UserError` where data, device, compiler or folder will not do, `RecordError` where a folder holds another run or a
     record that was altered.
     """
     torch_device = pick_device(device)
     live = {i: _open(job) for i, job in enumerate(jobs) if not record.is_finished(job.dir)}
     if live:
+        require(jobs[0].config.train.compile, torch_device)
         splits = data.load(jobs[0].config).to(torch_device)
         for group in _cohorts(live, len(splits.classes), torch_device):
             _train_group(group, splits, torch_device, tracking or Tracking("off"), on_row)

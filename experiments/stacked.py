@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from experiments.compiling import compiled
 from experiments.config import FREE, RunConfig, cohort_key
 from experiments.engine import DTYPES, autocast, initial_model, losses, optimizer, optimizer_state, persistent_buffers, prefixed
 
@@ -36,7 +37,7 @@ class Stacked:
             name: torch.stack([persistent_buffers(m)[name].to(device) for m in models]) for name in persistent_buffers(models[0])
         }
         self._make_optimizer()
-        self._train = vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0))
+        self._train = compiled(vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0)), configs[0].train.compile)
         self._eval = vmap(self._loss_and_hits, in_dims=(0, 0, None, None, None))
 
     def _make_optimizer(self) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from experiments import augment, resume
 from experiments.bench.limits import Clock, Machine, Score
 from experiments.bench.rivals import MODELS, tutorial_loader
+from experiments.compiling import OFF
 from experiments.config import RunConfig, override
 from experiments.data import Splits
 from experiments.engine import Solo, autocast, batches
@@ -55,10 +56,9 @@ class Ours:
     """`experiments.fit` and its engine, as a worker of `vit-sweep` uses them."""
 
     def __init__(self, entry: Entry, splits: Splits, device: torch.device, seat: int) -> None:
-        self.configs = [override(entry.config, {"seed": seat * entry.runs + r}) for r in range(entry.runs)]
+        same = {"train.compile": entry.compiled or OFF}
+        self.configs = [override(entry.config, {"seed": seat * entry.runs + r, **same}) for r in range(entry.runs)]
         self.engine = (Solo if entry.runs == 1 else Stacked)(self.configs, len(splits.classes), device)
-        if entry.compiled:
-            self.engine.train_step = torch.compile(self.engine.train_step, mode=entry.compiled)
         self.clock, self.splits = Clock(device), splits
         x, y = ready_batch(splits, entry.config.train.batch_size)
         self.batch = x.expand(entry.runs, *x.shape), y.expand(entry.runs, *y.shape)

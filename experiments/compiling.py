@@ -1,0 +1,40 @@
+"""`torch.compile` where a run asks for it. Nothing else in the project names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+OFF = "off"
+
+
+def compiled(function: Callable, mode: str) -> Callable:
+    """The function compiled in a mode of `torch.compile`, whole or not at all; as it is where the mode is "off".
+
+    What was compiled for the engine before is given up: PyTorch compiles a function's code for eight owners and runs the
+    ninth as it is, with no more than a warning. The kernels come back from PyTorch's cache on disk.
+    """
+    if mode == OFF:
+        return function
+    import torch
+
+    torch._dynamo.reset()
+    return torch.compile(function, mode=mode, fullgraph=True, dynamic=False)
+
+
+def require(mode: str, device: torch.device) -> None:
+    """Raise `UserError` where that cannot be done on this device: for want of a C++ compiler, or of Triton."""
+    if mode == OFF:
+        return
+    import torch
+
+    try:
+        compiled(lambda x: x.sin() + 1, mode)(torch.zeros(8, device=device))
+    except torch._dynamo.exc.TorchDynamoException as error:
+        why = str(error).splitlines()[0]
+        raise UserError(f"train.compile: {mode!r} does not work here; allowed: {OFF} (PyTorch says: {why})") from error
