@@ -1,4 +1,4 @@
-"""What symmetry allows on a generated probe, beside what was measured. The derivation itself is `experiments.probes`'."""
+"""What symmetry allows on a generated probe, beside what was measured; the derivation is `experiments.probes`'."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def notes(findings: Findings) -> tuple[str, ...]:
     chance = next(iter(derived.values())).chance
     return (
         f"Derived (experiments/probes.py): chance is {_percent(chance)} %. The first figure is what a kind tells of two "
-        "patches by itself; the second, where there is one, adds what the grid's border gives away, and no model can do "
-        f'better. "less" is below {100 * LEARNT:g} % of the first: not learnt in these epochs. "more" is above the second '
-        f"by {DEVIATIONS:g} standard errors of a test set of {IMAGES['test']} images: a fault of the code or of the "
-        "derivation.",
+        "patches by itself; the second, where there is one, adds what the grid's border gives away, and no model can "
+        f'do better. "less" is below {100 * LEARNT:g} % of the first: not learnt in these epochs. "more" is above the '
+        f"second by {DEVIATIONS:g} standard errors of a test set of {IMAGES['test']} images: a fault of the code or of "
+        "the derivation.",
     )
 
 

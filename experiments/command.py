@@ -44,6 +44,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
+def positive(text: str) -> int:
+    """The type of a flag that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number from 1 up")
+    return int(text)
+
+
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Give the parser a flag for every setting of `RunConfig`, with its own help and default."""
     from experiments.config import leaves

@@ -16,8 +16,8 @@ OFF = "off"
 def compiled(function: Callable, mode: str) -> Callable:
     """The function compiled in a mode of `torch.compile`, whole or not at all; as it is where the mode is "off".
 
-    What was compiled for the engine before is given up: PyTorch compiles a function's code for eight owners and runs the
-    ninth as it is, with no more than a warning. The kernels come back from PyTorch's cache on disk.
+    What was compiled for the engine before is given up: PyTorch compiles a function's code for eight owners and runs
+    the ninth as it is, with no more than a warning. The kernels come back from PyTorch's cache on disk.
     """
     if mode == OFF:
         return function

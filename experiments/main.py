@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from experiments.command import Parser, add_settings, run_command, settings
+from experiments.command import Parser, add_settings, positive, run_command, settings
 from experiments.tracking import MODES
 
 PROG = "vit-train"
@@ -23,12 +23,14 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _parser() -> Parser:
-    usage = f"{PROG} [presets|variants] [--preset NAME] [--out DIR] [--device D] [--tracking MODE] [--SETTING VALUE ...]"
+    usage = f"{PROG} [presets|variants] [--preset NAME] [--out DIR] [--device D] [--threads N]\n       [--tracking MODE] [--SETTING VALUE ...]"
     parser = Parser(PROG, usage=usage, description="Train one Vision Transformer and leave its record.", epilog=EPILOG)
     parser.add_argument("command", nargs="?", choices=["run", "presets", "variants"], default="run", help=argparse.SUPPRESS)
     parser.add_argument("--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]")
     parser.add_argument("--out", default="runs/single", help="folder that the run's folder is made in [runs/single]")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
+    parser.add_argument("--threads", type=positive, metavar="N",
+                        help="CPU threads; their number changes the last digits, and vit-sweep's workers have 1 [PyTorch's]")  # fmt: skip
     parser.add_argument("--tracking", choices=MODES, default="auto",
                         help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
     add_settings(parser)
@@ -51,10 +53,14 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.presets import preset
 
     config = override(preset(arguments.preset), settings(arguments))
+    import torch
+
     from experiments.progress import EpochPrinter
     from experiments.run import Job, train
     from experiments.tracking import Tracking
 
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
     job = Job(config, Path(arguments.out) / name, config.model.pos_embed)
     with EpochPrinter(config.train.epochs) as printer:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from experiments.command import Parser, add_settings, run_command, settings
+from experiments.command import Parser, add_settings, positive, run_command, settings
 from experiments.errors import UserError
 from experiments.tracking import MODES
 
@@ -40,7 +40,7 @@ def _parser() -> Parser:
         command.add_argument("--out", default="runs", help="folder that the study's folder is made in [runs]")
         command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
                              help="override a setting, as the flags below do")  # fmt: skip
-    run.add_argument("--workers", type=_positive, metavar="N",
+    run.add_argument("--workers", type=positive, metavar="N",
                      help="processes [one a core, of one thread each; on a GPU, 1]")  # fmt: skip
     run.add_argument("--cohort", type=_cohort, default="auto", metavar="N|auto",
                      help="runs of a variant trained as one stacked model; auto: on a GPU all that fit, on a CPU 1 [auto]")  # fmt: skip
@@ -60,14 +60,8 @@ def _seeds(text: str) -> int | list[int]:
     return numbers if "," in text else numbers[0]
 
 
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number from 1 up")
-    return int(text)
-
-
 def _cohort(text: str) -> int | str:
-    return text if text == "auto" else _positive(text)
+    return text if text == "auto" else positive(text)
 
 
 def _body(argv: Sequence[str]) -> int:

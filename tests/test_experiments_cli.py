@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import tiny
+import torch
 
 from experiments.command import variant_names
 from experiments.config import LEAVES
@@ -44,6 +46,7 @@ BAD = {
     "unknown preset": (["--preset", "digit"], ["preset", "'digit'", "did you mean 'digits'?"]),
     "unknown dataset": (["--data.name", "digit"], ["data.name", "'digit'", "did you mean 'digits'?"]),
     "unknown optimiser": (["--optim.name", "lion"], ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
+    "no threads": (["--threads", "0"], ["--threads", "'0'", "a number from 1 up"]),
     "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
     "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
     "a fraction of a layer": (["--model.depth", "1.5"], ["model.depth", "'1.5'", "integer"]),
@@ -128,6 +131,16 @@ def test_a_run_says_what_it_reached_and_where_its_record_is(tmp_path: Path, caps
 
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0  # the same command again only reads the record
     assert capsys.readouterr().out.splitlines() == [last]
+
+
+def test_threads_are_as_many_as_asked_for_and_in_the_record(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        assert vit_train(*flags(), "--out", tmp_path, "--threads", "2") == 0
+    finally:
+        torch.set_num_threads(before)
+    (summary,) = tmp_path.glob("*/summary.json")
+    assert json.loads(summary.read_text())["provenance"]["hardware"]["threads"] == 2
 
 
 def test_runs_that_differ_lie_beside_each_other(tmp_path: Path) -> None:
