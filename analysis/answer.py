@@ -31,12 +31,12 @@ def _against_baseline(findings: Findings) -> str:
         )
     if not mean.n:
         return f"Nothing can be compared yet: no run of the baseline, {study.baseline}, has finished."
-    tested = max(findings.versus[variant].n for variant in findings.others)
+    tested = [findings.versus[variant].n for variant in findings.others]
     head = f"Compared with {quoted(study.baseline)} ({_value(findings, study.baseline)} {_label(findings)}), "
-    if tested < 2:
+    if max(tested) < 2:
         return head + _unreplicated(findings)
     parts = [_group(findings, word, variants) for word, variants in groups.items() if variants]
-    return head + numbers.listing(parts) + f"; {_seeds(tested)} paired, Holm-adjusted tests at 5 %."
+    return head + numbers.listing(parts) + f"; {_few(tested)} paired, Holm-adjusted tests at 5 %."
 
 
 def _unreplicated(findings: Findings) -> str:

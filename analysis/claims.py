@@ -312,7 +312,8 @@ def _cells(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
 def is_control(settings: Mapping[str, Any]) -> bool:
     """Whether runs with these settings (by dotted path) bear on no published figure: images shuffled, or generated."""
     dataset = DATASETS.get(settings.get("data.name"))
-    return bool(settings.get(SHUFFLED)) or (dataset is not None and dataset.source == "generated")
+    shuffled = settings.get(SHUFFLED)
+    return bool(shuffled == True) or (dataset is not None and dataset.source == "generated")  # noqa: E712: not NaN
 
 
 def _settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from typing import Any
 import pandas as pd
 
 from experiments import record
+from experiments.config import completed
 from experiments.errors import UserError
 
-METRICS = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
+METRICS = record.METRIC_NAMES
 COST = (
     "params", "params_fixed", "flops_per_image", "wall_seconds", "device_seconds", "images_per_second",
     "peak_memory_bytes", "cohort",
@@ -41,7 +42,6 @@ COLUMNS = (
 """
 
 ENDED = ("finished", "diverged", "pruned")
-NOT_ENDED = ("incomplete", "unreadable", "unplanned")
 PLACES = ("data.root", "data.download", "seed")
 """Settings that may differ between any two runs of a study: where files lie, and the seed."""
 
@@ -150,6 +150,8 @@ def run_row(
     settings = dict(flatten(config)) or dict(entry.get("levels") or {})
     provenance = summary.get("provenance") or {}
     hardware = provenance.get("hardware") or {}
+    cost = summary.get("cost")
+    cost = cost if isinstance(cost, Mapping) else {}  # in a mirror it may be another's metric
     return {
         **settings,
         "run": entry["run"],
@@ -159,7 +161,7 @@ def run_row(
         "status": status,
         "epochs": summary.get("epochs", 0),
         **{metric: summary.get(metric) for metric in METRICS},
-        **{name: (summary.get("cost") or {}).get(name) for name in COST},
+        **{name: cost.get(name) for name in COST},
         **{name: provenance.get(name) for name in PROVENANCE},
         "hardware": _hardware(hardware),
         "versions": ", ".join(
@@ -234,7 +236,7 @@ class _Reader:
         except record.RecordError as error:
             self._trouble(entry, error)
             return
-        self.rows.append(run_row(entry, run.summary["status"], run.config, run.summary))
+        self.rows.append(run_row(entry, run.summary["status"], completed(run.config), run.summary))
         self.curves.extend(
             {"run": run.name, "variant": str(entry["variant"]), "seed": entry["seed"], **row} for row in run.rows
         )
@@ -260,6 +262,7 @@ def _plan(study_dir: Path) -> dict[str, Any]:
         raise record.RecordError(f"{path}: is not there; give the folder of a study, OUT/STUDY, as vit-sweep writes it")
     plan = record.read_study(study_dir)
     _expect(path, "factors", plan["factors"], dict)
+    _expect(path, "base", plan["base"], dict)
     _expect(path, "runs", plan["runs"], list)
     if isinstance(plan["margin"], bool) or not isinstance(plan["margin"], int | float) or not plan["margin"] > 0:
         raise record.RecordError(f"{path}: margin: {plan['margin']!r} is not a positive number")
@@ -268,6 +271,7 @@ def _plan(study_dir: Path) -> dict[str, Any]:
             raise record.RecordError(f"{path}: runs: {str(entry)[:80]!r} lacks run, run_id, variant or seed")
         if Path(str(entry["run"])).name != entry["run"]:
             raise record.RecordError(f"{path}: runs: {entry['run']!r} is not the name of a folder")
+    plan["base"] = completed(plan["base"])
     if not plan["runs"]:
         raise record.RecordError(f"{path}: runs: the study is empty; there is nothing to report")
     if plan["baseline"] not in [str(entry["variant"]) for entry in plan["runs"]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from analysis.load import ENDED
 from analysis.sources import Found
 from experiments.errors import UserError
 
@@ -42,7 +43,8 @@ def find_runs(place: str, metric: str) -> tuple[str, list[Found]]:
 
 def _found(trial: Any, metric: str) -> Found:
     attrs = trial.user_attrs
-    status = attrs.get("status") or {"COMPLETE": "finished", "PRUNED": "pruned"}.get(trial.state.name, "incomplete")
+    ended = {"COMPLETE": "finished", "PRUNED": "pruned"}.get(trial.state.name, "incomplete")
+    status = attrs["status"] if attrs.get("status") in ENDED else ended  # another's word may mean anything
     seconds = trial.duration.total_seconds() if trial.duration else None
     summary = {
         "run_id": attrs.get("run_id"),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis.load import METRICS
+from analysis.load import ENDED, METRICS
 from analysis.sources import Found
 from experiments.errors import UserError
 
@@ -139,7 +139,7 @@ def _found(
             epochs.setdefault(float(values["epoch"]), {}).update(values)
     return Found(
         run=name,
-        status=own.get("status") or ended,
+        status=own["status"] if own.get("status") in ENDED else ended,  # another's word may mean anything
         config={key: value for key, value in config.items() if not key.startswith("_")},
         variant=group or "",
         summary={"epochs": len(epochs), **own, "provenance": {"commit": commit}},

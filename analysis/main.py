@@ -73,12 +73,13 @@ def body(argv: Sequence[str]) -> int:
         command.error("give either the folder of a study, STUDY, or two with --compare A B")
     if arguments.compare and arguments.watch:
         command.error("--watch is for one study; it does not go with --compare")
-    if arguments.compare:
-        return _compare(*arguments.compare, arguments)
     from analysis.sources import is_mirror
 
-    if is_mirror(arguments.study) and arguments.out is None:
-        command.error(f"{arguments.study}: say where the report goes, with --out DIR")
+    compared = arguments.compare or [arguments.study]
+    if is_mirror(str(compared[-1])) and arguments.out is None:
+        command.error(f"{compared[-1]}: say where the report goes, with --out DIR")
+    if arguments.compare:
+        return _compare(*arguments.compare, arguments)
     out = arguments.out or Path(arguments.study) / "report"
     return (_watch if arguments.watch else _report)(arguments.study, out, arguments)
 
@@ -87,7 +88,7 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     from analysis import report
 
     report.check_replaceable(out)
-    print(report.write(report.make(_document(_read(source, arguments), arguments)), out))
+    print(report.write(report.make(_document(_read(source, arguments), out, arguments)), out))
     return 0
 
 
@@ -97,12 +98,13 @@ def _read(source: str, arguments: Namespace) -> Study:
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
 
 
-def _document(study: Study, arguments: Namespace) -> Document:
+def _document(study: Study, out: Path, arguments: Namespace) -> Document:
     from analysis.findings import find
     from analysis.sections import document, inside_section
 
     findings = find(study)
-    return document(findings, None if arguments.without_models else inside_section(findings, arguments.skip_unreadable))
+    inside = None if arguments.without_models else inside_section(findings, arguments.skip_unreadable)
+    return document(findings, inside, out)
 
 
 def _compare(a: Path, b: Path, arguments: Namespace) -> int:
@@ -133,7 +135,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
         left = len(study.of("incomplete"))
         if ended and shown != (digest(study), left):
             page = report.write(
-                report.make(_document(study, arguments), refresh=arguments.watch if left else None), out
+                report.make(_document(study, out, arguments), refresh=arguments.watch if left else None), out
             )
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
         elif shown is None:

@@ -77,7 +77,7 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise `UserError` unless the folder is absent, empty, or holds a report of this program and nothing else."""
+    """Raise `UserError` unless the folder is absent, empty, or holds a report of this program as it wrote it."""
     if not folder.exists():
         return
     if not folder.is_dir() or folder.is_symlink():
@@ -85,14 +85,18 @@ def check_replaceable(folder: Path) -> None:
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        own = {MANIFEST, *manifest["files"]} if manifest["made by"] == "vit-report" else set()
+        own = dict(manifest["files"]) if manifest["made by"] == "vit-report" else {}
     except (OSError, ValueError, KeyError, TypeError):
-        own = set()
-    if foreign := sorted(found - own):
+        own = {}
+    found -= {MANIFEST} if own else set()
+    if foreign := sorted(found - own.keys()):
         raise UserError(
             f"{folder / foreign[0]}: was not written by vit-report, which replaces the whole folder; move it, or give "
             "another --out"
         )
+    for name in sorted(found):
+        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != own[name]:
+            raise UserError(f"{folder / name}: was changed since vit-report wrote it; move it, or give another --out")
 
 
 def _swap(new: Path, folder: Path) -> None:

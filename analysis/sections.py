@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pandas as pd
 
@@ -54,10 +55,12 @@ class Document:
     troubles: list[tuple[str, str]] = field(default_factory=list)
     attached: list[Table] = field(default_factory=list)
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    linked: bool = False
+    """whether the runs' records lie where the tables of runs point"""
 
 
-def document(findings: Findings, inside: Section | None = None) -> Document:
-    """The report of one study; `inside` is what was seen in its models (see `inside_section`)."""
+def document(findings: Findings, inside: Section | None = None, out: Path | None = None) -> Document:
+    """The report of one study; `inside` is what was seen in its models (see `inside_section`), `out` its folder."""
     study, plots = findings.study, all_plots(findings)
     said = sections(findings, {plot.name: plot for plot in plots})
     if inside is not None:
@@ -65,6 +68,7 @@ def document(findings: Findings, inside: Section | None = None) -> Document:
         plots += [item.plot for item in inside.items if item.plot is not None]
     shown = {item.table.name for section in said for item in section.items if item.table is not None}
     pairs = tables.pairs_table(findings)
+    linked = study.folder is not None and (out is None or out.absolute().parent == study.folder.absolute())
     return Document(
         title=title(study),
         description=study.description,
@@ -73,7 +77,8 @@ def document(findings: Findings, inside: Section | None = None) -> Document:
         warnings=warnings(findings),
         sections=said,
         plots=plots,
-        runs=[tables.runs_table(findings, variant) for variant in findings.variants],
+        runs=[tables.runs_table(findings, variant, linked) for variant in findings.variants],
+        linked=linked,
         troubles=sorted(study.troubles.items()),
         attached=[pairs] if pairs is not None and pairs.name not in shown else [],
         frames={"runs": study.runs, "curves": study.curves},
@@ -246,7 +251,11 @@ def reproduce(study: Study) -> Section:
     commits = study.of(*ENDED)["commit"].dropna().unique()
     lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
     lines += [study.command] if study.command else []
-    lines.append(f"vit-report {shlex.quote(study.plan.get('source') or f'{_out(study.command)}/{study.name}')}")
+    if source := study.plan.get("source"):  # a mirror says neither what to compare nor where a report goes
+        words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
+    else:
+        words = [f"{_out(study.command)}/{study.name}"]
+    lines.append(f"vit-report {shlex.join(words)}")
     return Section("reproduce", "Reproduce", [Item("code", text="\n".join(lines))])
 
 

@@ -239,8 +239,8 @@ def claims_table(findings: Findings) -> Table | None:
     return Table("claims", "Published statements and what these runs say of them.", columns, tuple(rows), (note,))
 
 
-def runs_table(findings: Findings, variant: str) -> Table:
-    """Each run of a variant, with its difference to the baseline on the same seed."""
+def runs_table(findings: Findings, variant: str, linked: bool = True) -> Table:
+    """Each run of a variant, with its difference to the baseline on the same seed; `linked` to its record."""
     study, runs = findings.study, findings.study.runs
     chosen = runs[runs["variant"] == variant]
     metrics = [metric for metric in METRICS if metric in findings.means]
@@ -261,7 +261,7 @@ def runs_table(findings: Findings, variant: str) -> Table:
         less = (own - base.get(run["seed"], math.nan)) * numbers.scale(study.metric)
         rows.append(
             (
-                Cell(run["run"], href=run_link(findings, run)),
+                Cell(run["run"], href=run_link(findings, run) if linked else ""),
                 Cell(str(run["run_id"] or numbers.DASH)),
                 Cell(str(run["seed"]), sort=run["seed"]),
                 Cell(run["status"], mark=run["status"] if run["status"] != "finished" else ""),
@@ -296,7 +296,7 @@ def main_notes(findings: Findings) -> tuple[str, ...]:
             "Bold: the best mean." + (f" †: shown to be within ±{margin} of it." if findings.equal_to_best else "")
         )
     if any(math.isnan(numbers.half_width(findings.mean(variant))) for variant in findings.variants):
-        notes.append(f"A {numbers.label(metric)} without ± comes from one seed, which says nothing of the spread.")
+        notes.append(f"A {numbers.label(metric)} without ± is of one seed, of equal ones or of none, which says nothing of the spread.")
     return tuple(notes)
 
 
@@ -368,4 +368,4 @@ def _ratio(a: float, b: float) -> float:
 
 
 def _bytes(value: float) -> str:
-    return numbers.DASH if not math.isfinite(value) else f"{numbers.magnitude(value)}B".replace("kB", "kB")
+    return numbers.DASH if not math.isfinite(value) else f"{numbers.magnitude(value)}B"

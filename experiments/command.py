@@ -72,16 +72,23 @@ def settings(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def variant_names() -> list[str]:
-    """The names in the registry, read from its source: importing it imports torch, and a help text should not wait."""
+    """The names in the registry, read from its source: importing it imports torch, and a help text should not wait.
+
+    A plugin's name that is no plain string there is left out: it can be used, but is in no help text and no study of all.
+    """
     sources = [importlib.util.find_spec(name) for name in ("vit.pos_embed", *plugins())]
     trees = [ast.parse(Path(spec.origin).read_text(encoding="utf-8")) for spec in sources if spec and spec.origin]
     classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     calls = [d for node in classes for d in node.decorator_list if isinstance(d, ast.Call)]
-    return [c.args[0].value for c in calls if getattr(c.func, "id", getattr(c.func, "attr", "")) == "register"]
+    calls = [c for c in calls if getattr(c.func, "id", getattr(c.func, "attr", "")) == "register"]
+    names = [part for c in calls for part in (*c.args, *(k.value for k in c.keywords if k.arg == "name"))]
+    return [name.value for name in names if isinstance(name, ast.Constant)]
 
 
-def run_command(body: Callable[[Sequence[str]], int | None], prog: str, argv: Sequence[str] | None = None) -> NoReturn:
-    """Run a command's body and exit: 0, or 2 with one line for a `UserError`, or 130 for Ctrl-C."""
+def run_command(
+    body: Callable[[Sequence[str]], int | None], prog: str, argv: Sequence[str] | None = None, resumes: bool = False
+) -> NoReturn:
+    """Run a command's body and exit: 0, or 2 with one line for a `UserError`, 130 for Ctrl-C, 141 for a closed pipe."""
     try:
         _check_plugins()
         status = body(sys.argv[1:] if argv is None else argv)
@@ -89,11 +96,11 @@ def run_command(body: Callable[[Sequence[str]], int | None], prog: str, argv: Se
         print(f"{prog}: error: {error}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
-        print(f"{prog}: stopped; the same command goes on from here", file=sys.stderr)
+        print(f"{prog}: stopped{'; the same command goes on from here' if resumes else ''}", file=sys.stderr)
         status = 130
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
         sys.stderr.close()
-        status = 0
+        status = 141
     sys.exit(status or 0)
 
 

@@ -58,6 +58,10 @@ class DataConfig(Section):
             raise ValueError("rrc_scale: choose either crop_padding or rrc_scale < 1, not both")
         if self.num_classes and DATASETS[self.name].num_classes:
             raise ValueError(f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own")
+        if self.shuffle_patches and (self.crop_padding or self.rrc_scale < 1):
+            field = "crop_padding" if self.crop_padding else "rrc_scale"
+            moved = f"{field}: {getattr(self, field)} would cut shuffled patches apart, so that position meant something"
+            raise ValueError(f"{moved}; allowed with shuffle_patches: {type(self).model_fields[field].default}")
         if DATASETS[self.name].cell:
             for field in ("img_size", "hflip", "crop_padding", "rrc_scale"):
                 value, default = getattr(self, field), type(self).model_fields[field].default
@@ -92,8 +96,8 @@ class TrainConfig(Section):
     precision: Literal["float32", "bfloat16", "float64"] = Field(
         "float32", description="arithmetic; bfloat16 is autocast with float32 weights"
     )
-    compile: Literal["off", "default", "reduce-overhead"] = Field(
-        "off", description="mode of torch.compile, changing no more than rounding; reduce-overhead is CUDA graphs on a GPU"
+    compile: Literal["none", "default", "reduce-overhead"] = Field(
+        "none", description="mode of torch.compile, changing no more than rounding; reduce-overhead is CUDA graphs on a GPU"
     )
 
 
@@ -122,6 +126,14 @@ class RunConfig(Section):
             return ViTConfig(**self.model.model_dump(), in_chans=in_chans, img_size=img_size, num_classes=classes)
         except ValidationError as error:
             raise ValueError(_line(error, "model")) from error
+
+
+def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration's plain form with the settings that are younger than it, as `RunConfig()` has them."""
+    return {
+        section: {**_DEFAULTS[section], **given} if isinstance(_DEFAULTS.get(section), dict) and isinstance(given, Mapping) else given
+        for section, given in tree.items()
+    }
 
 
 FREE = ("seed", "optim.lr", "optim.weight_decay")  # settings in which members of a cohort may differ

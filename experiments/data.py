@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,6 +12,9 @@ from torch import Tensor
 from experiments.config import DataConfig, RunConfig
 from experiments.datasets import DATASETS, Dataset
 from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,10 @@ def _torchvision(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images],
 def _folder(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tuple[str, ...]]:
     """ROOT/CLASS/IMAGE, or ROOT/train/CLASS/IMAGE and ROOT/test/CLASS/IMAGE."""
     root = Path(data.root)
-    has_test = (root / "train").is_dir() and (root / "test").is_dir()
+    try:
+        has_test = (root / "train").is_dir() and (root / "test").is_dir()
+    except OSError as error:
+        raise UserError(f"data.root: {data.root!r} cannot be read: {error.strerror}") from error
     if not has_test and any(path.is_dir() for path in (root / "train").glob("*")):
         raise UserError(f"data.root: {data.root!r} has train/CLASS but no test beside it; name the other part test")
     folders = {"train": root / "train", "test": root / "test"} if has_test else {"train": root}
@@ -128,13 +135,13 @@ def _folder(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tupl
 
 
 def _class_folders(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
     try:
-        files = ImageFolder(str(folder), transform=transform, loader=lambda path: Image.open(path).convert("RGB"))
+        files = ImageFolder(str(folder), transform=transform, loader=_rgb)
     except (FileNotFoundError, OSError) as error:
         raise UserError(
             f"data.root: {str(folder)!r} is no folder of class folders with images in them ({error})"
@@ -145,9 +152,22 @@ def _class_folders(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     for i, (path, _) in enumerate(files.samples):
         try:
             x[i] = files[i][0]
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+        except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's, for a broken file
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
+
+
+def _rgb(path: str) -> Image.Image:
+    """An image file with 8 bits a channel. Raises `ValueError` where the range of its pixels is anyone's guess."""
+    import numpy as np
+    from PIL import Image
+
+    image = Image.open(path)
+    if image.mode in ("I", "F"):
+        raise ValueError(f"its pixels are of mode {image.mode}, whose range no file states; allowed: 8 or 16 bits")
+    if image.mode.startswith("I;16"):  # Pillow would cut off whatever is above 255
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return image.convert("RGB")
 
 
 def _generated(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tuple[str, ...]]:

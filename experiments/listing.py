@@ -33,7 +33,7 @@ def variants() -> int:
     for column in ("variant", "sites", "what it is"):
         table.add_column(column)
     for name, kind in REGISTRY.items():
-        table.add_row(name, ", ".join(kind.sites), (kind.__doc__ or "").strip().splitlines()[0])
+        table.add_row(name, ", ".join(kind.sites), next(iter((kind.__doc__ or "").strip().splitlines()), ""))
     _print(table)
     return 0
 

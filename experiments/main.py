@@ -19,7 +19,7 @@ EPILOG = """commands:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point; exits 0, 2 for bad input, 1 where the run diverged, 130 on Ctrl-C."""
-    run_command(_body, PROG, argv)
+    run_command(_body, PROG, argv, resumes=True)
 
 
 def _parser() -> Parser:

@@ -148,7 +148,7 @@ PRESETS: dict[str, Preset] = {
         "Owen, 2025", 0.64, _ONE_RUN + '; epochs given as "50" and as "100"',
     ),
     "vit-b16": Preset(
-        "ViT-B/16 at 224 px, dropout after both MLP layers; training as the paper's appendix B.1", _imagenet(768, 12),
+        "ViT-B/16 at 224 px, dropout after both MLP layers; the paper's training, but batch 512, lr 1e-3, decay .1, no clipping", _imagenet(768, 12),
         "Sharma, 2023, after arXiv 2010.11929 (which claims no figure for training on ImageNet-1k with this recipe)",
     ),
     "vit-s16": Preset("ViT-S/16, otherwise as vit-b16", _imagenet(384, 6), "Steiner et al., arXiv 2106.10270"),

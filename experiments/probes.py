@@ -170,6 +170,7 @@ class Expected:
     border: Fraction
 
 
+@cache
 def expected(name: str, tells: str, tells_prefix: str = "nothing") -> Expected:
     """What can be known on a probe by a kind that tells this of two patches, and that of a patch and a prefix token."""
     probe = PROBES[name]()

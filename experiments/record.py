@@ -28,6 +28,7 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT = (
     "study.json", "config.json", "metrics.csv", "summary.json", "checkpoint.safetensors",
 )  # fmt: skip
 PART = ".part-"  # how a file's name begins while it is being written
+METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 STATUSES = ("finished", "diverged", "pruned")
 
 
@@ -72,9 +73,9 @@ def _replace(path: Path, body: bytes, durable: bool) -> None:
         raise
 
 
-def write_text(path: Path, text: str, durable: bool = True) -> None:
+def write_text(path: Path, text: str) -> None:
     """`write_bytes` for text, as UTF-8."""
-    write_bytes(path, text.encode(), durable)
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -138,8 +139,12 @@ def read_study(study_dir: Path) -> dict[str, Any]:
 
 
 def is_finished(run_dir: Path) -> bool:
-    """Whether the run has ended (finished, diverged or pruned): its summary is there."""
-    return (Path(run_dir) / SUMMARY).is_file()
+    """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
+    path = Path(run_dir) / SUMMARY
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def read_run(run_dir: Path, checkpoint: bool = False) -> Run:

@@ -23,7 +23,7 @@ from experiments.fit import Row, evaluate, fit
 from experiments.stacked import Stacked, fitting
 from experiments.tracking import RunTracker, Tracking
 
-SYNC_SECONDS = 5.0  # how much of a run a power cut may cost; to wait for the disk after each short epoch costs more
+SYNC_SECONDS = 5.0  # of training that a power cut may cost: to wait for the disk after every short epoch costs more
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
     start = len(runs[0].rows)
     if start:
         engine.load_states([run.state for run in runs])
+        for run in runs:
+            run.state = None  # else it would take up memory to the end
     for run in runs:
         run.clock = time.perf_counter() - run.seconds["wall"]
         _claim(run.job)
@@ -183,8 +185,8 @@ def _open(job: Job) -> _Live:
     path = job.dir / record.CONFIG
     if path.exists() and _id_in(path) != run.id:
         raise record.RecordError(f"{path}: is of another run, {_id_in(path)}, not {run.id}; choose another --out")
-    if (job.dir / resume.NAME).exists():
-        note, run.state = resume.read(job.dir)
+    if found := resume.read(job.dir):
+        note, run.state = found
         if note["run_id"] != run.id:
             raise record.RecordError(f"{job.dir / resume.NAME}: is of another run, {note['run_id']}, not {run.id}")
         run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
@@ -213,14 +215,16 @@ def _checked_summary(job: Job) -> dict[str, Any]:
 
 def _tidy(folder: Path) -> None:
     """Leave the record and nothing else: a kill may have come in the middle of a write, or just after the last one."""
-    for path in (folder / resume.NAME, *folder.glob(record.PART + "*")):
+    for path in (folder / resume.NAME, folder / resume.NEWER, *folder.glob(record.PART + "*")):
         path.unlink(missing_ok=True)
 
 
 def _cohorts(live: dict[int, _Live], num_classes: int, device: torch.device) -> Iterator[dict[int, _Live]]:
     """Jobs that can be stacked: at the same epoch (a kill between two saves leaves members apart), as many as fit."""
-    for epoch in sorted({len(run.rows) for run in live.values()}):
-        numbers = [i for i, run in live.items() if len(run.rows) == epoch]
+    at: dict[int, list[int]] = {}
+    for i, run in live.items():  # now, for each group's training moves its members on
+        at.setdefault(len(run.rows), []).append(i)
+    for _, numbers in sorted(at.items()):
         most = fitting([live[i].job.config for i in numbers], num_classes, device)
         for part in batches(len(numbers), most):
             yield {i: live[i] for i in numbers[part]}

@@ -101,6 +101,8 @@ class UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key that is no name", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} occurs twice", key.start_mark)
             seen.add(key.value)
@@ -128,7 +130,7 @@ def read(path: Path) -> Study:
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise UserError(f"{path}: is not YAML: {line}{error.problem}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: 2024-99-99, which it takes for a date
         raise UserError(f"{path}: is not YAML: {error}") from error
     if not isinstance(tree, dict) or not all(isinstance(key, str) for key in tree):
         what = "a mapping with keys that are no names" if isinstance(tree, dict) else f"a {type(tree).__name__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shlex
 import shutil
@@ -22,7 +23,7 @@ PROG = "vit-sweep"
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point; exits 0, 1 where runs failed for good, 2 for bad input, 130 on Ctrl-C."""
-    run_command(_body, PROG, argv)
+    run_command(_body, PROG, argv, resumes=True)
 
 
 def _parser() -> Parser:
@@ -133,7 +134,6 @@ def _changes(plan: Plan) -> list[tuple[str, Any]]:
 
 
 def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: str) -> int:
-    from experiments.record import is_finished
     from experiments.run import pick_device
     from sweeps.drive import LOG, sweep
     from sweeps.plan import write
@@ -145,16 +145,30 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
     automatic = 1 if on_cpu else len(plan.runs)  # a worker stacks as many as its memory holds
     cohort = automatic if arguments.cohort == "auto" else arguments.cohort
     duty = Duty(plan.study.name, arguments.device, arguments.tracking, 1 if on_cpu else None, study_dir / LOG)
-    new = next((path for path in [*reversed(study_dir.parents), study_dir] if not path.exists()), None)
+    new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
     write(plan, study_dir, command)
     try:
         with Display(plan.study.name, plan.runs) as display:
             state = sweep(plan, study_dir, duty, workers, display, cohort)
     except UserError:
-        if new and not any(is_finished(study_dir / run.name) for run in plan.runs):
-            shutil.rmtree(new)  # bad input leaves nothing behind
+        _leave_nothing(new, study_dir)
         raise
     return _report(plan, study_dir, state.failed)
+
+
+def _leave_nothing(new: list[Path], study_dir: Path) -> None:
+    """Take back the folders that this sweep made, the study's own first, unless there is something in them to lose."""
+    from experiments.record import CONFIG, PART
+    from sweeps.drive import ERROR
+
+    begun = (CONFIG, ERROR)  # what a run may have left before its first epoch was done
+    files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
+    if study_dir not in new or any(path.name not in begun and not path.name.startswith(PART) for path in files):
+        return
+    shutil.rmtree(study_dir)
+    for folder in new[1:]:
+        with contextlib.suppress(OSError):  # not empty: somebody else's work has begun there
+            folder.rmdir()
 
 
 def _cores() -> int:

@@ -114,7 +114,7 @@ def _baseline(study: Study, variants: Mapping[str, Cell]) -> str:
         return next(iter(variants))
     if isinstance(given, Mapping):
         try:
-            wanted = expand({factor.replace("-", "_"): level for factor, level in given.items()})
+            wanted = expand({str(factor).replace("-", "_"): level for factor, level in given.items()})
         except (TypeError, ValueError):  # a linked factor without a list of as many values
             wanted = {}
         found = [
@@ -186,7 +186,15 @@ def _merged(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> list[dict[st
     for path, before, now in _differences(old, plan):
         raise UserError(f"{where}: {path} is {text(before)} there and {text(now)} here; {advice}")
     known = {(entry["variant"], entry["seed"]): entry for entry in old["runs"]}
+    labels = {entry["run_id"]: entry["variant"] for entry in old["runs"]}
+    if any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):  # before, they may be thought over
+        for path, now in (("metric", plan.study.metric), ("margin", plan.study.margin)):
+            if old[path] != now:
+                told = f"{path} is {text(old[path])} there and {text(now)} here, and is to be stated before the runs"
+                raise UserError(f"{where}: {told}; {advice}")
     for run in plan.runs:
+        if run.run_id in labels and labels[run.run_id] != run.variant:
+            raise UserError(f"{where}: {labels[run.run_id]!r} there is called {run.variant!r} here; {advice}")
         entry = known.setdefault((run.variant, run.seed), run.entry())
         if entry["run_id"] != run.run_id:
             ids = f"the run id {entry['run_id']} there and {run.run_id} here"

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from experiments.errors import UserError
+from experiments.record import METRIC_NAMES
 from vit.config import nearest
 
-Metric = Literal["train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc"]
+Metric = Literal[*METRIC_NAMES]
 Cell = dict[str, Any]  # factor -> level
 
 
@@ -39,7 +40,10 @@ class Study(BaseModel):
     @field_validator("factors", "names", mode="after")
     @classmethod
     def _paths(cls, factors: dict[str, Any]) -> dict[str, Any]:
-        return {path.replace("-", "_"): levels for path, levels in factors.items()}
+        renamed = {path.replace("-", "_"): levels for path, levels in factors.items()}
+        if len(renamed) < len(factors):
+            raise ValueError(f"{', '.join(factors)}: two of these are one and the same")
+        return renamed
 
     @field_validator("extra", mode="after")
     @classmethod
@@ -120,7 +124,7 @@ def text(value: Any) -> str:
     """A level as labels and messages show it; numbers that are equal look equal."""
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)  # a date is of YAML, not of JSON
 
 
 def _check_level(factor: str, level: Any) -> None:

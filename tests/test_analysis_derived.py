@@ -37,13 +37,15 @@ def shown(table, variant):
         ("probe-where", "none", 0.08, "6.25", "as derived"),
         ("probe-where", "learned-1d", 1.0, "100", "as derived"),
         ("probe-where", "learned-1d", 0.951, "100", "as derived"),
-        ("probe-where", "learned-1d", 0.949, "100", "less"),
+        ("probe-where", "learned-1d", 0.949, "100", "less"),  # what is certain has no sampling error
         ("probe-where", "alibi-2d", 0.18, "6.25 to 18.75", "as derived"),
         ("probe-where", "alibi-2d", 0.3, "6.25 to 18.75", "more"),
         ("probe-where", "rope-2d", 0.5, "100", "less"),  # its class token stands in the first cell
         ("probe-direction", "alibi-2d", 0.25, "25", "as derived"),
         ("probe-direction", "relative", 0.7, "66.67 to 100", "as derived"),
-        ("probe-direction", "relative", 0.6, "66.67 to 100", "less"),
+        ("probe-direction", "relative", 0.58, "66.67 to 100", "less"),
+        ("probe-direction", "relative", 0.6, "66.67 to 100", "as derived"),  # 95 % less three standard errors is 0.588
+        ("probe-where", "rel-bias-2d", 0.058, "6.25 to 100", "as derived"),  # blind, and unlucky
         ("probe-distance", "cpe", 0.9, "66.67 to 100", "as derived"),
     ],
 )
@@ -75,3 +77,21 @@ def test_no_published_figure_stands_beside_a_probe(tmp_path):
     table = table_of(tmp_path, {"none": 1 / 16, "learned-1d": 1.0, "relative": 0.9})
     assert "paper" not in render.to_csv(table).splitlines()[0]
     assert "derived" in render.to_csv(table).splitlines()[0]
+
+
+def test_without_a_prefix_token_no_cell_is_given_away(tmp_path):
+    bare = {"model.pool": "gap", "model.class_token": False}
+    assert shown(table_of(tmp_path, {"none": 1 / 16, "rope-2d": 0.5}, **bare), "rope-2d") == ("6.25 to 100", "as derived")
+
+
+def test_nothing_is_derived_of_shuffled_patches(tmp_path):
+    table = table_of(tmp_path, {"none": 1 / 16, "learned-1d": 1 / 16}, **{"data.shuffle_patches": True})
+    assert "derived" not in render.to_csv(table).splitlines()[0]
+
+
+def test_a_variant_whose_first_run_is_missing_is_still_compared(tmp_path):
+    levels = lambda kind: {"model.pos_embed": kind, "data.name": "probe-where", "model.patch_size": 2, "model.depth": 2}  # noqa: E731
+    folder = write_study(
+        tmp_path, accuracy={"none": 1 / 16, "cpe": 0.9}, levels=levels, statuses={("cpe", 0): "incomplete"}
+    )
+    assert shown(tables.variants_table(find(read_folder(folder))), "cpe") == ("6.25 to 100", "as derived")

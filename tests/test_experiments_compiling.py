@@ -27,7 +27,7 @@ def test_a_compiled_run_ends_as_a_plain_one(runs: int, tmp_path: Path) -> None:
     plain, fast = (
         train([Job(tiny.config(seed=seed, train__compile=mode, **SMALL), tmp_path / mode / str(seed)) for seed in range(runs)],
               device="cpu")
-        for mode in ("off", "default")
+        for mode in ("none", "default")
     )  # fmt: skip
     for a, b in zip(plain, fast, strict=True):
         assert {k: b[k] for k in b if "/" in k} == pytest.approx({k: a[k] for k in a if "/" in k}, abs=1e-9)
@@ -43,6 +43,6 @@ def test_without_a_compiler_one_line_says_so_and_nothing_is_left(tmp_path: Path)
     )  # fmt: skip
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 2
-    assert "train.compile: 'default' does not work here; allowed: off" in last
+    assert "train.compile: 'default' does not work here; allowed: none" in last
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.errors import UserError
 from experiments.record import read_run
 from sweeps.builtin import STUDIES
 from sweeps.main import main
@@ -122,3 +123,25 @@ def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
     again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "4 of 4 runs have ended already" in again.stderr
     assert times == {name: read_run(tmp_path / "mine" / name).summary["provenance"]["finished"] for name in times}
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["with an epoch to lose", "with none"])
+def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(begun, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+
+    def filled(plan, study_dir, *rest):
+        run_dir, neighbour = study_dir / plan.runs[0].name, study_dir.parent / "single"
+        for folder in (run_dir, neighbour):
+            folder.mkdir()
+        (run_dir / "config.json").write_text("{}")
+        (neighbour / "summary.json").write_text("another study's, begun meanwhile")
+        if begun:
+            (run_dir / "resume.safetensors").write_text("hours of work")
+        raise UserError("metrics.csv: cannot be written: No space left on device")
+
+    monkeypatch.setattr("sweeps.drive.sweep", filled)
+    assert command(capfd, "run", "position")[0] == 2
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert "runs/single/summary.json" in left
+    assert any(name.endswith("resume.safetensors") for name in left) == begun
+    assert (tmp_path / "runs" / "position").exists() == begun

@@ -29,7 +29,8 @@ def keep_mask(key: Tensor, stream: int, shape: tuple[int, ...], rate: float) -> 
     """
     seed = _hash(_hash(key) + (stream * _GOLDEN + 2**31) % 2**32 - 2**31)
     total = math.prod(shape)
-    block = _BLOCK if key.device.type == "cpu" else max(total, 1)
+    whole = key.device.type != "cpu" or torch.compiler.is_compiling()  # a compiler makes one pass of it by itself
+    block = max(total, 1) if whole else _BLOCK
     blocks = [
         _hash(torch.arange(first, min(first + block, total), dtype=torch.int32, device=key.device) ^ seed)
         .bitwise_and_(0x7FFFFFFF)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 STD = 0.02
+TOKENS = ("cls_token", "reg_token", "pooling.probe")  # parameters that are tokens, by name
 
 
 def timm(model: nn.Module) -> None:
@@ -42,7 +43,7 @@ def _zero(bias: torch.Tensor | None) -> None:
 
 
 def _tokens(model: nn.Module) -> list[nn.Parameter]:
-    return [p for name, p in model.named_parameters() if name in ("cls_token", "reg_token", "pooling.probe")]
+    return [p for name, p in model.named_parameters() if name in TOKENS]
 
 
 SCHEMES: dict[str, Callable[[nn.Module], None]] = {"timm": timm, "bert-0.02": bert, "torch": torch_default}

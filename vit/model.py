@@ -262,5 +262,5 @@ class ViT(nn.Module):
         return {
             name
             for name, p in self.named_parameters()
-            if p.ndim <= 1 or name in ("cls_token", "reg_token", "pooling.probe") or name.startswith("pos.")
+            if p.ndim <= 1 or name in init.TOKENS or name.startswith("pos.")
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,6 +39,8 @@ def _body(argv: Sequence[str]) -> int:
         if importlib.util.find_spec(package) is None:
             raise UserError(f"{package}: is not installed; the extra `bench` brings it: pip install -e '.[bench]'")
     root = _root(arguments.data_root)
+    if arguments.out:
+        _check_out(arguments.out)
     from experiments.bench import report
     from experiments.bench.hotspots import profile
     from experiments.bench.measure import Plan, measure
@@ -52,10 +55,19 @@ def _body(argv: Sequence[str]) -> int:
         print(profile(plan, root))
         return 0
     results = measure(plan, root, lambda line: print(line, file=sys.stderr, flush=True))
-    print(report.table(results))
     if arguments.out:
         report.write(results, arguments.out)
+    print(report.table(results))
     return 0
+
+
+def _check_out(out: Path) -> None:
+    """Raise `UserError` now for what could not be written in half an hour."""
+    if out.suffix != ".json":
+        raise UserError(f"out: {str(out)!r} is not allowed: a name that ends in .json")
+    there = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if out.is_dir() or not os.access(there, os.W_OK) or (there != out and not there.is_dir()):
+        raise UserError(f"out: {str(out)!r} cannot be written")
 
 
 def _root(given: Path | None) -> Path | None:

@@ -91,6 +91,7 @@ def cifar_images(plan: Plan, root: Path | None) -> Splits:
             for size in (n, kept, 1)
         ]  # fmt: skip
         splits = Splits(*parts, tuple("0123456789"), torch.full((channels,), 0.5), torch.full((channels,), 0.5))
+    kept = min(kept, len(splits.val))
     train, val = splits.train.pick(torch.arange(min(n, len(splits.train)))), splits.val.pick(torch.arange(kept))
     return Splits(train, val, val, splits.classes, splits.mean, splits.std)
 

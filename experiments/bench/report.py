@@ -47,6 +47,8 @@ def _setting(s: Mapping[str, Any]) -> str:
 
 def _limits(results: Mapping[str, Any]) -> str:
     machine, rows = results["machine"], results["contenders"].values()
+    if None in machine.values():
+        return "The machine's own rates are missing: the process that measured them was lost."
     best = max(rows, key=lambda row: row["run_epochs_per_hour"] or 0)
     return (
         f"The machine does {_number(machine['matrix_flops'] / 1e9)} GFLOP/s in matrix products, and copies "
