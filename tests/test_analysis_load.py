@@ -135,6 +135,23 @@ def test_settings_that_were_not_held_fixed_are_found(tmp_path):
     assert not_held_fixed(read_folder(write_study(tmp_path, name="clean", seeds=2))) == {}
 
 
+def test_records_older_than_a_setting_are_read_with_its_default(tmp_path):
+    """Else a setting that is new, and off, would seem to differ between old runs and new ones."""
+    folder = write_study(tmp_path)
+    plan = json.loads((folder / "study.json").read_text())
+    del plan["base"]["train"]["compile"]
+    (folder / "study.json").write_text(json.dumps(plan))
+    run = folder / plan["runs"][0]["run"]
+    config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
+    del config["train"]["compile"]
+    record.write_json(run / "config.json", config)
+    record.write_summary(run, {key: value for key, value in summary.items() if key not in ("schema", "files", "digest")})
+    study = read_folder(folder)
+    assert set(study.runs["train.compile"]) == {"none"}
+    assert study.base["train.compile"] == "none"
+    assert not_held_fixed(study) == {}
+
+
 def test_linked_factors_are_one(tmp_path):
     factors = {"model.pos_embed+model.pos_site": [["none", "stem"], ["learned-1d", "every-layer"]]}
     cells = {"none, stem": ("none", "stem"), "learned-1d, every-layer": ("learned-1d", "every-layer")}

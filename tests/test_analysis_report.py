@@ -237,6 +237,14 @@ def test_what_vit_report_did_not_write_is_never_deleted(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]
 
 
+def test_a_report_that_the_user_has_edited_is_not_overwritten(tmp_path):
+    report.write({"report.html": b"old", "report.md": b"old"}, tmp_path / "report")
+    (tmp_path / "report" / "report.md").write_text("old, and my notes")
+    with pytest.raises(UserError, match="report/report.md: was changed since vit-report wrote it"):
+        report.write({"report.html": b"new", "report.md": b"new"}, tmp_path / "report")
+    assert (tmp_path / "report" / "report.md").read_text() == "old, and my notes"
+
+
 def test_a_warning_where_settings_were_not_held_fixed(tmp_path):
     found = findings_of(tmp_path, levels=lambda v: {"model.pos_embed": v, "optim.lr": 0.01 if v == "none" else 0.001})
     assert any("optim.lr was not held fixed: 0.01 and 0.001" in text for text in page_of(found).text)

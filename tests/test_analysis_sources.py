@@ -9,7 +9,7 @@ import optuna
 import pytest
 from synthetic import write_study
 
-from analysis import load_wandb
+from analysis import load_optuna, load_wandb
 from analysis.findings import find
 from analysis.load import METRICS, PLACES, read_folder
 from analysis.sources import Found, infer, read
@@ -211,3 +211,12 @@ def test_a_history_without_epochs_and_values_that_are_not_numbers():
         "r", {"seed": 0}, None, {"test/acc": "NaN", "val/acc": {"last": 0.5}}, [{"_step": 1}], "finished", None
     )
     assert found.summary["test/acc"] is None and found.summary["val/acc"] == 0.5 and found.rows == []
+
+
+def test_words_of_ours_that_mean_something_else_in_a_mirror_of_others(tmp_path):
+    trial = optuna.trial.create_trial(value=0.5, user_attrs={"status": "ok"})
+    assert load_optuna._found(trial, "test/acc").status == "finished"
+    theirs = Found("a", "finished", {"seed": 0}, "", {"cost": 0.5, "test/acc": 0.9}, [])
+    study = infer("theirs", "wandb:x/y", [theirs, run("b", 1)], "test/acc", None)
+    assert study.runs["test/acc"].max() == 0.9
+    assert study.runs["params"].isna().any()

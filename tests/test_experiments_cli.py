@@ -46,6 +46,9 @@ BAD = {
     "unknown preset": (["--preset", "digit"], ["preset", "'digit'", "did you mean 'digits'?"]),
     "unknown dataset": (["--data.name", "digit"], ["data.name", "'digit'", "did you mean 'digits'?"]),
     "unknown optimiser": (["--optim.name", "lion"], ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
+    "crops of shuffled patches": (
+        ["--data.shuffle-patches", "true", "--data.crop-padding", "1"], ["crop_padding: 1", "allowed with shuffle_patches: 0"],
+    ),
     "no threads": (["--threads", "0"], ["--threads", "'0'", "a number from 1 up"]),
     "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
     "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
@@ -224,3 +227,30 @@ def test_interrupted_from_the_keyboard_says_how_to_go_on(
     assert capsys.readouterr().err == "vit-train: stopped; the same command goes on from here\n"
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0
     assert "epoch 1/3" not in capsys.readouterr().out
+
+
+def test_a_plugin_may_have_no_docstring_and_a_name_that_is_no_plain_string(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from vit.pos_embed import Additive, register\n"
+        "NAME = 'mine'\n"
+        "@register(NAME)\nclass Mine(Additive):\n    pass\n"
+        "@register(name='other')\nclass Other(Additive):\n    pass\n"
+    )
+    env = {**os.environ, "VIT_PLUGINS": "mine", "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    code = "from experiments.main import main; main()"
+    for words in (["--help"], ["variants"]):
+        done = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "other" in done.stdout
+
+
+def test_a_folder_that_may_not_be_looked_into_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", closed)
+    assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("summary.json: cannot be read: Permission denied")

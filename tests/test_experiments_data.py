@@ -209,6 +209,20 @@ def test_pictures_of_every_mode_become_three_channels(tmp_path: Path) -> None:
     assert splits.train.x.shape[1:] == (3, 8, 8)
 
 
+def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path: Path) -> None:
+    for name, value in (("a", 0x4000), ("b", 0xC0FF)):
+        (tmp_path / name).mkdir()
+        for i in range(12):
+            Image.fromarray(np.full((8, 8), value, np.uint16)).save(tmp_path / name / f"{i}.png")
+    splits = own_images(tmp_path, data__test_fraction=0.25, data__val_fraction=0.25)
+    assert {int(v) for part in (splits.train, splits.val, splits.test) for v in part.x.unique()} == {0x40, 0xC0}
+
+
+def _chunk(path: Path) -> None:
+    body = path.read_bytes()
+    path.write_bytes(body[:33] + b"\0\0\0\4\0\0\0\0" + body[41:])  # a chunk whose name is no name
+
+
 def broken(root: Path) -> None:
     for name in ("a", "b"):
         paint(root / name, (1, 2, 3), 10)
@@ -224,7 +238,7 @@ def _bomb(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "spoil"), [
-    ("cut.png", _cut), ("bomb.gif", _bomb),
+    ("cut.png", _cut), ("chunk.png", _chunk), ("float.tif", lambda path: Image.new("F", (9, 9)).save(path)), ("bomb.gif", _bomb),
     ("text.png", lambda path: path.write_text("not a picture")), ("empty.jpg", lambda path: path.write_bytes(b"")),
 ])  # fmt: skip
 def test_a_picture_that_cannot_be_read_is_named(

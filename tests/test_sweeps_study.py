@@ -1,5 +1,6 @@
 """Studies as data: what is allowed, how variants and runs are named, what a folder keeps. Nothing is trained here."""
 
+import datetime
 import json
 
 import pytest
@@ -147,6 +148,9 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
         ("factors: {model.depth: [1]}\n", "name: is needed"),
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
         ("1: x\n", "keys that are no names"),
+        ("name: {{name}}\n", "a key that is no name"),
+        ("name: 2024-99-99\n", "is not YAML"),
+        ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "one and the same"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
@@ -199,6 +203,7 @@ def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
         ({"factors": {"model.depth": [1, 2, 3]}}, "factors.model.depth"),
         ({"factors": {"model.head": ["logits", "mlp"]}}, "factors.model.depth"),
         ({"extra": [{"model.depth": 4}]}, "extra"),
+        ({"names": {"model.depth": "layers"}}, "'1' there is called 'layers=1' here"),
     ],
 )
 def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
@@ -208,6 +213,24 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
         write(plan_of(**fields), tmp_path, "second")
     assert said in str(caught.value)
     assert (tmp_path / "study.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}], ids=str)
+def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
+    (path,) = fields
+    write(plan_of(), tmp_path, "first")
+    write(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
+    finished = tmp_path / read_study(tmp_path)["runs"][0]["run"]
+    finished.mkdir()
+    (finished / "summary.json").write_text("{}")
+    with pytest.raises(UserError, match=f"{path} is .* is to be stated before the runs"):
+        write(plan_of(), tmp_path, "third")
+
+
+@pytest.mark.parametrize("baseline", [{1: 2}, datetime.date(2024, 1, 1), {"model.depth": datetime.date(2024, 1, 1)}], ids=str)
+def test_a_baseline_that_is_no_level_is_one_line(baseline):
+    with pytest.raises(UserError, match="is no variant"):
+        plan_of(baseline=baseline)
 
 
 def test_where_data_lie_makes_no_other_study(tmp_path):
