@@ -52,8 +52,9 @@ def train(jobs, *, device, tracking, on_row):
 def befall(fate, job):
     from experiments.errors import UserError
 
-    first = not (job.dir / "tried").exists()
-    (job.dir / "tried").touch()
+    tried = Path(f"{STUB['log']}.{job.dir.name}")  # not in the run's folder, where it would be something to lose
+    first = not tried.exists()
+    tried.touch()
     if fate == "refuse":
         raise UserError("data.root: 'nowhere' holds no images")
     if fate == "raise" or (fate == "raise-once" and first):
