@@ -213,6 +213,7 @@ def test_dry_run(tmp_path: Path) -> None:
             ["--data-root", "nowhere"],
             "data-root: 'nowhere' has no folder cifar-10-batches-py; without it, images are generated",
         ),
+        (["--out", "x.md"], "out: 'x.md' is not allowed: a name that ends in .json"),
         (["--device", "cuda:99"], "device: 'cuda:99' is not here; allowed: auto, cpu, or a GPU's name such as cuda:0"),
     ],
 )
