@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from analysis import numbers
 from analysis.findings import Findings
-from analysis.load import ENDED
 from analysis.render import Cell, Column
 from experiments.probes import IMAGES, PROBES, Expected, expected
 
@@ -74,7 +73,7 @@ def _derived(findings: Findings) -> dict[str, Expected]:
     """variant -> what it can know; only of those that the derivation speaks of: kinds that say what they tell, layers
     enough, images as they were made.
     """
-    runs = findings.study.of(*ENDED).drop_duplicates("variant").set_index("variant")
+    runs = findings.study.settings()
     if findings.study.metric != METRIC or not set(runs.get("data.name", ())) & set(PROBES):
         return {}
     from vit.pos_embed import REGISTRY  # here, for it imports torch

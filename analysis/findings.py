@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis import stats
 from analysis.claims import ClaimResult, check, published_claims
-from analysis.load import METRICS, Study, factor_levels
+from analysis.load import ENDED, METRICS, Study, factor_levels
 from analysis.numbers import lower_is_better
 from experiments.errors import UserError
 
@@ -58,10 +58,10 @@ class Findings:
 
 def find(study: Study) -> Findings:
     """Compute everything. Raises `UserError` where no run has ended."""
-    if study.of("finished", "diverged", "pruned").empty:
+    if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     variants, lower = study.variants, lower_is_better(study.metric)
-    ended = study.of("finished", "diverged", "pruned")
+    ended = study.of(*ENDED)
     values = values_by_seed(ended, study.metric, variants)
     finished = study.of("finished")
     means = {metric: _means(finished, metric, variants) for metric in METRICS if finished[metric].notna().any()}

@@ -41,7 +41,7 @@ COLUMNS = (
 """Every source gives these columns, and one for each setting of the configuration by its dotted path ("model.depth").
 """
 
-ENDED = ("finished", "diverged", "pruned")
+ENDED = record.STATUSES
 PLACES = ("data.root", "data.download", "seed")
 """Settings that may differ between any two runs of a study: where files lie, and the seed."""
 
@@ -79,6 +79,10 @@ class Study:
         """Every variant that was planned, in the plan's order."""
         planned = self.runs[self.runs["status"] != "unplanned"]
         return list(dict.fromkeys(planned["variant"]))
+
+    def settings(self) -> pd.DataFrame:
+        """A row for each variant that has a run that ended: that run's, whose settings are known."""
+        return self.of(*ENDED).drop_duplicates("variant").set_index("variant")
 
     def of(self, *statuses: str) -> pd.DataFrame:
         """The runs with one of these statuses."""

@@ -10,7 +10,6 @@ from analysis import numbers
 from analysis.cells import anchor, baseline_name, mark
 from analysis.claims import KIND, PAPER_TABLE_8, SITE, is_control, paper_accuracy, site_of
 from analysis.findings import Findings
-from analysis.load import ENDED
 from analysis.render import Cell, Column, Table
 
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
@@ -95,8 +94,7 @@ def _cells(findings: Findings) -> dict[str, float]:
     """
     if KIND not in _paths(findings) or not numbers.is_share(findings.study.metric):
         return {}
-    ended = findings.study.of(*ENDED).drop_duplicates("variant").set_index("variant")
-    controls = {variant for variant, run in ended.iterrows() if is_control(run)}
+    controls = {variant for variant, run in findings.study.settings().iterrows() if is_control(run)}
     places = {variant: place for variant, place in _places(findings).items() if variant not in controls}
     found = {variant: paper_accuracy(*place) for variant, place in places.items()}
     known = {variant: value for variant, value in found.items() if value is not None}

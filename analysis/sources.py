@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.load import METRICS, PLACES, Study, assemble, flatten, level_text, read_folder, run_row
+from analysis.load import ENDED, METRICS, PLACES, Study, assemble, flatten, level_text, read_folder, run_row
 from experiments.errors import UserError
 
 WANDB, OPTUNA = "wandb:", "optuna:"
 METRIC, MARGIN = "test/acc", 0.01
-RANK = ("finished", "diverged", "pruned", "incomplete")  # which of several mirrors of one run is believed
+RANK = (*ENDED, "incomplete")  # which of several mirrors of one run is believed
 
 
 @dataclass(frozen=True)

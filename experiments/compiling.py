@@ -1,4 +1,4 @@
-"""`torch.compile` where a run asks for it. Nothing else in the project names it."""
+"""`torch.compile` where a run asks for it. (The bench compiles its rivals by itself, as their users would.)"""
 
 from __future__ import annotations
 

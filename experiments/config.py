@@ -129,7 +129,10 @@ class RunConfig(Section):
 
 
 def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration's plain form with the settings that are younger than it, as `RunConfig()` has them."""
+    """A configuration's plain form with the settings that are younger than it, as `RunConfig()` has them.
+
+    Unlike `load` it checks nothing: a record stays readable when what is allowed has changed.
+    """
     return {
         section: {**_DEFAULTS[section], **given} if isinstance(_DEFAULTS.get(section), dict) and isinstance(given, Mapping) else given
         for section, given in tree.items()
