@@ -41,7 +41,8 @@ embeddings, in the first cell, so that it sees each patch's place.
 The numbers say what can be known, not what a given number of steps will learn: below `alone` is a failure to learn,
 above `border`, beyond the test set's sampling error, a fault of the code. So an untrained table of deviation 0.02 is
 hardly heard beside contents of order 1, as the digits preset starts them; with `model.init=bert-0.02`, which starts
-them as small, it is, but there the kinds that act on attention take much longer.
+them as small, it is (.94 and .89 of the validation images of probe-distance, two seeds), but there `alibi-2d` stayed at
+chance with one seed of two, and learns with five of five as the preset starts it.
 """
 
 from __future__ import annotations
