@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from analysis import numbers
 from analysis.findings import Findings
-from analysis.render import Cell, Column
+from analysis.render import Beside, Cell, Column
 from experiments.probes import IMAGES, PROBES, Expected, expected
 
 METRIC = "test/acc"  # whole groups, for which chance is exact; validation images are none
@@ -15,41 +15,36 @@ LEARNT = 0.95  # of what a kind tells by itself: from here on it counts as learn
 DEVIATIONS = 3.0  # of sampling the test set, beyond which a model knows more than it can
 
 
-def columns(findings: Findings) -> tuple[Column, ...]:
+COLUMNS = (
+    Column("derived, %", ("derived_chance", "derived_alone", "derived_border"), help="what symmetry lets it know"),
+    Column("measured is", ("as_derived",), numeric=False),
+)
+
+
+def beside(findings: Findings) -> Beside:
     """What a table of variants adds where runs saw a probe; else nothing."""
-    if not _derived(findings):
-        return ()
-    return (
-        Column("derived, %", ("derived_chance", "derived_alone", "derived_border"), help="what symmetry lets it know"),
-        Column("measured is", ("as_derived",), numeric=False),
-    )
-
-
-def cells(findings: Findings, variant: str) -> tuple[Cell, ...]:
-    """The cells under `columns`."""
     derived = _derived(findings)
     if not derived:
-        return ()
-    known = derived.get(variant)
+        return Beside()
+    note = _note(next(iter(derived.values())).chance)
+    return Beside(COLUMNS, lambda variant: _cells(derived.get(variant), findings.mean(variant).value), (note,))
+
+
+def _cells(known: Expected | None, measured: float) -> tuple[Cell, ...]:
     if known is None:
         return Cell(numbers.DASH, (math.nan,) * 3, math.nan), Cell(numbers.DASH, ("",))
-    outcome = verdict(known, findings.mean(variant).value)
+    outcome = verdict(known, measured)
     data = tuple(map(float, (known.chance, known.alone, known.border)))
     return Cell(_range(known), data, data[1]), Cell(outcome or numbers.DASH, (outcome,))
 
 
-def notes(findings: Findings) -> tuple[str, ...]:
-    """How the derived figures are to be read."""
-    derived = _derived(findings)
-    if not derived:
-        return ()
-    chance = next(iter(derived.values())).chance
+def _note(chance: Fraction) -> str:
     return (
         f"Derived (experiments/probes.py): chance is {_percent(chance)} %. The first figure is what a kind tells of two "
         "patches by itself; the second, where there is one, adds what the grid's border gives away, and no model can "
         f'do better. "less" is below {100 * LEARNT:g} % of the first: not learnt in these epochs. "more" is above the '
         "second: a fault of the code or of the derivation. Both allow for "
-        f"{DEVIATIONS:g} standard errors of a test set of {IMAGES['test']} images.",
+        f"{DEVIATIONS:g} standard errors of a test set of {IMAGES['test']} images."
     )
 
 

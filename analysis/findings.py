@@ -51,10 +51,6 @@ class Findings:
         """The variant's mean of the study's metric."""
         return self.means[self.study.metric][variant]
 
-    def pair(self, a: str, b: str) -> stats.Comparison | None:
-        """The comparison of the two, in the order in which it was made."""
-        return self.pairs.get((a, b)) or self.pairs.get((b, a))
-
 
 def find(study: Study) -> Findings:
     """Compute everything. Raises `UserError` where no run has ended."""

@@ -10,7 +10,7 @@ from analysis import numbers
 from analysis.cells import anchor, baseline_name, mark
 from analysis.claims import KIND, PAPER_TABLE_8, SITE, is_control, paper_accuracy, site_of
 from analysis.findings import Findings
-from analysis.render import Cell, Column, Table
+from analysis.render import Beside, Cell, Column, Table
 
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
 """The table's columns as the paper heads them; relative attention, which acts in every layer, stands under the first.
@@ -21,35 +21,30 @@ NOTE = (
 )
 
 
-def columns(findings: Findings) -> tuple[Column, ...]:
+def beside(findings: Findings) -> Beside:
     """What a table of variants adds where the position is under study and the paper has a figure for it; else nothing."""
-    if not _cells(findings):
-        return ()
-    return Column("paper, %", ("paper",), help="arXiv 2010.11929, Table 8"), Column(_head(findings), ("paper_diff",))
-
-
-def cells(findings: Findings, variant: str) -> tuple[Cell, ...]:
-    """The cells under `columns`."""
-    known = _cells(findings)
+    known = _known(findings)
     if not known:
-        return ()
-    paper, base = known.get(variant, math.nan), known.get(findings.study.baseline, math.nan)
-    less = paper - base if variant != findings.study.baseline else math.nan
-    return (
-        Cell(numbers.number(100 * paper, 2), (paper,), paper),
-        Cell(numbers.number(100 * less, 2, signed=True), (less,), less),
-    )
+        return Beside()
+    baseline = findings.study.baseline
+    head = f"paper: difference to {baseline_name(findings)}, points"
+    columns = Column("paper, %", ("paper",), help="arXiv 2010.11929, Table 8"), Column(head, ("paper_diff",))
 
+    def cells(variant: str) -> tuple[Cell, ...]:
+        paper = known.get(variant, math.nan)
+        less = paper - known.get(baseline, math.nan) if variant != baseline else math.nan
+        return (
+            Cell(numbers.number(100 * paper, 2), (paper,), paper),
+            Cell(numbers.number(100 * less, 2, signed=True), (less,), less),
+        )
 
-def notes(findings: Findings) -> tuple[str, ...]:
-    """How the paper's figures are to be read."""
-    return (NOTE,) if _cells(findings) else ()
+    return Beside(columns, cells, (NOTE,))
 
 
 def table8(findings: Findings) -> Table | None:
     """The paper's layout, kinds by sites, with ours beside it; None for a study of anything else besides these two."""
     study = findings.study
-    if not _cells(findings) or not _paths(findings) <= {KIND, SITE}:
+    if not _known(findings) or not _paths(findings) <= {KIND, SITE}:
         return None
     ours = {place: variant for variant, place in _places(findings).items()}
     kinds = list(dict.fromkeys([*(kind for kind, _ in PAPER_TABLE_8), *(kind for kind, _ in ours)]))
@@ -88,7 +83,7 @@ def _ours(findings: Findings, variant: str | None) -> Cell:
     )
 
 
-def _cells(findings: Findings) -> dict[str, float]:
+def _known(findings: Findings) -> dict[str, float]:
     """variant -> the paper's accuracy; empty unless the position is a factor, the metric an accuracy and two cells or
     more are known, controls aside.
     """
@@ -116,7 +111,3 @@ def _places(findings: Findings) -> dict[str, tuple[str, str]]:
 
 def _paths(findings: Findings) -> set[str]:
     return {path for factor in findings.study.factors for path in factor.split("+")}
-
-
-def _head(findings: Findings) -> str:
-    return f"paper: difference to {baseline_name(findings)}, points"

@@ -7,7 +7,7 @@ import io
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,15 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Columns that only some studies' table of variants has, with a row's cells under them and what the foot says."""
+
+    columns: tuple[Column, ...] = ()
+    cells: Callable[[str], tuple[Cell, ...]] = lambda variant: ()
     notes: tuple[str, ...] = ()
 
 

@@ -68,15 +68,11 @@ def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline:
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     labels = [run.variant or _label(factors, own) for run, own in zip(runs, settings)]
-    kept: dict[tuple[str, int], int] = {}
-    troubles = {}
-    for at, (run, label) in enumerate(zip(runs, labels)):
-        seed = settings[at].get("seed", 0)
+    seeds = [own.get("seed", 0) for own in settings]
+    for run, seed in zip(runs, seeds):
         if not isinstance(seed, int):
             raise UserError(f"{source}: {run.run}: seed: {seed!r} is not a whole number")
-        first = kept.setdefault((label, seed), at)
-        if first != at:
-            troubles[run.run] = f"is another mirror of {runs[first].run} ({label}, seed {seed}), so it is in no number"
+    kept, troubles = _first_mirrors(runs, list(zip(labels, seeds)))
     variants = sorted(
         {label for label, _ in kept}, key=lambda label: (label != baseline, label)
     )  # the baseline comes first
@@ -112,6 +108,17 @@ def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline:
         ],
     }
     return assemble(plan, rows, curves, troubles)
+
+
+def _first_mirrors(runs: list[Found], keys: list[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
+    """The place in `runs` of each variant and seed's first run, and what is to be said of the others."""
+    kept: dict[tuple[str, int], int] = {}
+    troubles = {}
+    for at, (run, key) in enumerate(zip(runs, keys)):
+        first = kept.setdefault(key, at)
+        if first != at:
+            troubles[run.run] = f"is another mirror of {runs[first].run} ({key[0]}, seed {key[1]}), so it is in no number"
+    return kept, troubles
 
 
 Factors = list[tuple[tuple[str, ...], list[Any]]]

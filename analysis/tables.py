@@ -23,6 +23,7 @@ from analysis.cells import (
 )
 from analysis.findings import Findings
 from analysis.load import ENDED, METRICS
+from analysis.power import MOST_SEEDS
 from analysis.render import Cell, Column, Table
 from analysis.stats import Comparison, iqm_interval, sd
 
@@ -32,6 +33,7 @@ MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is in the CSV an
 def variants_table(findings: Findings) -> Table:
     """The main table: every variant's mean, its difference to the baseline, the verdict, and what it costs."""
     metric = findings.study.metric
+    theory, paper = derived.beside(findings), published.beside(findings)
     columns = (
         Column("variant", ("variant",), numeric=False),
         Column("n", ("n",), help="runs that finished, one a seed"),
@@ -42,8 +44,8 @@ def variants_table(findings: Findings) -> Table:
             help="mean over the seeds that both have",
         ),
         Column("verdict", ("verdict",), numeric=False),
-        *derived.columns(findings),
-        *published.columns(findings),
+        *theory.columns,
+        *paper.columns,
         Column("parameters", ("params",), help="learned; fixed position values come on top"),
         Column("FLOPs an image", ("flops_per_image",), help="one forward pass, a multiply-add is two"),
         Column("device s a run", ("device_seconds",), help="mean over the variant's runs"),
@@ -58,15 +60,15 @@ def variants_table(findings: Findings) -> Table:
                 estimate_cell(mean, metric, anchor(findings, variant), mark(findings, variant)),
                 difference_cell(versus, metric, anchor(findings, variant)),
                 verdict_cell(versus),
-                *derived.cells(findings, variant),
-                *published.cells(findings, variant),
+                *theory.cells(variant),
+                *paper.cells(variant),
                 Cell(numbers.count(cost["params"]), (_whole(cost["params"]),), cost["params"]),
                 Cell(numbers.magnitude(cost["flops_per_image"]), (cost["flops_per_image"],), cost["flops_per_image"]),
                 Cell(numbers.number(cost["device_seconds"], 1), (cost["device_seconds"],), cost["device_seconds"]),
             )
         )
     caption = f"{numbers.label(metric).capitalize()} by variant: mean ± half of its 95 % interval."
-    notes = (*main_notes(findings), *derived.notes(findings), *published.notes(findings), *foot(findings))
+    notes = (*main_notes(findings), *theory.notes, *paper.notes, *foot(findings))
     return Table("variants", caption, columns, tuple(rows), notes)
 
 
@@ -171,7 +173,7 @@ def cost_table(findings: Findings) -> Table:
         Column("fixed values", ("params_fixed",), help="position values that are not learned"),
         Column("FLOPs an image", ("flops_per_image",)),
         Column("device s a run", ("device_seconds",)),
-        Column("images a second", ("images_per_second",), help="in training"),
+        Column("images a second", ("images_per_second",), help="training images, by the time of epochs with their validation"),
         Column("peak memory", ("peak_memory_bytes",), help="of the accelerator; not measured on a CPU"),
         Column("time against baseline", ("device_seconds_ratio",)),
         Column(f"{numbers.label(metric)} a MFLOP{points(metric)}", ("metric_per_mflop",)),
@@ -339,7 +341,7 @@ def _comparison_cells(findings: Findings, variant: str, c: Comparison) -> tuple[
     scale, places = numbers.scale(metric), numbers.decimals(numbers.half_width(c.diff) * numbers.scale(metric))
     needed = {
         True: str(c.seeds_needed),
-        False: f"> {numbers.count(10_000)}" if math.isfinite(c.detectable) else numbers.DASH,
+        False: f"> {numbers.count(MOST_SEEDS)}" if math.isfinite(c.detectable) else numbers.DASH,
     }[c.seeds_needed is not None]
     return (
         Cell(f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""), (c.n, c.dropped), c.n),

@@ -47,12 +47,17 @@ def crop_boxes(draws: Tensor, size: int, min_scale: float) -> Tensor:
     return torch.cat([corner, sides], -1)
 
 
+def wanted(hflip: bool, crop_padding: int, rrc_scale: float) -> bool:
+    """Whether these settings change an image at all."""
+    return hflip or crop_padding > 0 or rrc_scale < 1
+
+
 def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor] | None:
     """The matrices of a batch's rows and columns, each [..., size, size]; None where nothing is augmented.
 
     draws: [..., DRAWS] uniform on [0, 1).
     """
-    if not (hflip or crop_padding or rrc_scale < 1):
+    if not wanted(hflip, crop_padding, rrc_scale):
         return None
     if rrc_scale < 1:
         top, left, height, width = crop_boxes(draws[..., 1:], size, rrc_scale).unbind(-1)

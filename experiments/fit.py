@@ -72,7 +72,7 @@ def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
 def _epoch_plan(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
     """What chance decides in an epoch, from the run's own seed: order [n], augmentation [n, DRAWS], dropout keys [steps]."""
     data = config.data
-    augmented = data.hflip or data.crop_padding or data.rrc_scale < 1
+    augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
     order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
     draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch)) if augmented else None
     keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))

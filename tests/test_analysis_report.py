@@ -159,7 +159,7 @@ def test_what_cannot_be_decided_is_said_with_the_seeds_that_would(tmp_path):
     found = findings_of(
         tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.01, seeds=3
     )
-    compared = found.pair("learned-1d", "learned-2d")
+    compared = found.pairs["learned-1d", "learned-2d"]
     assert compared.verdict == "not enough evidence"
     _, second = answer(found)
     assert "3 seeds cannot decide" in second and (
