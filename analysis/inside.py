@@ -19,6 +19,11 @@ from analysis.render import plain
 
 ACROSS = 4  # panels side by side
 MAP = "viridis"
+ASKING = {
+    "cls": "the class token",
+    "gap": "the patches, whose mean is classified",
+    "map": "all tokens, each by its weight in attention pooling",
+}  # whose attention an overlay shows, by how a model pools
 
 
 def inside_plots(looks: Sequence[Look], shown: Sequence[str]) -> list[Plot]:
@@ -43,7 +48,7 @@ def _position_similarity(looks: Sequence[Look]) -> Plot | None:
     panels = {look.variant: mosaic(look.similarity) for look in looks if look.similarity is not None}
     caption = (
         "Position similarity: each small square is a patch, and shows the cosine similarity of its position with that "
-        "of every other patch "
+        "of every other patch, in the first layer where there are several "
         "(arXiv 2010.11929, Figure 7). A kind that knows of place in two dimensions shows a cross or a spot at the "
         "patch's own place. "
         "Kinds that add nothing to the tokens are left out."
@@ -56,7 +61,8 @@ def _position_logits(looks: Sequence[Look]) -> Plot | None:
     caption = (
         "What position does to attention: each small square is a patch that asks, and shows what position alone adds "
         "to its attention logits "
-        "for every other patch, the mean over heads of the first layer. Only kinds that bias or rotate are shown."
+        "for every other patch, the mean over heads of the first layer (for a query and a key of ones: where position "
+        "acts by them, others see other values). Only kinds that bias or rotate are shown."
     )
     return _panels("position-logits", panels, caption, "logit", {"cmap": MAP})
 
@@ -65,7 +71,7 @@ def _position_table(looks: Sequence[Look]) -> Plot | None:
     panels = {look.variant: look.table for look in looks if look.table is not None}
     caption = (
         "What position adds: a row for each token (the class token first, where there is one), a column for each of "
-        "the width's dimensions."
+        "the width's dimensions; of the first layer, where there are several."
     )
     return _panels(
         "position-table",
@@ -116,10 +122,8 @@ def _distance(looks: Sequence[Look]) -> Plot | None:
     return Plot("attention-distance", figure, caption, f"Mean attention distance by depth. {alt}.")
 
 
-def _overlay(look: Look) -> Plot | None:
-    """Images with the truth and the answer; over them the class token's attention, and its rollout through all layers."""
-    if look.attention is None:
-        return None
+def _overlay(look: Look) -> Plot:
+    """Images with the truth and the answer; over them the attention of what is pooled, and its rollout."""
     count = len(look.images)
     figure = Figure(figsize=(WIDTH, 3.3))
     axes = figure.subplots(3, count, squeeze=False)
@@ -144,7 +148,7 @@ def _overlay(look: Look) -> Plot | None:
     right = sum(a == b for a, b in zip(look.truth, look.predicted))
     caption = (
         f"What {look.variant} looks at (run {look.run}): the first {count} test images with the true class above the "
-        "answer; below, the attention of the class token "
+        f"answer; below, the attention of {ASKING[look.pool]}, "
         "in the last layer, mean over heads, and its rollout through all layers (arXiv 2005.00928). Brighter is more."
     )
     name = f"attention-{look.run}"

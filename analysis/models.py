@@ -38,10 +38,12 @@ class Look:
     """[n, S, S, C], from 0 to 1"""
     truth: tuple[str, ...]
     predicted: tuple[str, ...]
-    attention: np.ndarray | None
-    """of the class token in the last layer, [n, S, S]"""
-    rollout: np.ndarray | None
-    """of the class token through all layers, [n, S, S]"""
+    pool: str
+    """which tokens make the image feature: "cls", "gap" or "map" """
+    attention: np.ndarray
+    """of those tokens in the last layer, [n, S, S]"""
+    rollout: np.ndarray
+    """of those tokens through all layers, [n, S, S]"""
 
 
 def look(study: Study, variants: list[str], skip_unreadable: bool = False) -> tuple[list[Look], list[str]]:
@@ -92,7 +94,7 @@ def _look(folder: Path, variant: str) -> Look:
     pos, x = model.pos[0], splits.test.x[:AVERAGED]
     with torch.no_grad():
         inputs = splits.normalized(splits.scaled(x))
-        maps = model.attention_maps(inputs)
+        maps, shares = model.attention_maps(inputs), model.pooling_shares(inputs[:EXAMPLES])
         answers = model(inputs[:EXAMPLES]).argmax(-1)
     shown = [layer[:EXAMPLES] for layer in maps]
     logits = diagnostics.position_logits(pos, cfg)
@@ -107,10 +109,9 @@ def _look(folder: Path, variant: str) -> Look:
         images=_array(splits.scaled(x[:EXAMPLES]).permute(0, 2, 3, 1)),
         truth=tuple(splits.classes[label] for label in splits.test.y[:EXAMPLES]),
         predicted=tuple(splits.classes[label] for label in answers),
-        attention=_array(diagnostics.cls_attention(shown[-1], cfg)) if cfg.class_token else None,
-        rollout=_array(diagnostics.cls_attention(diagnostics.rollout(shown)[:, None], cfg))
-        if cfg.class_token
-        else None,
+        pool=cfg.pool,
+        attention=_array(diagnostics.pooled_attention(shown[-1], shares, cfg)),
+        rollout=_array(diagnostics.pooled_attention(diagnostics.rollout(shown)[:, None], shares, cfg)),
     )
 
 

@@ -35,7 +35,7 @@ class DataConfig(Section):
     num_classes: int | None = Field(None, ge=2, description="classes expected of an imagefolder; default: as many as it has")
     val_fraction: float = Field(0.1, gt=0, lt=1, description="share of the training images kept for validation, stratified")
     test_fraction: float = Field(0.2, gt=0, lt=1, description="share kept for testing where the dataset has no test set of its own")
-    split_seed: int = Field(0, ge=0, description="seed of the split: the same for every run, whatever its seed")
+    split_seed: int = Field(0, ge=0, lt=2**31, description="seed of the split: the same for every run, whatever its seed")
     train_limit: int | None = Field(None, ge=1, description="train on this many images only, stratified; default: all")
     shuffle_patches: bool = Field(False, description="control: put each image's patches in an order of its own, so that position means nothing")
     hflip: bool = Field(False, description="augment: mirror half of the training images")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -148,6 +150,7 @@ def _class_folders(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         ) from error
     if len(files.classes) < 2:
         raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
+    _check_room(len(files), side)
     x = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
     for i, (path, _) in enumerate(files.samples):
         try:
@@ -155,6 +158,16 @@ def _class_folders(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's, for a broken file
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
+
+
+def _check_room(count: int, side: int) -> None:
+    """Images are kept decoded. Raises `UserError` where this machine's memory is too small for them."""
+    if not hasattr(os, "sysconf"):  # Windows does not say
+        return
+    need, have = count * 3 * side**2, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if need > have:
+        room = f"{count:,} decoded images need {need / 2**30:.1f} GiB, and this machine has {have / 2**30:.1f}"
+        raise UserError(f"data.img_size: {side}: {room}; allowed: up to {math.isqrt(have // (3 * count))}, or fewer images")
 
 
 def _rgb(path: str) -> Image.Image:

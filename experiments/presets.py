@@ -148,7 +148,10 @@ PRESETS: dict[str, Preset] = {
         "Owen, 2025", 0.64, _ONE_RUN + '; epochs given as "50" and as "100"',
     ),
     "vit-b16": Preset(
-        "ViT-B/16 at 224 px, dropout after both MLP layers; the paper's training, but batch 512, lr 1e-3, decay .1, no clipping", _imagenet(768, 12),
+        "ViT-B/16 at 224 px, a linear head (the source's tanh head: --model.head mlp), dropout after both MLP layers and the "
+        "embedding; the paper's training, but batch 512, lr 1e-3, decay .1, no clipping, crops of centred squares. Images are "
+        "kept decoded: ImageNet-1k itself needs 180 GiB",
+        _imagenet(768, 12),
         "Sharma, 2023, after arXiv 2010.11929 (which claims no figure for training on ImageNet-1k with this recipe)",
     ),
     "vit-s16": Preset("ViT-S/16, otherwise as vit-b16", _imagenet(384, 6), "Steiner et al., arXiv 2106.10270"),

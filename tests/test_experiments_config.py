@@ -100,6 +100,47 @@ def test_a_configuration_survives_json(name: str) -> None:
     assert run_id(back) == run_id(config)
 
 
+# As the sources print them (their code; `seeds` of the design): a changed field here is another published system.
+_001 = {
+    "data.name": "cifar10", "data.hflip": True, "data.rrc_scale": 0.8, "data.normalize": "half", "data.img_size": None,
+    "model.patch_size": 4, "model.embed_dim": 48, "model.depth": 4, "model.num_heads": 4, "model.mlp_ratio": 4.0,
+    "model.act": "gelu-tanh", "model.qkv_bias": True, "model.attn": "fused", "model.norm": "pre", "model.final_norm": False,
+    "model.pos_embed": "learned-1d", "model.pool": "cls", "model.head": "logits", "model.init": "bert-0.02",
+    "model.pos_drop_rate": 0.0, "model.attn_drop_rate": 0.0, "model.proj_drop_rate": 0.0, "model.mlp_drop_rate": 0.0,
+    "optim.name": "adamw", "optim.lr": 1e-2, "optim.weight_decay": 1e-2, "optim.schedule": "constant",
+    "train.batch_size": 256, "train.epochs": 100, "train.label_smoothing": 0.0,
+}  # fmt: skip
+_002 = {
+    **_001, "model.pos_drop_rate": 0.1, "model.attn_drop_rate": 0.1, "model.proj_drop_rate": 0.1,
+    "model.mlp_drop_rate": 0.1, "optim.lr": 1e-3, "train.epochs": 15,
+}  # fmt: skip
+_003 = {
+    "data.name": "mnist", "data.hflip": False, "data.rrc_scale": 1.0, "data.normalize": "unit",
+    "model.patch_size": 4, "model.embed_dim": 8, "model.depth": 2, "model.num_heads": 2, "model.mlp_ratio": 4.0,
+    "model.act": "gelu", "model.qkv_bias": True, "model.attn": "sliced", "model.norm": "pre", "model.final_norm": False,
+    "model.pos_embed": "sinusoidal", "model.pool": "cls", "model.head": "softmax", "model.init": "torch",
+    "optim.name": "adam", "optim.lr": 5e-3, "optim.weight_decay": 0.0, "optim.schedule": "constant",
+    "train.batch_size": 128, "train.epochs": 5,
+}  # fmt: skip
+_004 = {
+    "data.name": "imagefolder", "data.img_size": 224, "model.patch_size": 16, "model.embed_dim": 768, "model.depth": 12,
+    "model.num_heads": 12, "model.mlp_ratio": 4.0, "model.act": "gelu", "model.pos_embed": "learned-1d", "model.pool": "cls",
+    "model.mlp_act_drop_rate": 0.1, "model.mlp_drop_rate": 0.1, "model.norm": "pre", "model.final_norm": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("tintn-cifar10", _001), ("lodha-cifar10", _002), ("owen-cifar10", {**_001, "train.epochs": 50}),
+        ("pulfer-mnist", _003), ("vit-b16", _004),
+    ],
+)  # fmt: skip
+def test_a_published_system_is_what_its_source_prints(name: str, printed: dict) -> None:
+    tree = preset(name).model_dump()
+    assert {path: tree[path.split(".")[0]][path.split(".")[1]] for path in printed} == printed
+
+
 def test_a_record_from_before_a_setting_existed_loads() -> None:
     old = override(RunConfig(), {"seed": 4, "model.depth": 3}).model_dump()
     for section, field in (("data", "shuffle_patches"), ("model", "reg_tokens"), ("train", "label_smoothing")):
@@ -144,6 +185,7 @@ REFUSED = [  # changes -> what the line must say: the setting, the value, what i
     ({"train.epochs": -1}, ["train.epochs", "-1"]),
     ({"seed": -1}, ["seed", "-1"]),
     ({"seed": 2**31}, ["seed", str(2**31)]),
+    ({"data.split_seed": 2**31}, ["data.split_seed", str(2**31)]),
     ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),
     ({"model.embed_dim": 30}, ["model.embed_dim: 30", "num_heads, 4"]),
     ({"model.embed_dim": 33, "model.num_heads": 3, "model.pos_embed": "learned-2d"}, ["model.embed_dim: 33", "odd"]),

@@ -190,6 +190,15 @@ def test_a_folder_of_class_folders(tmp_path: Path) -> None:
         assert torch.equal(part.x, expected[:, :, None, None].expand_as(part.x))
 
 
+def test_images_that_memory_cannot_hold_are_refused_before_any_is_read(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            (tmp_path / name / f"{i}.png").write_bytes(b"never read")
+    with pytest.raises(UserError, match=r"data\.img_size: 10000000: 6 decoded images need 1676380\.6 GiB, and this"):
+        load(data__name="imagefolder", data__root=str(tmp_path), data__img_size=10_000_000)
+
+
 def test_a_folder_with_a_test_set_of_its_own(tmp_path: Path) -> None:
     for part, count in (("train", 20), ("test", 3)):
         paint(tmp_path / part / "a", (9, 9, 9), count)

@@ -27,10 +27,15 @@ def attention(*shape: int) -> Tensor:
     return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)
 
 
-def test_cls_attention_is_the_head_mean_of_the_class_tokens_row_with_registers_left_out() -> None:
+def class_token(count: int, tokens: int) -> Tensor:
+    """All of the feature is the class token: [count, tokens]."""
+    return torch.eye(tokens)[:1].expand(count, -1)
+
+
+def test_pooled_attention_of_the_class_token_is_the_head_mean_of_its_row_with_registers_left_out() -> None:
     cfg = config(img_size=4, patch_size=1, reg_tokens=1)  # a pixel a patch: nothing is interpolated
     weights = attention(3, 2, 2 + N, 2 + N)
-    heat = diagnostics.cls_attention(weights, cfg)
+    heat = diagnostics.pooled_attention(weights, class_token(3, 2 + N).double(), cfg)
     for b in range(3):
         for r in range(G):
             for c in range(G):
@@ -38,22 +43,46 @@ def test_cls_attention_is_the_head_mean_of_the_class_tokens_row_with_registers_l
                 assert heat[b, r, c] == pytest.approx(expected.item())
 
 
-def test_cls_attention_is_resized_bilinearly_between_patch_centres() -> None:
+def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows() -> None:
+    cfg = config(img_size=4, patch_size=1, pool="gap")
+    weights = attention(2, 2, 1 + N, 1 + N)
+    shares = torch.tensor([0.0] + [1 / N] * N, dtype=torch.float64).expand(2, -1)
+    heat = diagnostics.pooled_attention(weights, shares, cfg)
+    torch.testing.assert_close(heat.flatten(1), weights[:, :, 1:, 1:].mean((1, 2)))
+
+
+@pytest.mark.parametrize("pool", ["cls", "gap", "map"])
+def test_pooling_shares_say_what_the_feature_is_made_of(pool: str) -> None:
+    """Of tokens that are unit vectors, linear pooling makes the shares themselves; attention pooling's are its weights."""
+    torch.manual_seed(0)
+    model = ViT(config(pool=pool, reg_tokens=1, init="torch")).double().eval()
+    images = torch.randn(3, 1, 12, 12, dtype=torch.float64)
+    shares = model.pooling_shares(images)
+    torch.testing.assert_close(shares.sum(-1), torch.ones(3, dtype=torch.float64))
+    if pool == "map":
+        tokens = model.encode(images)
+        with torch.no_grad():
+            query = model.pooling.q(model.pooling.probe)[0, 0].unflatten(0, (2, 8))
+            key = model.pooling.kv(tokens)[..., :16].unflatten(-1, (2, 8))
+        expected = torch.stack([(key[:, :, h] @ query[h] / 8**0.5).softmax(-1) for h in range(2)]).mean(0)
+        torch.testing.assert_close(shares, expected)
+    else:
+        tokens = torch.eye(2 + N, dtype=torch.float64).expand(3, -1, -1)  # token t is unit vector t
+        torch.testing.assert_close(shares, model.pooling(tokens))
+
+
+def test_pooled_attention_is_resized_bilinearly_between_patch_centres() -> None:
     cfg = config(img_size=8, patch_size=4)  # 2 x 2 patches, whose centres lie at pixels 1.5 and 5.5
     weights = torch.zeros(1, 1, 5, 5)
     weights[0, 0, 0, 1:] = torch.tensor([0.0, 0.8, 0.0, 0.8])  # left column 0, right column .8
     share = torch.tensor([0, 0, 0.125, 0.375, 0.625, 0.875, 1, 1])  # of the way from one centre to the other
-    torch.testing.assert_close(diagnostics.cls_attention(weights, cfg)[0], (0.8 * share).expand(8, 8))
+    heat = diagnostics.pooled_attention(weights, class_token(1, 5), cfg)
+    torch.testing.assert_close(heat[0], (0.8 * share).expand(8, 8))
 
 
-def test_cls_attention_of_uniform_attention_is_flat() -> None:
-    heat = diagnostics.cls_attention(torch.full((2, 2, 17, 17), 1 / 17), config())
+def test_pooled_attention_of_uniform_attention_is_flat() -> None:
+    heat = diagnostics.pooled_attention(torch.full((2, 2, 17, 17), 1 / 17), class_token(2, 17), config())
     torch.testing.assert_close(heat, torch.full((2, 12, 12), 1 / 17))
-
-
-def test_cls_attention_without_a_class_token_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="class_token"):
-        diagnostics.cls_attention(torch.zeros(1, 2, N, N), config(class_token=False, pool="gap"))
 
 
 def test_rollout_of_attention_to_oneself_is_the_identity() -> None:
@@ -157,21 +186,23 @@ def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_when_both_have
 def test_position_logits_of_a_fixed_penalty_are_its_distances() -> None:
     pos, cfg = position("alibi-2d", reg_tokens=1)
     logits = diagnostics.position_logits(pos, cfg)
-    ones = 1 / math.sqrt(8)  # the content logit of two equal unit vectors, over sqrt(Dh)
     for head, slope in enumerate((2**-4, 2**-8)):
         for (r, c), (i, j) in (((0, 0), (0, 0)), ((0, 1), (3, 3)), ((2, 1), (0, 1))):
-            expected = ones - slope * math.dist((r, c), (i, j))
+            expected = -slope * math.dist((r, c), (i, j))
             assert logits[head, r, c, i, j] == pytest.approx(expected, abs=1e-6)
 
 
 def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
-    """One pair of numbers turns with the row by 1 rad a cell: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0)."""
+    """One pair of numbers turns with the row by 1 rad a cell: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
+
+    Without a position it is 1 for all, which is no doing of the position's.
+    """
     pos, cfg = position("rope-2d", embed_dim=8)  # heads of width 4: one pair for rows, one for columns
     one = torch.tensor([1.0, 0, 0, 0]).expand(2, 4)
     logits = diagnostics.position_logits(pos, cfg, one, one)
     for i in range(G):
         for j in range(G):
-            assert logits[1, i, 0, j, 2] == pytest.approx(math.cos(j - i) / 2, abs=1e-6)
+            assert logits[1, i, 0, j, 2] == pytest.approx((math.cos(j - i) - 1) / 2, abs=1e-6)
     quarter = torch.tensor([0.0, 1, 0, 0]).expand(2, 4)  # a key a quarter turn ahead tells above from below
     turned = diagnostics.position_logits(pos, cfg, one, quarter)
     assert turned[0, 1, 1, 2, 1] == pytest.approx(-math.sin(1) / 2, abs=1e-6)

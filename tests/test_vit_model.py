@@ -182,11 +182,17 @@ def test_attention_runs_the_fused_kernel() -> None:
     for kind in REGISTRY:
         cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed=kind)
         model, images = ViT(cfg).eval(), images_for(cfg).float()
-        with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as trace:
-            model(images)
-        kernels = {event.key for event in trace.key_averages()}
-        assert any("flash_attention" in kernel for kernel in kernels), kind
-        assert "aten::_scaled_dot_product_attention_math" not in kernels, kind
+        q = torch.zeros(1, cfg.num_heads, cfg.num_tokens, cfg.head_dim)
+        bias = model.pos[0].bias(q)
+        for training in (False, True):
+            if training and bias is not None and bias.requires_grad:
+                continue  # PyTorch's CPU kernel has no gradient for a mask that is learned
+            model.train(training)
+            with torch.set_grad_enabled(training), profile(activities=[ProfilerActivity.CPU]) as trace:
+                model(images)
+            kernels = {event.key for event in trace.key_averages()}
+            assert any("flash_attention" in kernel for kernel in kernels), (kind, training)
+            assert "aten::_scaled_dot_product_attention_math" not in kernels, (kind, training)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +203,7 @@ def test_attention_runs_the_fused_kernel() -> None:
         ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
         ({"drop_rate": 1.0}, "drop_rate"),
         ({"depth": 0}, "depth"),
+        ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 of embed_dim, 48, leaves the MLP no hidden unit"),
         ({"dpeth": 3}, "dpeth"),
     ],
 )
@@ -261,6 +268,9 @@ def test_initial_weights_follow_their_law(scheme: str) -> None:
     assert bias.any().item() == (scheme == "torch")
     assert cls.std().item() == pytest.approx({"timm": 1e-6, "bert-0.02": 0.02, "torch": 12**-0.5}[scheme], rel=0.2)
     assert cls.min().item() >= 0 or scheme != "torch"
+    pooling = ViT(ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=1, num_heads=4, pool="map", init=scheme)).pooling
+    probe = {"timm": 192**-0.5, "bert-0.02": 0.02, "torch": 12**-0.5}[scheme]  # timm's AttentionPoolLatent: D^-.5
+    assert pooling.probe.std().item() == pytest.approx(probe, rel=0.2)
     assert model.pos[0].table.std().item() == pytest.approx(0.02, rel=0.05)
 
 

@@ -10,7 +10,7 @@ from timm.layers import RelPosBias, build_sincos2d_pos_embed
 from torch import Tensor
 
 from vit import ViT, ViTConfig
-from vit.pos_embed import REGISTRY, PosEmbed
+from vit.pos_embed import REGISTRY, Additive, PosEmbed
 
 SMALL = {"img_size": 12, "patch_size": 3, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 5}
 G, N, D, H, DH = 4, 16, 16, 2, 8
@@ -100,6 +100,9 @@ def is_rel_bias_2d() -> None:
     q, k = queries_and_keys()
     expected = q @ k.transpose(-2, -1) / math.sqrt(DH) + timm.get_bias()
     assert torch.allclose(logits_of("rel-bias-2d", q, k), expected, atol=1e-12)
+    (registers,), prefix = module("rel-bias-2d", reg_tokens=3).bias(queries_and_keys(4 + N)[0]), [0, 0, 0, 0]
+    shared = [*prefix, *range(1, 1 + N)]  # registers are as the class token: BEiT has three logits for all such pairs
+    assert torch.equal(registers, ours.bias(q)[0][:, shared][:, :, shared])
     for row in range(G):  # and the explicit sum: the same offset, the same logit
         for column in range(G - 1):
             (bias,) = ours.bias(q)
@@ -192,6 +195,11 @@ def test_registers_get_no_position_and_the_class_token_may_be_absent(kind: str, 
         q, k = queries_and_keys(cfg.num_tokens)
         among = logits_of(kind, q, k, **prefix)[:, :, 1:4, 1:4] - (q @ k.transpose(-2, -1) / math.sqrt(DH))[:, :, 1:4, 1:4]
         assert torch.allclose(among, among[:1, :, :1, :1].expand_as(among))  # the same for every register
+        bias = module(kind, **prefix).bias(q)
+        if bias is not None:  # neither patch nor register tells one register, or one patch, from the other by its place
+            for pairs in (bias[:, :, 1:4, 4:], bias[:, :, 4:, 1:4]):
+                assert torch.equal(pairs, pairs[:, :, :1, :1].expand_as(pairs))
+            assert kind == "rel-bias-2d" or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
 
 
 @pytest.mark.parametrize("offset", [(1, 0), (0, 2), (2, -1)])
@@ -217,17 +225,36 @@ def test_sites(kind: str) -> None:
                 config(kind, pos_site=site)
 
 
-def test_sites_add_as_often_as_they_say() -> None:
-    def gradient_of_table(site: str) -> tuple[int, int]:
-        torch.manual_seed(0)
+def test_sites_learn_as_many_tables_as_they_say() -> None:
+    def tables_of(site: str) -> tuple[int, int]:
         model = ViT(config("learned-1d", pos_site=site, depth=3))
         tables = [p for name, p in model.named_parameters() if name.startswith("pos.")]
         return len(tables), sum(p.numel() for p in tables)
 
     size = (1 + N) * D
-    assert gradient_of_table("stem") == (1, size)
-    assert gradient_of_table("every-layer") == (3, 3 * size)
-    assert gradient_of_table("every-layer-shared") == (1, size)
+    assert tables_of("stem") == (1, size)
+    assert tables_of("every-layer") == (3, 3 * size)
+    assert tables_of("every-layer-shared") == (1, size)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, cls in REGISTRY.items() if issubclass(cls, Additive)])
+def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind: str) -> None:
+    """Against the encoder spelled out, block by block."""
+    images = torch.randn(2, 1, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    for site, modules in (("stem", (0,)), ("every-layer", (0, 1, 2)), ("every-layer-shared", (0, 0, 0))):
+        if site not in REGISTRY[kind].sites:
+            continue
+        torch.manual_seed(0)
+        model = ViT(config(kind, pos_site=site, depth=3, init="torch")).double().eval()
+        with torch.no_grad():
+            for p in model.pos.parameters():
+                p.normal_()
+            x = model.embed(images)
+            for layer, block in enumerate(model.blocks):
+                if layer < len(modules):
+                    x = model.pos[modules[layer]].add(x)
+                x = block(x, PosEmbed(model.cfg))  # an additive kind does nothing inside a block
+            torch.testing.assert_close(model.encode(images), model.norm(x))
 
 
 def test_a_shared_table_is_added_at_each_layer() -> None:

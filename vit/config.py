@@ -58,12 +58,19 @@ class Architecture(BaseModel):
             raise ValueError(f"embed_dim: {self.embed_dim} is not divisible by num_heads, {self.num_heads}")
         if self.pool == "cls" and not self.class_token:
             raise ValueError("pool: 'cls' needs class_token; with class_token false choose 'gap' or 'map'")
+        if self.hidden_dim < 1:
+            raise ValueError(f"mlp_ratio: {self.mlp_ratio:g} of embed_dim, {self.embed_dim}, leaves the MLP no hidden unit")
         return self
 
     @property
     def head_dim(self) -> int:
         """Width of one attention head."""
         return self.embed_dim // self.num_heads
+
+    @property
+    def hidden_dim(self) -> int:
+        """Hidden width of the MLP."""
+        return int(self.embed_dim * self.mlp_ratio)
 
     @property
     def num_prefix_tokens(self) -> int:

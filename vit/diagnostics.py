@@ -16,17 +16,15 @@ from vit.config import ViTConfig
 from vit.pos_embed import PosEmbed, grid
 
 
-def cls_attention(weights: Tensor, cfg: ViTConfig) -> Tensor:
-    """What the class token attends to, laid over the image: [B, H, T, T] -> [B, S, S], S pixels a side.
+def pooled_attention(weights: Tensor, shares: Tensor, cfg: ViTConfig) -> Tensor:
+    """What the tokens that make the image feature attend to, laid over the image: [B, H, T, T] -> [B, S, S] pixels.
 
-    The mean over heads of the class token's row, its patches as a grid, resized bilinearly without aligned corners: the
-    overlays of tintn (2023) and Lodha (2025), who take the last layer's weights. The values are attention: they sum
-    over the *grid* to what the class token gives to patches. For the overlay of a rollout: `rollout(maps)[:, None]`.
-    Raises `ValueError` where the model has no class token.
+    The mean over heads, and over queries by their `shares` [B, T] (see `ViT.pooling_shares`); its patches as a grid,
+    resized bilinearly without aligned corners. Under class token pooling that is the class token's row: the overlays of
+    tintn (2023) and Lodha (2025), who take the last layer's weights. The values are attention: over the *grid* they sum
+    to what is given to patches. For the overlay of a rollout: `rollout(maps)[:, None]`.
     """
-    if not cfg.class_token:
-        raise ValueError("class_token: false, and without one nothing attends for the image")
-    row = weights[:, :, 0, cfg.num_prefix_tokens :].mean(1)  # [B, N]
+    row = torch.einsum("bq,bhqk->bk", shares, weights)[:, cfg.num_prefix_tokens :] / weights.shape[1]  # [B, N]
     cells = row.unflatten(1, (cfg.grid_size, cfg.grid_size))[:, None]  # [B, 1, G, G]
     return F.interpolate(cells, size=(cfg.img_size,) * 2, mode="bilinear", align_corners=False)[:, 0]
 
@@ -91,8 +89,9 @@ def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: Tensor | None = None) -> Tensor | None:
     """What a position does to the attention logits of patches: [H, G, G, G, G], the patch that asks first.
 
-    All patches ask with one query q [H, Dh] and answer to one key k [H, Dh], by default ones / sqrt(Dh) both, so that
-    whatever differs between two entries is position. For kinds that bias or rotate, what `position_similarity` is for
+    All patches ask with one query q [H, Dh] and answer to one key k [H, Dh], by default ones / sqrt(Dh) both; what these
+    give without a position is taken away again. A kind whose bias depends on the query, or that turns queries and keys,
+    does something else to others. For kinds that bias or rotate, what `position_similarity` is for
     those that add. None where it does not depend on the patches: neither bias nor rotation.
     """
     shape = (cfg.num_heads, cfg.head_dim)
@@ -102,7 +101,8 @@ def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: T
     )  # [1, H, T, Dh]
     bias = pos.bias(queries)
     turned_q, turned_k = pos.rotate(queries, keys)
-    logits = turned_q @ turned_k.transpose(-2, -1) * cfg.head_dim**-0.5  # [1, H, T, T]
+    turned, plain = (a @ b.transpose(-2, -1) for a, b in ((turned_q, turned_k), (queries, keys)))
+    logits = (turned - plain) * cfg.head_dim**-0.5  # [1, H, T, T]
     logits = (logits if bias is None else logits + bias)[0, :, cfg.num_prefix_tokens :, cfg.num_prefix_tokens :]
     if torch.allclose(logits, logits[:, :1, :1].expand_as(logits)):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -12,13 +13,18 @@ TOKENS = ("cls_token", "reg_token", "pooling.probe")  # parameters that are toke
 
 
 def timm(model: nn.Module) -> None:
-    """timm's `init_weights_vit_timm`: linear weights truncated normal .02, biases 0; class token normal 1e-6."""
+    """timm's: linear weights truncated normal .02, biases 0; class token and registers normal 1e-6.
+
+    The probe of attention pooling is truncated normal D^-.5, as its `AttentionPoolLatent`: it alone makes the queries.
+    """
     for module in model.modules():
-        if isinstance(module, nn.Linear) and module is not getattr(model, "patch_embed", None).proj:
+        if isinstance(module, nn.Linear) and module is not model.patch_embed.proj:
             nn.init.trunc_normal_(module.weight, std=STD)
             _zero(module.bias)
     for token in _tokens(model):
         nn.init.normal_(token, std=1e-6)
+    if isinstance(probe := getattr(model.pooling, "probe", None), nn.Parameter):
+        nn.init.trunc_normal_(probe, std=1 / math.sqrt(probe.shape[-1]))
 
 
 def bert(model: nn.Module) -> None:
@@ -32,7 +38,7 @@ def bert(model: nn.Module) -> None:
 
 
 def torch_default(model: nn.Module) -> None:
-    """PyTorch's defaults, as Pulfer (2022): nothing is touched but the class token, uniform on [0, 1)."""
+    """PyTorch's defaults, as Pulfer (2022): nothing is touched but the tokens, uniform on [0, 1)."""
     for token in _tokens(model):
         nn.init.uniform_(token)
 

@@ -98,11 +98,10 @@ class Mlp(nn.Module):
 
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
-        hidden = int(cfg.embed_dim * cfg.mlp_ratio)
-        self.fc1 = nn.Linear(cfg.embed_dim, hidden)
+        self.fc1 = nn.Linear(cfg.embed_dim, cfg.hidden_dim)
         self.act = nn.GELU(approximate=ACTIVATIONS[cfg.act])
         self.act_drop = Dropout(cfg.mlp_act_drop_rate, stream)
-        self.fc2 = nn.Linear(hidden, cfg.embed_dim)
+        self.fc2 = nn.Linear(cfg.hidden_dim, cfg.embed_dim)
         self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
 
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
@@ -146,6 +145,9 @@ class ClassPool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x[:, 0]  # [B, T, D] -> [B, D]
 
+    def shares(self, x: Tensor) -> Tensor:
+        return F.one_hot(x.new_zeros(len(x), dtype=torch.int64), x.shape[1]).to(x.dtype)  # [B, T]
+
 
 class MeanPool(nn.Module):
     """The mean of the patches; prefix tokens are left out."""
@@ -156,6 +158,10 @@ class MeanPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x[:, self.prefix :].mean(1)  # [B, T, D] -> [B, D]
+
+    def shares(self, x: Tensor) -> Tensor:
+        b, t, _ = x.shape
+        return F.pad(x.new_full((b, t - self.prefix), 1 / (t - self.prefix)), (self.prefix, 0))  # [B, T]
 
 
 class AttentionPool(nn.Module):
@@ -171,10 +177,19 @@ class AttentionPool(nn.Module):
         self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
         self.mlp = Mlp(cfg.model_copy(update={"mlp_drop_rate": 0.0, "mlp_act_drop_rate": 0.0}), 0)
 
-    def forward(self, x: Tensor) -> Tensor:
-        b, t, d = x.shape
+    def _split(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        b, t, _ = x.shape
         q = self.q(self.probe).reshape(1, 1, self.num_heads, -1).transpose(1, 2).expand(b, -1, -1, -1)  # [B, H, 1, Dh]
         k, v = self.kv(x).reshape(b, t, 2, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # [B, H, T, Dh]
+        return q, k, v
+
+    def shares(self, x: Tensor) -> Tensor:
+        q, k, _ = self._split(x)
+        return (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).softmax(-1).mean(1)[:, 0]  # [B, T]
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, _, d = x.shape
+        q, k, v = self._split(x)
         x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, d)
         x = self.proj(x)  # [B, D]
         return x + self.mlp(self.norm(x))
@@ -250,12 +265,24 @@ class ViT(nn.Module):
     def attention_maps(self, images: Tensor) -> list[Tensor]:
         """Each layer's attention weights: depth times [B, H, T, T], rows summing to 1. Changes no state."""
         maps: list[Tensor] = []
+        self._encode_as_tested(images, maps)
+        return maps
+
+    @torch.no_grad()
+    def pooling_shares(self, images: Tensor) -> Tensor:
+        """What part of the image feature each token is, rows summing to 1: [B, T]. Changes no state.
+
+        All of it is the class token, or the patches have equal parts, or it is attention pooling's weights, the mean
+        over its heads.
+        """
+        return self.pooling.shares(self._encode_as_tested(images))
+
+    def _encode_as_tested(self, images: Tensor, maps: list[Tensor] | None = None) -> Tensor:
         was_training, _ = self.training, self.eval()
         try:
-            self(images, maps=maps)
+            return self.encode(images, maps=maps)
         finally:
             self.train(was_training)
-        return maps
 
     def no_weight_decay(self) -> set[str]:
         """Names of the parameters that weight decay leaves alone: biases, norms, tokens and positions (as timm's)."""

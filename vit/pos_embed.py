@@ -1,4 +1,4 @@
-"""Positional embeddings: the registry, and each variant as one small class. Nothing else in the project names a variant.
+"""Positional embeddings: the registry, and each variant as one small class. No other code asks which variant it holds.
 
 A variant may act in three places, and the model calls all three without asking which variant it holds: `add` to the
 tokens that enter a layer, `rotate` the queries and keys, `bias` the attention logits. To add one, write a class:
@@ -109,11 +109,11 @@ def _add_to_patches(x: Tensor, table: Tensor) -> Tensor:
     return x + F.pad(table, (0, 0, x.shape[-2] - table.shape[-2], 0))
 
 
-def _add_to_class_and_patches(x: Tensor, table: Tensor, cfg_class: int) -> Tensor:
+def _add_to_class_and_patches(x: Tensor, table: Tensor, class_tokens: int) -> Tensor:
     """Add table [C + N, D] to x [B, T, D]: its first C rows to the class token, the others to the patches."""
     registers = x.shape[-2] - table.shape[-2]
     if registers:
-        head, tail = table[:cfg_class], table[cfg_class:]
+        head, tail = table[:class_tokens], table[class_tokens:]
         table = torch.cat([head, table.new_zeros(registers, table.shape[-1]), tail])
     return x + table
 
