@@ -40,6 +40,14 @@ def test_the_position_study_is_the_papers_question():
     assert len(plan.runs) == 20
 
 
+def test_kind_x_site_crosses_every_kind_that_can_enter_at_both_sites():
+    from vit.pos_embed import REGISTRY
+
+    kinds, sites = (STUDIES["kind-x-site"].factors[f"model.{name}"] for name in ("pos_embed", "pos_site"))
+    assert sites == ["stem", "every-layer"]
+    assert set(kinds) == {kind for kind, cls in REGISTRY.items() if set(sites) <= set(cls.sites)}
+
+
 def test_runs_are_the_base_with_their_levels_and_seed_and_nothing_else():
     factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
     plan = plan_of(factors=factors, base={"train.epochs": 3}, seeds=[4, 9])
