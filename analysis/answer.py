@@ -93,7 +93,17 @@ def _by(findings: Findings, variants: list[str]) -> str:
 
 
 def _how_sure(findings: Findings) -> str:
-    if not findings.others or max((findings.versus[variant].n for variant in findings.others), default=0) < 2:
+    study = findings.study
+    if not findings.others:
+        mean = findings.mean(study.baseline)
+        if mean.n > 1:
+            percent = " %" if numbers.is_share(study.metric) else ""
+            return f"The 95 % interval of that mean is {numbers.bounds(mean, numbers.scale(study.metric), signed=False)}{percent}."
+        return "One run gives no interval; train more with the same command and a higher --seeds."
+    baseline = study.runs[study.runs["variant"] == study.baseline]
+    if not findings.mean(study.baseline).n and baseline["status"].isin(load.ENDED).all():
+        return f"All {len(baseline)} of them ended without a result: more seeds alone will not help, another baseline would."
+    if max((findings.versus[variant].n for variant in findings.others), default=0) < 2:
         return (
             "Differences need at least two seeds for an interval and three for a fair verdict; train more with the "
             "same command and a higher --seeds."
@@ -160,10 +170,11 @@ def _main_effect(findings: Findings, fitted: Factorial, factor: str, p: float) -
         fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not numbers.lower_is_better(metric)
     )
     best, worst = levels[0], levels[-1]
+    extreme = "lowest" if numbers.lower_is_better(metric) else "highest"
     apart = abs(best.mean.value - worst.mean.value) * numbers.scale(metric)
     places = numbers.decimals(numbers.half_width(best.effect) * numbers.scale(metric))
     return (
-        f"{name} matters (p {_p(p)}): {best.levels[0]} is best, "
+        f"{name} matters (p {_p(p)}): {best.levels[0]} has the {extreme} mean, "
         f"{numbers.number(apart, places)}{numbers.points(metric)} from {worst.levels[0]}"
     )
 

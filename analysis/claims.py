@@ -88,7 +88,7 @@ class Above(Claim):
     at_all: bool = False
 
     def cases(self, study: Mapping, values: Values, margin: float) -> list[Case]:
-        cells = _cells(study, values)
+        cells = variant_settings(study, values)
         pairs = [
             (a, b)
             for a, b in permutations(cells, 2)
@@ -110,7 +110,7 @@ class Alike(Claim):
     """empty means all but none"""
 
     def cases(self, study: Mapping, values: Values, margin: float) -> list[Case]:
-        cells = {variant: at for variant, at in _cells(study, values).items() if at.get(KIND, "none") != "none"}
+        cells = {variant: at for variant, at in variant_settings(study, values).items() if at.get(KIND, "none") != "none"}
         cells = {variant: at for variant, at in cells.items() if not self.kinds or at[KIND] in self.kinds}
         pairs = [
             (a, b)
@@ -140,7 +140,7 @@ class Headline(Claim):
             HeadlineCase(
                 f"{variant} {name}", (variant,), np.array(list(values[variant].values())) - self.accuracy, margin
             )
-            for variant, at in _cells(study, values).items()
+            for variant, at in variant_settings(study, values).items()
             if at == own
         ]
 
@@ -302,7 +302,7 @@ def _evidence(case: Case, verdict: Outcome, hits: int, total: int, more: int | N
     return f"{lead}{measured}, which{among} does not settle whether it is {takes}{end}."
 
 
-def _cells(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
+def variant_settings(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
     """Each variant with values -> all its settings by dotted path, the site resolved; without controls."""
     levels = {run["variant"]: run["levels"] for run in study["runs"]}
     cells = {variant: _settings(study.get("base", {}), levels[variant]) for variant in values if variant in levels}

@@ -6,6 +6,8 @@ more factors stay in the residual. All cells are taken to spread alike; where on
 variants only) is the safer word.
 """
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations, product
@@ -279,21 +281,22 @@ def _complete_grid(runs: "pd.DataFrame", levels: dict[str, tuple]) -> dict[str, 
     None where a factor is used up.
     """
     cells = set(runs[list(levels)].itertuples(index=False, name=None))
-    while True:
-        gaps = [cell for cell in product(*levels.values()) if cell not in cells]
-        if not gaps:
-            return levels
-        size = np.prod([len(found) for found in levels.values()])
-        share = {
-            (i, value): sum(cell[i] == value for cell in gaps) * len(found) / size
-            for i, found in enumerate(levels.values())
+    left = [list(found) for found in levels.values()]
+    full = Counter(place for cell in cells for place in enumerate(cell))  # (factor, level) -> its cells that have runs
+    while len(cells) < (size := math.prod(map(len, left))):
+        empty = {
+            (i, value): (size // len(found) - full[i, value]) * len(found) / size
+            for i, found in enumerate(left)
             for value in found
         }
-        worst, value = max(share, key=share.get)
-        factor = list(levels)[worst]
-        levels = {**levels, factor: tuple(other for other in levels[factor] if other != value)}
-        if len(levels[factor]) < 2:
+        i, value = max(empty, key=empty.get)
+        left[i].remove(value)
+        if len(left[i]) < 2:
             return None
+        lost = {cell for cell in cells if cell[i] == value}
+        full.subtract(place for cell in lost for place in enumerate(cell))
+        cells -= lost
+    return dict(zip(levels, map(tuple, left), strict=True))
 
 
 def _coding(levels: tuple) -> np.ndarray:

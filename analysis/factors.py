@@ -21,14 +21,14 @@ def factor_tables(findings: Findings) -> list[Table]:
     if fitted is None:
         return []
     return [
-        variance(findings, fitted),
-        effects(findings, fitted, 1),
-        contrasts(findings, fitted),
-        *_interactions(findings, fitted),
+        variance(fitted),
+        effects(fitted, 1),
+        contrasts(fitted),
+        *_interactions(fitted),
     ]
 
 
-def variance(findings: Findings, fitted: Factorial) -> Table:
+def variance(fitted: Factorial) -> Table:
     """Which factors and interactions move the metric at all."""
     tested = terms(fitted)
     rows = []
@@ -66,7 +66,7 @@ def variance(findings: Findings, fitted: Factorial) -> Table:
     )
 
 
-def effects(findings: Findings, fitted: Factorial, order: int) -> Table:
+def effects(fitted: Factorial, order: int) -> Table:
     """Main effects (order 1) or interactions of two factors (order 2): marginal mean and what the level adds."""
     scale, metric = numbers.scale(fitted.metric), fitted.metric
     rows = [
@@ -101,7 +101,7 @@ def effects(findings: Findings, fitted: Factorial, order: int) -> Table:
     )
 
 
-def contrasts(findings: Findings, fitted: Factorial) -> Table:
+def contrasts(fitted: Factorial) -> Table:
     """Every pair of levels of each factor, averaged over the others."""
     scale = numbers.scale(fitted.metric)
     rows = tuple(
@@ -140,8 +140,8 @@ def factor_name(factor: str) -> str:
     return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
 
 
-def _interactions(findings: Findings, fitted: Factorial) -> list[Table]:
-    return [effects(findings, fitted, 2)] if any(len(effect.term) == 2 for effect in fitted.effects) else []
+def _interactions(fitted: Factorial) -> list[Table]:
+    return [effects(fitted, 2)] if any(len(effect.term) == 2 for effect in fitted.effects) else []
 
 
 def _estimate(estimate: Estimate, scale: float, signed: bool = False) -> Cell:

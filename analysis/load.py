@@ -136,7 +136,7 @@ def assemble(
         runs=runs,
         curves=pd.DataFrame(
             curves,
-            columns=list(dict.fromkeys(["run", "variant", "seed", "epoch", *(k for row in curves[:1] for k in row)])),
+            columns=list(dict.fromkeys(["run", "variant", "seed", "epoch", *(key for row in curves for key in row)])),
         ),
         plan=plan,
         base=dict(flatten(plan.get("base") or {})),
@@ -182,6 +182,25 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", level_text(value) if isinstance(value, list) else value
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The opposite of `flatten`: {"model.depth": 2} -> {"model": {"depth": 2}}.
+
+    Where one path goes on beyond another's value ("model" and "model.depth"), it stays as it is: nothing is lost.
+    """
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *sections, field = path.split(".")
+        parents = [".".join(sections[: depth + 1]) for depth in range(len(sections))]
+        if any(parent in flat for parent in parents):
+            tree[path] = value
+            continue
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[field] = value
+    return tree
 
 
 def level_text(level: Any) -> str:

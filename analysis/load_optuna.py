@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from analysis.load import ENDED
+from analysis.load import ENDED, nested
 from analysis.sources import Found
 from experiments.errors import UserError
 
@@ -55,18 +55,7 @@ def _found(trial: Any, metric: str) -> Found:
     name = f"{attrs['run']} (trial {trial.number})" if "run" in attrs else f"trial {trial.number}"
     rows = [{"epoch": float(step), metric: value} for step, value in sorted(trial.intermediate_values.items())]
     params = trial.params or trial.system_attrs.get("fixed_params", {})  # a waiting trial has the latter only
-    return Found(name, status, _nested(params), str(attrs.get("variant", "")), summary, rows)
-
-
-def _nested(params: dict[str, Any]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path, value in params.items():
-        *sections, field = path.split(".")
-        node = tree
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[field] = value
-    return tree
+    return Found(name, status, nested(params), str(attrs.get("variant", "")), summary, rows)
 
 
 def _time(moment: Any) -> str | None:

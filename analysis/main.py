@@ -51,7 +51,6 @@ def parser() -> Parser:
         "--compare",
         metavar=("A", "B"),
         nargs=2,
-        type=Path,
         help="set two studies side by side, for instance of two commits or scales [B/report-against-A]",
     )
     parser.add_argument(
@@ -98,6 +97,19 @@ def _read(source: str, arguments: Namespace) -> Study:
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
 
 
+def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
+    """Two studies; what only a mirror can be told is not told to a folder beside one."""
+    from analysis.sources import is_mirror, read
+
+    mirrors = [is_mirror(source) for source in sources]
+    told = [mirror or not any(mirrors) for mirror in mirrors]
+    asked = (arguments.metric, arguments.baseline)
+    return [
+        read(source, arguments.skip_unreadable, *(asked if tell else (None, None)))
+        for source, tell in zip(sources, told, strict=True)
+    ]
+
+
 def _document(study: Study, out: Path, arguments: Namespace) -> Document:
     from analysis.findings import find
     from analysis.sections import document, inside_section
@@ -107,14 +119,14 @@ def _document(study: Study, out: Path, arguments: Namespace) -> Document:
     return document(findings, inside, out)
 
 
-def _compare(a: Path, b: Path, arguments: Namespace) -> int:
+def _compare(a: str, b: str, arguments: Namespace) -> int:
     from analysis import report
     from analysis.compare import compare_document
     from analysis.findings import find
 
-    out = arguments.out or b / f"report-against-{a.resolve().name}"
+    out = arguments.out or Path(b) / f"report-against-{Path(a).resolve().name}"
     report.check_replaceable(out)
-    both = [find(_read(str(folder), arguments)) for folder in (a, b)]
+    both = [find(study) for study in _read_both((a, b), arguments)]
     print(report.write(report.make(compare_document(*both)), out))
     return 0
 

@@ -8,7 +8,7 @@ import math
 
 from analysis import numbers
 from analysis.cells import anchor, baseline_name, mark
-from analysis.claims import KIND, PAPER_TABLE_8, SITE, is_control, paper_accuracy, site_of
+from analysis.claims import KIND, PAPER_TABLE_8, SITE, paper_accuracy, site_of, variant_settings
 from analysis.findings import Findings
 from analysis.render import Beside, Cell, Column, Table
 
@@ -75,7 +75,7 @@ def table8(findings: Findings) -> Table | None:
 
 def _ours(findings: Findings, variant: str | None) -> Cell:
     if variant is None:
-        return Cell(numbers.DASH)
+        return Cell(numbers.DASH, sort=math.nan)
     mean, metric = findings.mean(variant), findings.study.metric
     text = f"{numbers.with_interval(mean, numbers.scale(metric))} ({mean.n})"
     return Cell(
@@ -89,23 +89,18 @@ def _known(findings: Findings) -> dict[str, float]:
     """
     if KIND not in _paths(findings) or not numbers.is_share(findings.study.metric):
         return {}
-    controls = {variant for variant, run in findings.study.settings().iterrows() if is_control(run)}
-    places = {variant: place for variant, place in _places(findings).items() if variant not in controls}
-    found = {variant: paper_accuracy(*place) for variant, place in places.items()}
+    found = {variant: paper_accuracy(*place) for variant, place in _places(findings).items()}
     known = {variant: value for variant, value in found.items() if value is not None}
     return known if len(known) > 1 else {}
 
 
 def _places(findings: Findings) -> dict[str, tuple[str, str]]:
-    """variant -> (kind, site), with relative attention where the paper puts it."""
-    runs = findings.study.runs.drop_duplicates("variant").set_index("variant")
-    sites = runs[SITE] if SITE in runs else None
+    """variant -> (kind, site), with relative attention where the paper puts it; without controls."""
     places = {}
-    for variant in findings.variants:
-        kind, site = str(runs.loc[variant, KIND]), findings.study.base.get(SITE) if sites is None else sites[variant]
-        site = site if isinstance(site, str) else None
-        at = site_of(kind, site)
-        places[variant] = (kind, "stem" if (kind, "stem") in PAPER_TABLE_8 and at == site_of(kind) else at)
+    for variant, settings in variant_settings(findings.study.plan, findings.values).items():
+        if KIND in settings:
+            kind, at = str(settings[KIND]), settings[SITE]
+            places[variant] = (kind, "stem" if (kind, "stem") in PAPER_TABLE_8 and at == site_of(kind) else at)
     return places
 
 

@@ -119,7 +119,7 @@ def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
     environment = _environment(autoescape=True)
     environment.filters["drawn"] = lambda plot: inline_svg(svgs[plot.name], plot)
     environment.filters["plainlines"] = lambda text: "\n".join(map(render.plain, text.splitlines()))
-    environment.filters["sortable"] = lambda value: "" if value is None or math.isnan(value) else repr(float(value))
+    environment.filters["sortable"] = lambda value: "" if value is None or math.isnan(value) else repr(float(value)).replace("inf", "Infinity")
     return (
         environment.get_template("report.html.j2")
         .render(

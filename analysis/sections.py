@@ -13,7 +13,7 @@ from analysis import cells, factors, numbers, published, tables
 from analysis.answer import answer
 from analysis.drawing import Plot
 from analysis.findings import ALPHA, Findings
-from analysis.load import ENDED, PLACES, Study, not_held_fixed
+from analysis.load import ENDED, METRICS, PLACES, Study, not_held_fixed
 from analysis.plots import all_plots
 from analysis.render import Table
 
@@ -163,9 +163,15 @@ def warnings(findings: Findings) -> list[str]:
         found.append(f"The runs were made by {len(commits)} different commits; see Provenance.")
     if ended["dirty"].eq(True).any():
         found.append("Some runs were made from code with uncommitted changes; see Provenance.")
-    for status, what in (("diverged", "diverged"), ("unreadable", "could not be read and were skipped")):
+    planned = len(study.runs) - len(study.of("unplanned"))
+    for status, what in (
+        ("diverged", "diverged"),
+        ("unreadable", "could not be read and were skipped"),
+        ("pruned", "were stopped early for their results"),
+    ):
         if lost := len(study.of(status)):
-            found.append(f"{lost} of {len(study.runs)} runs {what}; means are of the others.")
+            biased = ", so they look better than they are" if status == "pruned" else ""
+            found.append(f"{lost} of {planned} runs {what}; means are of the others{biased}.")
     return found
 
 
@@ -260,10 +266,12 @@ def reproduce(study: Study) -> Section:
 
 
 def digest(study: Study) -> str:
-    """One digest for all records: SHA-256 of the runs' digests, sorted. Two reports with the same one show the same
-    records.
+    """One digest for all records: SHA-256 of the runs' digests, sorted; a mirror has none, and there it is of how each
+    run stands. Two reports with the same one show the same records.
     """
     known = sorted(study.runs["digest"].dropna())
+    if not known:
+        known = sorted(study.runs[["run", "status", *METRICS]].to_csv(index=False).splitlines())
     return hashlib.sha256("\n".join(known).encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.load import ENDED, METRICS, PLACES, Study, assemble, flatten, level_text, read_folder, run_row
+from analysis.load import ENDED, METRICS, PLACES, Study, assemble, flatten, level_text, nested, read_folder, run_row
 from experiments.errors import UserError
 
 WANDB, OPTUNA = "wandb:", "optuna:"
@@ -73,6 +73,10 @@ def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline:
         if not isinstance(seed, int):
             raise UserError(f"{source}: {run.run}: seed: {seed!r} is not a whole number")
     kept, troubles = _first_mirrors(runs, list(zip(labels, seeds)))
+    seedless = [run.run for run, own in zip(runs, settings) if run.run in troubles and "seed" not in own]
+    if seedless:
+        alike = f"{len(seedless)} runs have no setting `seed`, and all others like another run's, {seedless[0]} for one"
+        raise UserError(f"{source}: {alike}: they can be neither told apart nor paired")
     variants = sorted(
         {label for label, _ in kept}, key=lambda label: (label != baseline, label)
     )  # the baseline comes first
@@ -129,14 +133,14 @@ def _factors(settings: list[dict[str, Any]]) -> Factors:
     moves: dict[tuple[int, ...], list[str]] = {}
     for path in dict.fromkeys(path for own in settings for path in own):
         values = [level_text(own.get(path)) for own in settings]
-        codes = tuple(list(dict.fromkeys(values)).index(value) for value in values)
-        if path not in PLACES and max(codes) > 0:
-            moves.setdefault(codes, []).append(path)
+        code = {value: number for number, value in enumerate(dict.fromkeys(values))}
+        if path not in PLACES and len(code) > 1:
+            moves.setdefault(tuple(code[value] for value in values), []).append(path)
     found = []
-    for paths in moves.values():
-        levels = [[own.get(path) for path in paths] for own in settings]
-        distinct = [level for at, level in enumerate(levels) if level not in levels[:at]]
-        found.append((tuple(paths), [level[0] if len(paths) == 1 else level for level in distinct]))
+    for codes, paths in moves.items():
+        first = dict(zip(reversed(codes), reversed(settings)))  # a level -> the first run that has it
+        levels = [[first[number].get(path) for path in paths] for number in range(len(first))]
+        found.append((tuple(paths), [level[0] if len(paths) == 1 else level for level in levels]))
     return found
 
 
@@ -156,12 +160,7 @@ def _entry(run: Found, key: tuple[str, int], own: Mapping[str, Any], factors: Fa
 
 def _shared(settings: list[dict[str, Any]]) -> dict[str, Any]:
     """The settings that every run has alike, nested as in a plan."""
-    tree: dict[str, Any] = {}
-    for path, value in settings[0].items():
-        if path not in PLACES and all(own.get(path) == value for own in settings):
-            *sections, field_ = path.split(".")
-            node = tree
-            for section in sections:
-                node = node.setdefault(section, {})
-            node[field_] = value
-    return tree
+    first, *others = settings
+    return nested(
+        {path: value for path, value in first.items() if path not in PLACES and all(own.get(path) == value for own in others)}
+    )

@@ -167,6 +167,11 @@ def spread_table(findings: Findings) -> Table:
 def cost_table(findings: Findings) -> Table:
     """What each variant costs, and the accuracy that this buys."""
     metric, baseline = findings.study.metric, findings.cost.loc[findings.study.baseline]
+    bought = (
+        Column(f"{numbers.label(metric)} a MFLOP{points(metric)}", ("metric_per_mflop",)),
+        Column(f"{numbers.label(metric)} a device second{points(metric)}", ("metric_per_device_second",)),
+    )
+    bought = () if numbers.lower_is_better(metric) else bought  # nobody buys loss
     columns = (
         Column("variant", ("variant",), numeric=False),
         Column("parameters", ("params",)),
@@ -176,8 +181,7 @@ def cost_table(findings: Findings) -> Table:
         Column("images a second", ("images_per_second",), help="training images, by the time of epochs with their validation"),
         Column("peak memory", ("peak_memory_bytes",), help="of the accelerator; not measured on a CPU"),
         Column("time against baseline", ("device_seconds_ratio",)),
-        Column(f"{numbers.label(metric)} a MFLOP{points(metric)}", ("metric_per_mflop",)),
-        Column(f"{numbers.label(metric)} a device second{points(metric)}", ("metric_per_device_second",)),
+        *bought,
     )
     rows = []
     for variant in findings.variants:
@@ -200,7 +204,10 @@ def cost_table(findings: Findings) -> Table:
                     _bytes(cost["peak_memory_bytes"]), (_whole(cost["peak_memory_bytes"]),), cost["peak_memory_bytes"]
                 ),
                 Cell(f"× {ratio:.2f}" if math.isfinite(ratio) else numbers.DASH, (ratio,), ratio),
-                *(Cell(numbers.magnitude(share), (share / numbers.scale(metric),), share) for share in each),
+                *(
+                    Cell(numbers.magnitude(share), (share / numbers.scale(metric),), share)
+                    for share, _ in zip(each, bought)
+                ),
             )
         )
     return Table("cost", "What each variant costs.", columns, tuple(rows))

@@ -1,8 +1,10 @@
 """The command: what it prints, how it fails, and that a failure leaves nothing behind."""
 
+import json
 import subprocess
 import sys
 
+import optuna
 import pytest
 from synthetic import write_study
 
@@ -86,6 +88,24 @@ def test_two_studies_side_by_side(tmp_path, capsys):
     status, out, _ = run(capsys, "--compare", before, after)
     page = after / "report-against-position" / "report.html"
     assert status == 0 and out == f"{page}\n" and "side by side" in page.read_text()
+
+
+def test_a_mirror_and_a_folder_side_by_side(tmp_path, capsys):
+    """Only the mirror has to be told the metric; and a storage's URL keeps its slashes."""
+    folder = write_study(tmp_path, seeds=2)
+    storage = f"sqlite:///{tmp_path / 'old.db'}"
+    study = optuna.create_study(storage=storage, study_name="position", direction="maximize")
+    for entry in json.loads((folder / "study.json").read_text())["runs"]:
+        trial = optuna.trial.create_trial(
+            value=0.5, user_attrs={"variant": entry["variant"]}, params={"seed": entry["seed"]},
+            distributions={"seed": optuna.distributions.IntDistribution(0, 9)},
+        )  # fmt: skip
+        study.add_trial(trial)
+    place = f"optuna:{storage}"
+    status, out, _ = run(capsys, "--compare", place, folder, "--metric", "test/acc", "--baseline", "none", "--out", tmp_path / "r")
+    assert status == 0 and out == f"{tmp_path / 'r' / 'report.html'}\n"
+    status, _, err = run(capsys, "--compare", folder, folder, "--metric", "test/acc")
+    assert status == 2 and "cannot be chosen for a folder" in err
 
 
 def test_watch_reports_until_all_have_ended(tmp_path, capsys, monkeypatch):

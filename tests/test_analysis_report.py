@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 import pytest
 from synthetic import write_study
 
-from analysis import report
+from analysis import report, tables
 from analysis.answer import answer
 from analysis.findings import find
 from analysis.load import read_folder
-from analysis.sections import document
+from analysis.sections import document, warnings
 from experiments.errors import UserError
 
 HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
@@ -150,7 +150,7 @@ def test_a_study_of_two_factors_is_answered_by_factor(tmp_path):
     )
     first, second = answer(found)
     assert "“depth=1, head=logits”" in first and "“depth=2, head=logits” is better" in first
-    assert "depth matters (p < 0.001): 2 is best" in second and "head matters (p < 0.001): logits is best" in second
+    assert "depth matters (p < 0.001): 2 has the highest mean" in second and "head matters (p < 0.001): logits has" in second
     assert "the effect of depth depends on head (interaction p < 0.001)" in second
     assert {"factors", "table-effects", "table-interactions", "figure-interaction"} <= set(page_of(found).ids)
 
@@ -201,6 +201,29 @@ def test_a_single_seed_gets_no_verdict(tmp_path):
 def test_lopsided_studies_still_report(tmp_path, options):
     files = report.make(document(findings_of(tmp_path, **options)))
     assert not re.search(rb"(?i)\b(nan|inf|none of)\b", files["report.md"])
+
+
+def test_one_variant_is_answered_with_its_interval(tmp_path):
+    first, second = answer(findings_of(tmp_path, accuracy={"none": 0.7}, seeds=3))
+    assert "no other variant to compare it with" in first
+    assert re.fullmatch(r"The 95 % interval of that mean is \[\d\d\.\d+, \d\d\.\d+\] %\.", second)
+
+
+def test_a_baseline_that_diverged_is_not_mended_by_seeds(tmp_path):
+    lost = {("none", seed): "diverged" for seed in range(3)}
+    _, second = answer(findings_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, statuses=lost))
+    assert second.startswith("All 3 of them ended without a result: more seeds alone will not help")
+
+
+def test_runs_stopped_for_their_results_are_warned_of(tmp_path):
+    lost = {("none", 0): "pruned", ("none", 1): "pruned"}
+    found = findings_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=4, statuses=lost)
+    assert "2 of 8 runs were stopped early for their results; means are of the others, so they look" in " ".join(warnings(found))
+
+
+def test_no_price_is_put_on_a_loss(tmp_path):
+    titles = [[c.title for c in tables.cost_table(findings_of(tmp_path / m, metric=m)).columns] for m in ("test/acc", "test/loss")]
+    assert [sum("a MFLOP" in title or "a device second" in title for title in each) for each in titles] == [2, 0]
 
 
 def test_lower_is_better_for_a_loss(tmp_path):

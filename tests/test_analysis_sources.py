@@ -11,7 +11,8 @@ from synthetic import write_study
 
 from analysis import load_optuna, load_wandb
 from analysis.findings import find
-from analysis.load import METRICS, PLACES, read_folder
+from analysis.load import METRICS, PLACES, flatten, nested, read_folder
+from analysis.sections import digest
 from analysis.sources import Found, infer, read
 from experiments.errors import UserError
 from experiments.tracking import Tracking
@@ -204,6 +205,35 @@ def test_the_same_columns_whichever_the_source(tmp_path):
     folder = read_folder(recorded(tmp_path))
     core = [column for column in folder.runs.columns if "." not in column]
     assert core == [column for column in mirrored.runs.columns if "." not in column] and set(METRICS) < set(core)
+
+
+def test_a_metric_that_only_later_epochs_have_is_kept():
+    rows = [{"epoch": 1.0, "train/loss": 2.0}, {"epoch": 2.0, "train/loss": 1.0, "val/acc": 0.5}]
+    found = [Found(name, "finished", {"seed": seed}, "v", {"test/acc": 0.5}, rows) for seed, name in enumerate("ab")]
+    curves = infer("x", "wandb:x", found, "test/acc", None).curves
+    assert curves["val/acc"].dropna().tolist() == [0.5, 0.5]
+
+
+def test_runs_without_a_seed_that_are_otherwise_alike_are_refused():
+    alike = [Found(name, "finished", {"model": {"depth": 2}}, "", {"test/acc": 0.5}) for name in ("a", "b", "c")]
+    with pytest.raises(UserError, match="2 runs have no setting `seed`.* b for one: they can be neither told apart nor"):
+        infer("x", "wandb:x", alike, "test/acc", None)
+    apart = [Found(str(depth), "finished", {"depth": depth}, "", {"test/acc": 0.5}) for depth in (1, 2)]
+    assert infer("x", "wandb:x", apart, "test/acc", None).variants == ["1", "2"]
+
+
+def test_names_that_go_on_beyond_another_ones_value_are_kept():
+    flat = {"optimizer": "adam", "optimizer.lr": 0.1, "model.depth": 2, "model.width.max": 3, "seed": 0}
+    for settings in (flat, dict(reversed(flat.items()))):
+        assert dict(flatten(nested(settings))) == settings
+    assert nested({"model.depth": 2, "model.width": 3}) == {"model": {"depth": 2, "width": 3}}
+
+
+def test_a_mirrors_digest_tells_one_state_of_its_runs_from_another():
+    before, after = (
+        infer("x", "wandb:x", [run("a", 0), run("b", 1, status=status)], "test/acc", None) for status in ("incomplete", "finished")
+    )
+    assert digest(before) != digest(after) and digest(before) == digest(before)
 
 
 def test_a_history_without_epochs_and_values_that_are_not_numbers():

@@ -18,6 +18,7 @@ from analysis import cells, factors, numbers, published, render, tables
 from analysis.estimates import Estimate
 from analysis.findings import find
 from analysis.load import read_folder
+from experiments.config import RunConfig, override
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -147,6 +148,19 @@ def test_the_papers_layout_has_all_its_figures_and_ours(tmp_path):
     ]
     assert text["learned-1d"][2] == "63.96" and text["learned-2d"][4] == "64.02"
     assert text["relative"][1] == "–" and text["sinusoidal"][0] == "–" and text["sinusoidal"][1].endswith("(5)")
+
+
+def test_the_papers_layout_goes_by_the_plan_where_a_run_has_not_ended(tmp_path):
+    """learned-1d's first run has left no record of its site: the study's base says that it is every layer."""
+    base = override(RunConfig(), {"model.pos_embed": "learned-1d", "model.pos_site": "every-layer"}).model_dump()
+    found = findings_of(
+        tmp_path, accuracy={"learned-1d": 0.9, "learned-2d": 0.8}, base=base, statuses={("learned-1d", 0): "incomplete"}
+    )
+    rows = {row[0].text: row[1:] for row in published.table8(found).rows}
+    heads = [column.title for column in published.table8(found).columns[1:]]
+    for kind in ("learned-1d", "learned-2d"):
+        filled = [head for head, cell in zip(heads, rows[kind]) if "ours" in head and cell.text != "–"]
+        assert filled == ["Every Layer: ours, %"]
 
 
 def test_no_published_column_where_the_position_is_not_studied(tmp_path):
