@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,8 +105,9 @@ def _torchvision(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images],
     kind, parts = getattr(datasets, dataset.torchvision), {}
     for name, train in (("train", True), ("test", False)):
         try:
-            raw = kind(root=data.root, train=train, download=data.download)
-        except (RuntimeError, OSError, ValueError) as error:  # ValueError: a file that is there, but empty or cut short
+            with _one_download_at_a_time(data):
+                raw = kind(root=data.root, train=train, download=data.download)
+        except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # the last: files cut short
             raise UserError(
                 f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision lays them out ({error}); "
                 "point --data.root at them, or add --data.download true to fetch them"
@@ -113,6 +116,19 @@ def _torchvision(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images],
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
         parts[name] = Images(x.contiguous(), torch.as_tensor(raw.targets).long())
     return parts, tuple(map(str, raw.classes))
+
+
+@contextlib.contextmanager
+def _one_download_at_a_time(data: DataConfig) -> Iterator[None]:
+    """torchvision writes to the final name, and other workers of a sweep would take half a file for the whole."""
+    if not data.download:
+        yield
+        return
+    from filelock import FileLock
+
+    Path(data.root).mkdir(parents=True, exist_ok=True)
+    with FileLock(Path(data.root) / ".download.lock"):
+        yield
 
 
 def _folder(data: DataConfig, dataset: Dataset) -> tuple[dict[str, Images], tuple[str, ...]]:

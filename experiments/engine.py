@@ -17,6 +17,7 @@ from experiments.compiling import OFF, compiled
 from experiments.config import OptimConfig, RunConfig
 from vit import ViT
 
+EVAL_BATCH = 1000  # images that are evaluated at once
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}  # of weights and inputs
 
 

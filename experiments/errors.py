@@ -1,4 +1,4 @@
-"""The one kind of error that is the user's to mend: bad input, named in a single line. Nothing is imported here."""
+"""The one kind of error that is the user's to mend: named in a single line. Nothing is imported here."""
 
 
 class UserError(ValueError):
@@ -9,3 +9,7 @@ class UserError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
+
+
+class TakenOver(UserError):
+    """Another process has finished the run that this one is at work on."""

@@ -11,10 +11,9 @@ from torch import Tensor
 from experiments import augment
 from experiments.config import RunConfig
 from experiments.data import Images, Splits
-from experiments.engine import DTYPES, Solo, batches, stream
+from experiments.engine import DTYPES, EVAL_BATCH, Solo, batches, stream
 from experiments.stacked import Stacked
 
-EVAL_BATCH = 1000
 Row = dict[str, float]
 
 

@@ -18,7 +18,7 @@ from experiments import data, provenance, record, resume
 from experiments.compiling import require
 from experiments.config import RunConfig, load, run_id
 from experiments.engine import Solo, batches
-from experiments.errors import UserError
+from experiments.errors import TakenOver, UserError
 from experiments.fit import Row, evaluate, fit
 from experiments.stacked import Stacked, fitting
 from experiments.tracking import RunTracker, Tracking
@@ -47,6 +47,7 @@ class _Live:
     clock: float = 0.0  # when it would have begun, had it never been interrupted
     started: str = field(default_factory=lambda: _now())
     state: dict[str, torch.Tensor] | None = None
+    stacked: bool | None = None  # in a stack, whose sums round otherwise; None before the first epoch
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"
 
@@ -95,18 +96,22 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
     numbers, runs = list(group), list(group.values())
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    engine = (Solo if len(runs) == 1 else Stacked)([run.job.config for run in runs], len(splits.classes), device)
+    stacked = len(runs) > 1 if runs[0].stacked is None else runs[0].stacked
+    engine = (Stacked if stacked else Solo)([run.job.config for run in runs], len(splits.classes), device)
     start = len(runs[0].rows)
     if start:
         engine.load_states([run.state for run in runs])
         for run in runs:
             run.state = None  # else it would take up memory to the end
     for run in runs:
+        run.stacked = stacked
         run.clock = time.perf_counter() - run.seconds["wall"]
         _claim(run.job)
         run.tracker = tracking.start(run.job.config.model_dump(), run.job.dir, run.id, run.job.variant)
+        if stacked and not start:
+            _save(run, {}, durable=False)  # that it is one of a stack, should it be gone on with alone
     for i, run in enumerate(runs):
-        if run.status != "running":  # it diverged just before it was interrupted
+        if run.status != "running":  # it diverged, or was pruned, just before it was interrupted
             _finish(run, engine, i, None, splits, device)
     if not _running(runs):
         return
@@ -118,6 +123,8 @@ def _train_group(group: dict[int, _Live], splits: data.Splits, device: torch.dev
             _epoch_done(run, rows[i], states[i], seconds / len(runs))
             prune = on_row and on_row(number, rows[i])
             run.status = _status(run.rows, bool(prune))
+            if run.status == "pruned":
+                _save(run, states[i], durable=True)  # with the decision, which nobody may make again
             if run.status != "running":  # now, for the others of the cohort will move its weights on
                 _finish(run, engine, i, None, splits, device)
         if not _running(runs):
@@ -142,18 +149,28 @@ def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: f
     run.rows.append(row)
     run.seconds = {"device": run.seconds["device"] + seconds, "wall": time.perf_counter() - run.clock}
     due = time.perf_counter() - run.synced >= SYNC_SECONDS
-    note = {"run_id": run.id, "rows": run.rows, "seconds": run.seconds, "started": run.started}
-    resume.write(run.job.dir, note, state, durable=due)
+    _save(run, state, durable=due)
     if due:
         record.write_text(run.job.dir / record.METRICS, record.metrics_csv(run.rows))
         run.synced = time.perf_counter()
     run.tracker.log(row)
 
 
+def _save(run: _Live, state: dict[str, torch.Tensor], durable: bool) -> None:
+    """Raises `TakenOver` rather than write into a record that another process has sealed."""
+    if record.is_finished(run.job.dir):
+        raise TakenOver(f"{run.job.dir}: another process has finished this run")
+    kept = ("rows", "seconds", "started", "status", "stacked")
+    note = {"run_id": run.id, **{key: getattr(run, key) for key in kept}}
+    resume.write(run.job.dir, note, state, durable)
+
+
 def _finish(
     run: _Live, engine: Solo | Stacked, i: int, test: tuple[float, float] | None, splits: data.Splits, device: torch.device
 ) -> None:
     """Seal the record. The test set has been touched once, now; a run that diverged or was pruned has no test figure."""
+    if record.is_finished(run.job.dir):
+        raise TakenOver(f"{run.job.dir}: another process has finished this run")
     status = run.status if test is None else "finished"
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
     metrics |= dict(zip(("test/loss", "test/acc"), test or (None, None), strict=True))
@@ -190,7 +207,8 @@ def _open(job: Job) -> _Live:
         if note["run_id"] != run.id:
             raise record.RecordError(f"{job.dir / resume.NAME}: is of another run, {note['run_id']}, not {run.id}")
         run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
-        run.status = _status(run.rows)  # it may have diverged just before it was interrupted
+        run.stacked = note.get("stacked")
+        run.status = _status(run.rows, note.get("status") == "pruned")  # just before it was interrupted, perhaps
     return run
 
 
@@ -220,12 +238,14 @@ def _tidy(folder: Path) -> None:
 
 
 def _cohorts(live: dict[int, _Live], num_classes: int, device: torch.device) -> Iterator[dict[int, _Live]]:
-    """Jobs that can be stacked: at the same epoch (a kill between two saves leaves members apart), as many as fit."""
-    at: dict[int, list[int]] = {}
+    """Jobs that can be stacked, as many as fit: at the same epoch (a kill between two saves leaves members apart), and
+    not begun alone, for they end with the same numbers only as they began.
+    """
+    at: dict[tuple[int, bool], list[int]] = {}
     for i, run in live.items():  # now, for each group's training moves its members on
-        at.setdefault(len(run.rows), []).append(i)
-    for _, numbers in sorted(at.items()):
-        most = fitting([live[i].job.config for i in numbers], num_classes, device)
+        at.setdefault((len(run.rows), run.stacked is False), []).append(i)
+    for (_, alone), numbers in sorted(at.items()):
+        most = 1 if alone else fitting([live[i].job.config for i in numbers], num_classes, device)
         for part in batches(len(numbers), most):
             yield {i: live[i] for i in numbers[part]}
 

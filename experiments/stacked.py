@@ -8,6 +8,7 @@ dropout keys come from each run's own seed, so what a run becomes does not depen
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -17,7 +18,17 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from experiments.compiling import compiled
 from experiments.config import FREE, RunConfig, cohort_key
-from experiments.engine import DTYPES, autocast, initial_model, losses, optimizer, optimizer_state, persistent_buffers, prefixed
+from experiments.engine import (
+    DTYPES,
+    EVAL_BATCH,
+    autocast,
+    initial_model,
+    losses,
+    optimizer,
+    optimizer_state,
+    persistent_buffers,
+    prefixed,
+)
 
 
 class Stacked:
@@ -128,24 +139,38 @@ class Stacked:
 def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
     """How many of these runs, at least 1, the GPU's free memory holds as one stack; on the CPU, all.
 
-    Measured, not guessed: the peak of one training step of a stack of one, and of two.
+    Measured, not guessed: the peak of a training step and an evaluation of a stack of one, and of two.
     """
-    if device.type != "cuda" or len(configs) < 3:
+    if device.type != "cuda" or len(configs) < 2:
         return len(configs)
-    peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
+    try:
+        peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
+    except torch.OutOfMemoryError:
+        peaks = None  # two are too many; whether one fits, its training will show
+    _free_memory()
+    if peaks is None:
+        return 1
     free = torch.cuda.mem_get_info(device)[0] * 0.8  # the rest is for what the allocator and cuBLAS hold
     return max(1, min(len(configs), int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))))
 
 
 def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
-    """Bytes that one training step takes at its highest, the optimiser's state included."""
+    """Bytes that a training step and an evaluation take at their highest, the optimiser's state included."""
     first, runs = configs[0], len(configs)
     (channels, side), batch = first.data.image_shape, first.train.batch_size
-    torch.cuda.empty_cache()
+    _free_memory()
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     engine = Stacked(configs, num_classes, device)
     x = torch.zeros(runs, batch, channels, side, side, device=device, dtype=DTYPES[first.train.precision])
     y, keys = torch.zeros(runs, batch, device=device, dtype=torch.long), torch.zeros(runs, device=device, dtype=torch.int32)
     engine.train_step(x, y, keys, [0.0] * runs)
+    images = x.new_zeros(EVAL_BATCH, channels, side, side)
+    engine.eval_step(images, y.new_zeros(EVAL_BATCH))
     return torch.cuda.max_memory_allocated(device) - before
+
+
+def _free_memory() -> None:
+    """Give back what earlier stacks held: an engine is part of a cycle, which only the collector takes apart."""
+    gc.collect()
+    torch.cuda.empty_cache()

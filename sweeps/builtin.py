@@ -128,9 +128,16 @@ def find(study: str) -> Study:
     if study in STUDIES:
         return STUDIES[study]
     path = Path(study)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
+    if path.suffix in (".yaml", ".yml") or _is_file(path):
         return read(path)
     raise UserError(f"study: {study!r} is not known; {nearest(study, list(STUDIES))}, or the path of a YAML file")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for one, or lies where one may not look
+        return False
 
 
 def read(path: Path) -> Study:

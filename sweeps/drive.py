@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -70,7 +71,8 @@ class Crew:
             if not self.workers:
                 time.sleep(LOOK / 2)
             if time.monotonic() >= self.next_beat:
-                self.ledger.beat([claim for worker in self.workers for claim in worker.claims])
+                for claim in self.ledger.beat([claim for worker in self.workers for claim in worker.claims]):
+                    self._withdraw(claim)
                 self.next_beat = time.monotonic() + BEAT
 
     def _hand_out(self, state: State) -> None:
@@ -115,6 +117,16 @@ class Crew:
         for claim in claims:
             self._close(claim, why, trace)
 
+    def _withdraw(self, lost: Claim) -> None:
+        """Another sweep has taken a run over, after a long sleep of this one's: stop the worker that is still at it."""
+        for worker in [worker for worker in self.workers if lost in worker.claims]:
+            self.workers.remove(worker)
+            worker.stop()
+            for claim in worker.claims:
+                self.ledger.tell(claim, "interrupted")
+            self.display.note(f"{lost.run.name}: another sweep has taken it over")
+            self.next_look = 0.0
+
     def _close(self, claim: Claim, why: str, trace: str = "") -> None:
         """Tell the ledger how a claim ended, and keep the traceback where it did not end well."""
         status = self.ledger.tell(claim, "failed", why)
@@ -139,6 +151,6 @@ class Crew:
             worker.process.kill()
         for worker in self.workers:
             worker.stop()
-        for worker in self.workers:
-            for claim in worker.claims:
+        with contextlib.suppress(UserError):  # without its word, the next sweep finds that the claims' owner is dead
+            for claim in [claim for worker in self.workers for claim in worker.claims]:
                 self.ledger.tell(claim, "interrupted")

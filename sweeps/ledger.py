@@ -7,8 +7,9 @@ folder's lock and in immediate transactions, so that no run goes to two workers,
 from __future__ import annotations
 
 import collections
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,24 +64,31 @@ class Ledger:
         self.distributions = _distributions(plan)
         self.lock = FileLock(study_dir / LOCK)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
+        with self._database():
+            self.storage = _storage(study_dir / DATABASE)
+            self.study = optuna.create_study(
+                storage=self.storage,
+                study_name=plan.study.name,
+                direction="minimize" if self.metric.endswith("loss") else "maximize",
+                load_if_exists=True,
+                pruner=optuna.pruners.NopPruner(),  # a variant that is stopped early has not been measured
+            )
+            self.study_id = self.storage.get_study_id_from_name(plan.study.name)
+
+    @contextlib.contextmanager
+    def _database(self) -> Iterator[None]:
+        """The queue to ourselves. Raises `UserError` where it cannot be read or written."""
         try:
             with self.lock:
-                self.storage = _storage(study_dir / DATABASE)
-                self.study = optuna.create_study(
-                    storage=self.storage,
-                    study_name=plan.study.name,
-                    direction="minimize" if self.metric.endswith("loss") else "maximize",
-                    load_if_exists=True,
-                    pruner=optuna.pruners.NopPruner(),  # a variant that is stopped early has not been measured
-                )
-                self.study_id = self.storage.get_study_id_from_name(plan.study.name)
-        except sqlalchemy.exc.DatabaseError as error:
-            why = f"cannot be used ({error.orig}); it may be deleted, for the records decide"
-            raise UserError(f"{study_dir / DATABASE}: {why}") from error
+                yield
+        except (sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
+            cause = error if isinstance(error, sqlalchemy.exc.DatabaseError) else error.__cause__
+            why = f"cannot be used ({getattr(cause, 'orig', error)}); it may be deleted, for the records decide"
+            raise UserError(f"{self.dir / DATABASE}: {why}") from error
 
     def reconcile(self) -> State:
         """Bring the trials into line with the records and the living; queue what is left. Twice is the same as once."""
-        with self.lock:
+        with self._database():
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
                 who = trial.user_attrs.get("owner")  # none: killed while it entered what was finished
                 if not who or not (alive(who) or alive({**who, **who["sweep"]})):
@@ -120,17 +128,22 @@ class Ledger:
         return attrs.get("reason") == "failed" and attrs["owner"]["sweep"] == self.sweep
 
     def claim(self, owner: Owner, most: int = 1) -> list[Claim]:
-        """Take up to `most` waiting runs that may be trained together: the first and others of its cohort, or none."""
+        """Take up to `most` waiting runs that may be trained together: the first and others of its cohort, or none.
+
+        What has failed before is trained alone: a stack may be too much for the memory, and shares its members' fate.
+        """
         claims: list[Claim] = []
-        owner = {**owner, "sweep": self.sweep}
-        with self.lock:
+        owner = {**owner, "beat": time.time(), "sweep": self.sweep}
+        with self._database():
+            tried = self.study.get_trials(deepcopy=False, states=[TrialState.FAIL])
+            failed = {trial.user_attrs["run"] for trial in tried if self._counts(trial)}
             waiting = self.study.get_trials(deepcopy=False, states=[TrialState.WAITING])
             queued = {trial.user_attrs["run"]: trial for trial in waiting}
             wanted = [run for name, run in self.runs.items() if name in queued and name not in self.given_up]
             for run in wanted:  # in the plan's order, whatever was queued again
-                if len(claims) == most:
+                if len(claims) == most or (claims and claims[0].run.name in failed):
                     break
-                if claims and cohort_key(run.config) != cohort_key(claims[0].run.config):
+                if claims and (run.name in failed or cohort_key(run.config) != cohort_key(claims[0].run.config)):
                     continue
                 trial = queued[run.name]
                 self.storage.set_trial_user_attr(trial._trial_id, "owner", owner)
@@ -138,12 +151,14 @@ class Ledger:
                     claims.append(Claim(run, trial._trial_id, trial.number, owner))
         return claims
 
-    def beat(self, claims: Sequence[Claim]) -> None:
-        """A sign of life for other machines."""
-        with self.lock:
+    def beat(self, claims: Sequence[Claim]) -> list[Claim]:
+        """A sign of life for other machines. Returns the claims that are ours no more."""
+        with self._database():
+            lost = [claim for claim in claims if not self._holds(claim)]
             for claim in claims:
-                if self._holds(claim):
+                if claim not in lost:
                     self.storage.set_trial_user_attr(claim.trial_id, "owner", {**claim.owner, "beat": time.time()})
+            return lost
 
     def _holds(self, claim: Claim) -> bool:
         """Whether a claim is ours still: after a long sleep, another machine may have taken it over."""
@@ -154,7 +169,7 @@ class Ledger:
 
         `reason` is then "failed", which counts, or "interrupted", which does not.
         """
-        with self.lock:
+        with self._database():
             if not self._holds(claim):
                 return "taken over"
             return self._settle(self.storage.get_trial(claim.trial_id), reason, error)

@@ -140,14 +140,18 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
     from sweeps.progress import Display
     from sweeps.worker import Duty
 
-    on_cpu = pick_device(arguments.device).type == "cpu"
+    device = pick_device(arguments.device).type
+    on_cpu = device == "cpu"
     workers = arguments.workers or (_cores() if on_cpu else 1)
-    automatic = 1 if on_cpu else len(plan.runs)  # a worker stacks as many as its memory holds
+    automatic = len(plan.runs) if device == "cuda" else 1  # a worker stacks as many as its memory holds
     cohort = automatic if arguments.cohort == "auto" else arguments.cohort
     duty = Duty(plan.study.name, arguments.device, arguments.tracking, 1 if on_cpu else None, study_dir / LOG)
-    new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
-    write(plan, study_dir, command)
     try:
+        new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
+    except OSError as error:
+        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
+    try:
+        write(plan, study_dir, command)
         with Display(plan.study.name, plan.runs) as display:
             state = sweep(plan, study_dir, duty, workers, display, cohort)
     except UserError:
@@ -165,7 +169,8 @@ def _leave_nothing(new: list[Path], study_dir: Path) -> None:
     files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
     if study_dir not in new or any(path.name not in begun and not path.name.startswith(PART) for path in files):
         return
-    shutil.rmtree(study_dir)
+    if study_dir.exists():
+        shutil.rmtree(study_dir)
     for folder in new[1:]:
         with contextlib.suppress(OSError):  # not empty: somebody else's work has begun there
             folder.rmdir()

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.errors import UserError
+from experiments.errors import TakenOver, UserError
 from sweeps.owner import owner
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _train(pipe: Connection, duty: Duty, parts: list[tuple[Any, ...]]) -> None:
         train(jobs, device=duty.device, tracking=tracking, on_row=lambda i, row: pipe.send(("row", i, row)))
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        mine = isinstance(error, UserError)
+        mine = isinstance(error, UserError) and not isinstance(error, TakenOver)  # which is no fault of the user's
         pipe.send(("failed", mine, str(error) if mine else line, traceback.format_exc()))
         raise  # and so the process ends: what follows gets a fresh one
     pipe.send(("done",))

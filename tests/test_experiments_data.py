@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -106,6 +107,17 @@ def test_missing_files_say_where_and_what_to_do(name: str, patch: int, tmp_path:
     assert str(root) in str(refusal.value)
     assert name == "imagefolder" or "--data.download true" in str(refusal.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_half_of_the_images_that_a_file_announces_are_refused(tmp_path: Path) -> None:
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for part in ("train", "t10k"):
+        images = struct.pack(">IIII", 0x803, 10, 28, 28) + bytes(5 * 28 * 28)
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(images)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, 10) + bytes(10))
+    with pytest.raises(UserError, match="^data.root: .* does not hold the files of mnist"):
+        load(data__name="mnist", data__root=str(tmp_path), model__patch_size=7)
 
 
 @pytest.mark.parametrize("kept", [0, 7, 1000])

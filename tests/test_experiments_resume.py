@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from experiments import record, resume
+from experiments.errors import TakenOver
 from experiments.run import Job, train
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -169,6 +170,57 @@ def test_a_cohort_interrupted_between_its_members_ends_the_same(job: int, epoch:
     assert [(s["status"], s["epochs"]) for s in again] == [(s["status"], s["epochs"]) for s in whole]
     assert again[0]["test/loss"] == pytest.approx(whole[0]["test/loss"], rel=1e-9)
     assert all(tiny.files(tmp_path / "cut" / str(i)) == tiny.FILES for i in range(3))
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(
+    epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One member is an epoch ahead of the other then, and each goes on by itself, but as in a stack."""
+    write = resume.write
+
+    def failing(folder: Path, note: Any, *rest: Any, **options: Any) -> None:
+        write(folder, note, *rest, **options)
+        if folder.name == "0" and len(note["rows"]) == epoch:
+            raise tiny.Stop
+
+    def both(out: Path) -> None:
+        train([Job(tiny.config(seed=seed), out / str(seed)) for seed in (0, 1)], device="cpu")
+
+    both(tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
+        patch.setattr(resume, "write", failing)
+        both(tmp_path / "cut")
+    both(tmp_path / "cut")
+    for seed in ("0", "1"):
+        assert tiny.results(tmp_path / "cut" / seed) == tiny.results(tmp_path / "whole" / seed)
+
+
+def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise tiny.Stop
+
+    with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
+        patch.setattr(record, "write_summary", killed)
+        tiny.run(tmp_path / "run", lambda job, row: row["epoch"] == 2)
+    summary = tiny.run(tmp_path / "run")
+    assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
+
+
+def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path: Path) -> None:
+    """As after a long sleep, in which another machine took the run over."""
+    tiny.run(tmp_path / "whole")
+
+    def sealed_by_another(job: int, row: dict[str, float]) -> None:
+        for name, body in {**tiny.results(tmp_path / "whole"), record.SUMMARY: summary}.items():
+            (tmp_path / "run" / name).write_bytes(body)
+
+    summary = (tmp_path / "whole" / record.SUMMARY).read_bytes()
+    with pytest.raises(TakenOver, match="another process has finished this run"):
+        tiny.run(tmp_path / "run", sealed_by_another)
+    assert tiny.results(tmp_path / "run") == tiny.results(tmp_path / "whole")
+    assert (tmp_path / "run" / record.SUMMARY).read_bytes() == summary
+    assert tiny.run(tmp_path / "run")["status"] == "finished"
 
 
 def test_seconds_count_every_session(tmp_path: Path) -> None:

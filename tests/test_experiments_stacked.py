@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 import torch
 
-from experiments import data
+from experiments import data, stacked
 from experiments.config import RunConfig, cohort_key, override
 from experiments.engine import Solo
 from experiments.fit import evaluate, fit
@@ -119,3 +119,22 @@ def test_runs_of_different_variants_are_not_stacked() -> None:
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
     with pytest.raises(ValueError, match="may differ only in seed"):
         make([config(0), config(0, **{"model.depth": 3})])
+
+
+def test_where_two_runs_do_not_fit_they_are_trained_one_by_one(monkeypatch):
+    def peak(configs, num_classes, device):
+        if len(configs) > 1:
+            raise torch.OutOfMemoryError
+        return 10
+
+    monkeypatch.setattr(stacked, "_step_peak", peak)
+    monkeypatch.setattr(stacked, "_free_memory", lambda: None)
+    assert [stacked.fitting([config(0)] * runs, 10, torch.device("cuda")) for runs in (1, 2, 3, 8)] == [1] * 4
+
+
+def test_a_cohort_is_as_large_as_what_was_measured_lets_it_be(monkeypatch):
+    """One run takes 30 bytes, each further one 20; 0.8 of 200 are to be had: 30 + 6 x 20 <= 160 < 30 + 7 x 20."""
+    monkeypatch.setattr(stacked, "_step_peak", lambda configs, *_: {1: 30, 2: 50}[len(configs)])
+    monkeypatch.setattr(stacked, "_free_memory", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (200, 1000))
+    assert [stacked.fitting([config(0)] * runs, 10, torch.device("cuda")) for runs in (2, 7, 8, 99)] == [2, 7, 7, 7]

@@ -67,6 +67,8 @@ def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
     [
         (["run", "positoin"], "did you mean 'position'?"),
         (["run", "none.yaml"], "none.yaml: cannot be read"),
+        (["run", "x" * 300], "study: 'xxx"),
+        (["run", "mine.yaml", "--out", "x" * 300], "cannot be written: File name too long"),
         (["run", "mine.yaml", "--seeds", "0"], "seeds: 0"),
         (["run", "mine.yaml", "--seeds", "-1"], "--seeds: '-1'"),
         (["run", "mine.yaml", "--seeds", "few"], "few"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import optuna
 import pytest
 
+from experiments.errors import UserError
 from experiments.record import METRICS, is_finished
 from experiments.run import Job, train
 from sweeps.builtin import STUDIES
@@ -298,6 +299,34 @@ def test_another_machines_claim_holds_for_its_lease(ledger):
     assert list(ledger.reconcile().running) == [claim.run.name]
 
 
+def test_a_claim_begins_with_a_sign_of_life(ledger):
+    """A worker that has long been at work claims its next run: its last sign of life is not that of its start."""
+    ledger.reconcile()
+    (claim,) = ledger.claim({"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time() - 2 * LEASE})
+    assert list(ledger.reconcile().running) == [claim.run.name]
+
+
+def test_what_failed_in_company_is_tried_alone(ledger):
+    ledger.reconcile()
+    together = ledger.claim(owner(), 3)
+    assert len(together) == 3
+    for claim in together:
+        ledger.tell(claim, "failed", "no memory")
+    ledger.reconcile()
+    claims = [ledger.claim(owner(), 3) for _ in range(4)]  # in the plan's order; the other variant has never failed
+    assert [len(taken) for taken in claims] == [1, 3, 1, 1]
+    assert [taken[0].run for taken in claims if len(taken) == 1] == [claim.run for claim in together]
+
+
+def test_a_queue_that_cannot_be_written_is_one_line(ledger):
+    ledger.reconcile()
+    (ledger.dir / "optuna.db").chmod(0o444)
+    with ledger.storage.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(UserError, match=r"optuna\.db: cannot be used \(attempt to write a readonly database\); it may be"):
+        ledger.claim(owner())
+
+
 def test_a_dead_workers_claim_is_for_its_sweep_to_close(ledger, tmp_path):
     ledger.reconcile()
     worker = subprocess.Popen(["sleep", "600"])
@@ -322,7 +351,7 @@ def test_a_claim_that_was_taken_over_is_left_alone(ledger):
     ledger.reconcile()
     (claim,) = ledger.claim(owner())
     ledger.study.tell(claim.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease
-    ledger.beat([claim])
+    assert ledger.beat([claim]) == [claim]
     assert ledger.tell(claim, "failed", "late") == "taken over"
     assert len(ledger.reconcile().waiting) == 6
 

@@ -21,8 +21,8 @@ from experiments.bench.rivals import MODELS, tutorial_loader
 from experiments.compiling import OFF
 from experiments.config import RunConfig, override
 from experiments.data import Splits
-from experiments.engine import Solo, autocast, batches
-from experiments.fit import EVAL_BATCH, Row, fit
+from experiments.engine import EVAL_BATCH, Solo, autocast, batches
+from experiments.fit import Row, fit
 from experiments.run import Job, train
 from experiments.stacked import Stacked
 from experiments.tracking import Mode, Tracking
