@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ import optuna
 import sqlalchemy
 from filelock import FileLock
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments import record
@@ -66,14 +68,22 @@ class Ledger:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with self._database():
             self.storage = _storage(study_dir / DATABASE)
-            self.study = optuna.create_study(
-                storage=self.storage,
-                study_name=plan.study.name,
-                direction="minimize" if self.metric.endswith("loss") else "maximize",
-                load_if_exists=True,
-                pruner=optuna.pruners.NopPruner(),  # a variant that is stopped early has not been measured
-            )
+            self.study = self._study(plan.study.name)
             self.study_id = self.storage.get_study_id_from_name(plan.study.name)
+
+    def _study(self, name: str) -> optuna.Study:
+        """Optuna's study. One whose direction is another metric's, changed before a run had ended, is begun anew."""
+        wanted = StudyDirection.MINIMIZE if self.metric.endswith("loss") else StudyDirection.MAXIMIZE
+        pruner = optuna.pruners.NopPruner()  # a variant that is stopped early has not been measured
+        begin = functools.partial(
+            optuna.create_study, storage=self.storage, study_name=name, direction=wanted, pruner=pruner, load_if_exists=True
+        )
+        study = begin()
+        running = study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
+        if study.direction != wanted and not any(map(_owner_lives, running)):
+            optuna.delete_study(study_name=name, storage=self.storage)
+            study = begin()
+        return study
 
     @contextlib.contextmanager
     def _database(self) -> Iterator[None]:
@@ -90,8 +100,7 @@ class Ledger:
         """Bring the trials into line with the records and the living; queue what is left. Twice is the same as once."""
         with self._database():
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-                who = trial.user_attrs.get("owner")  # none: killed while it entered what was finished
-                if not who or not (alive(who) or alive({**who, **who["sweep"]})):
+                if not _owner_lives(trial):
                     self._settle(trial, "interrupted")
             trials = collections.defaultdict(list)
             for trial in self.study.get_trials(deepcopy=False):
@@ -203,6 +212,12 @@ class Ledger:
         )
         trial_id = self.storage.create_new_trial(self.study_id, template_trial=trial)
         return self.storage.get_trial(trial_id)
+
+
+def _owner_lives(trial: FrozenTrial) -> bool:
+    """Whether a running trial's worker lives, or the sweep that will yet say how it ended."""
+    who = trial.user_attrs.get("owner")  # none: killed while it entered what was finished
+    return bool(who) and (alive(who) or alive({**who, **who["sweep"]}))
 
 
 def _distributions(plan: Plan) -> Mapping[str, BaseDistribution]:

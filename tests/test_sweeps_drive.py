@@ -318,6 +318,16 @@ def test_what_failed_in_company_is_tried_alone(ledger):
     assert [taken[0].run for taken in claims if len(taken) == 1] == [claim.run for claim in together]
 
 
+def test_a_metric_that_is_changed_before_a_run_has_ended_turns_the_queue(ledger):
+    ledger.reconcile()
+    turned = Ledger(tiny_plan(metric="test/loss"), ledger.dir, owner())
+    assert turned.study.direction == optuna.study.StudyDirection.MINIMIZE
+    assert len(turned.reconcile().waiting) == 6
+    (claim,) = turned.claim(owner())
+    again = Ledger(tiny_plan(), ledger.dir, owner())  # but not under somebody who is at work
+    assert list(again.reconcile().running) == [claim.run.name]
+
+
 def test_a_queue_that_cannot_be_written_is_one_line(ledger):
     ledger.reconcile()
     (ledger.dir / "optuna.db").chmod(0o444)
