@@ -14,8 +14,7 @@ from sweeps.study import Study, make
 from vit.config import nearest
 
 # Settings were tried out on the validation images of the probes of split_seed 0; the studies draw images that nobody
-# chose anything by. Distance is learnt the slowest, by a bias at small learning rates and by a learned table at large ones
-# only: so its warm-up passes through both.
+# chose anything by. Biases learn at small rates, small learned tables at large ones only: a long warm-up serves both.
 PROBE_BASE = {
     "preset": "digits",
     "data.split_seed": 1,
@@ -24,7 +23,10 @@ PROBE_BASE = {
     "optim.lr": 1e-3,
     "train.epochs": 40,
 }
-PROBE_OWN = {"probe-distance": {"optim.lr": 3e-3, "optim.warmup_epochs": 20, "train.epochs": 100}}
+PROBE_OWN = {
+    "probe-direction": {"optim.lr": 3e-3, "optim.warmup_epochs": 10},
+    "probe-distance": {"optim.lr": 3e-3, "optim.warmup_epochs": 20, "train.epochs": 100},
+}
 
 
 def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:
