@@ -26,6 +26,11 @@ HERE = Path(__file__).parent
 STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 3}
 
 
+def _hear_ctrl_c() -> None:
+    """Even where the tests themselves do not: what a shell starts in the background ignores it, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Stubbed:
     """`vit-sweep run` on a study of two heads with training replaced; `log` is what the workers noted."""
 
@@ -40,7 +45,7 @@ class Stubbed:
         command = [sys.executable, HERE / "stub_sweep.py", "run", self.folder / "tiny.yaml", "--out", self.folder]
         return subprocess.Popen(
             [*map(str, command), "--workers", "2", *options], env=environment, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_hear_ctrl_c,
         )  # fmt: skip
 
     def run(self, *options, **stub) -> tuple[int, str, str]:
