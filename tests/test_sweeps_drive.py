@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import optuna
 import pytest
@@ -17,6 +18,7 @@ from experiments.errors import UserError
 from experiments.record import METRICS, is_finished
 from experiments.run import Job, train
 from sweeps.builtin import STUDIES
+from sweeps.drive import Crew
 from sweeps.ledger import Ledger
 from sweeps.owner import LEASE, alive, owner
 from sweeps.plan import make_plan, write
@@ -369,6 +371,21 @@ def test_a_claim_that_was_taken_over_is_left_alone(ledger):
     assert ledger.beat([claim]) == [claim]
     assert ledger.tell(claim, "failed", "late") == "taken over"
     assert len(ledger.reconcile().waiting) == 6
+
+
+def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_free(ledger):
+    ledger.reconcile()
+    stopped, notes = [], []
+    worker = SimpleNamespace(claims=ledger.claim(owner(), 2), stop=lambda: stopped.append(True))
+    crew = Crew(ledger, None, 1, SimpleNamespace(note=notes.append), 2)
+    crew.workers = [worker]
+    lost, kept = worker.claims
+    ledger.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease
+    for claim in ledger.beat(worker.claims):
+        crew._withdraw(claim)
+    assert stopped == [True] and crew.workers == []
+    assert notes == [f"{lost.run.name}: another sweep has taken it over"]
+    assert kept.run.name in ledger.reconcile().waiting
 
 
 def test_a_process_is_told_from_another_of_the_same_number():
