@@ -68,15 +68,7 @@ def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline:
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     labels = [run.variant or _label(factors, own) for run, own in zip(runs, settings)]
-    seeds = [own.get("seed", 0) for own in settings]
-    for run, seed in zip(runs, seeds):
-        if not isinstance(seed, int):
-            raise UserError(f"{source}: {run.run}: seed: {seed!r} is not a whole number")
-    kept, troubles = _first_mirrors(runs, list(zip(labels, seeds)))
-    seedless = [run.run for run, own in zip(runs, settings) if run.run in troubles and "seed" not in own]
-    if seedless:
-        alike = f"{len(seedless)} runs have no setting `seed`, and all others like another run's, {seedless[0]} for one"
-        raise UserError(f"{source}: {alike}: they can be neither told apart nor paired")
+    kept, troubles = _first_mirrors(source, runs, labels, settings)
     variants = sorted(
         {label for label, _ in kept}, key=lambda label: (label != baseline, label)
     )  # the baseline comes first
@@ -114,14 +106,26 @@ def infer(name: str, source: str, found: Iterable[Found], metric: str, baseline:
     return assemble(plan, rows, curves, troubles)
 
 
-def _first_mirrors(runs: list[Found], keys: list[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
-    """The place in `runs` of each variant and seed's first run, and what is to be said of the others."""
+def _first_mirrors(
+    source: str, runs: list[Found], labels: list[str], settings: list[dict[str, Any]]
+) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
+    """The place in `runs` of each variant and seed's first run, and what is to be said of the others.
+
+    Raises `UserError` where a seed is no number, or where runs that are alike have none.
+    """
     kept: dict[tuple[str, int], int] = {}
-    troubles = {}
-    for at, (run, key) in enumerate(zip(runs, keys)):
-        first = kept.setdefault(key, at)
+    troubles, seedless = {}, []
+    for at, (run, label, own) in enumerate(zip(runs, labels, settings)):
+        seed = own.get("seed", 0)
+        if not isinstance(seed, int):
+            raise UserError(f"{source}: {run.run}: seed: {seed!r} is not a whole number")
+        first = kept.setdefault((label, seed), at)
         if first != at:
-            troubles[run.run] = f"is another mirror of {runs[first].run} ({key[0]}, seed {key[1]}), so it is in no number"
+            troubles[run.run] = f"is another mirror of {runs[first].run} ({label}, seed {seed}), so it is in no number"
+            seedless += [] if "seed" in own else [run.run]
+    if seedless:
+        alike = f"{len(seedless)} runs have no setting `seed`, and all others like another run's, {seedless[0]} for one"
+        raise UserError(f"{source}: {alike}: they can be neither told apart nor paired")
     return kept, troubles
 
 

@@ -156,10 +156,15 @@ def _epoch_done(run: _Live, row: Row, state: dict[str, torch.Tensor], seconds: f
     run.tracker.log(row)
 
 
+def _check_unsealed(job: Job) -> None:
+    """Raises `TakenOver` rather than let anything be written into a record that another process has sealed."""
+    if record.is_finished(job.dir):
+        raise TakenOver(f"{job.dir}: another process has finished this run")
+
+
 def _save(run: _Live, state: dict[str, torch.Tensor], durable: bool) -> None:
-    """Raises `TakenOver` rather than write into a record that another process has sealed."""
-    if record.is_finished(run.job.dir):
-        raise TakenOver(f"{run.job.dir}: another process has finished this run")
+    """What going on after the last epoch needs."""
+    _check_unsealed(run.job)
     kept = ("rows", "seconds", "started", "status", "stacked")
     note = {"run_id": run.id, **{key: getattr(run, key) for key in kept}}
     resume.write(run.job.dir, note, state, durable)
@@ -169,8 +174,7 @@ def _finish(
     run: _Live, engine: Solo | Stacked, i: int, test: tuple[float, float] | None, splits: data.Splits, device: torch.device
 ) -> None:
     """Seal the record. The test set has been touched once, now; a run that diverged or was pruned has no test figure."""
-    if record.is_finished(run.job.dir):
-        raise TakenOver(f"{run.job.dir}: another process has finished this run")
+    _check_unsealed(run.job)
     status = run.status if test is None else "finished"
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
     metrics |= dict(zip(("test/loss", "test/acc"), test or (None, None), strict=True))
