@@ -43,14 +43,14 @@ def folder(tmp_path: Path) -> Path:
     return run
 
 
-def refused(path: Path, words: str, **options: Any) -> None:
-    """The run is refused in one line that names the file and the reason."""
-    with pytest.raises(RecordError) as refusal:
+def refusal(path: Path, **options: Any) -> str:
+    """The reason for which the run is refused, in one line that names the file."""
+    with pytest.raises(RecordError) as refused:
         record.read_run(path.parent, **options)
-    line = str(refusal.value)
+    line = str(refused.value)
     assert line.startswith(f"{path}: ")
-    assert words in line
     assert "\n" not in line
+    return line.removeprefix(f"{path}: ")
 
 
 def test_a_run_reads_back_as_it_was_written(folder: Path) -> None:
@@ -82,32 +82,32 @@ def test_an_altered_file_is_refused(folder: Path, name: str, before: bytes, afte
     body = (folder / name).read_bytes()
     assert body.count(before) == 1
     (folder / name).write_bytes(body.replace(before, after))
-    refused(folder / name, "it was changed after the run")
+    assert "it was changed after the run" in refusal(folder / name)
 
 
 def test_an_altered_checkpoint_is_refused_where_it_matters(folder: Path) -> None:
     (folder / record.CHECKPOINT).write_bytes(b"weighty")
     record.read_run(folder)
-    refused(folder / record.CHECKPOINT, "it was changed after the run", checkpoint=True)
+    assert "it was changed after the run" in refusal(folder / record.CHECKPOINT, checkpoint=True)
 
 
 @pytest.mark.parametrize("name", [record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    refused(folder / name, "cannot be read: No such file", checkpoint=True)
+    assert "cannot be read: No such file" in refusal(folder / name, checkpoint=True)
     assert record.is_finished(folder) == (name != record.SUMMARY)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"null"])
 def test_a_summary_that_is_no_object_is_refused(folder: Path, body: bytes) -> None:
     (folder / record.SUMMARY).write_bytes(body)
-    refused(folder / record.SUMMARY, "")
+    assert refusal(folder / record.SUMMARY)
 
 
 def test_a_record_of_another_schema_or_status_is_refused(folder: Path) -> None:
     for change in ({"schema": 2}, {"status": "guessed"}):
         record.write_summary(folder, {"run_id": "0123", "status": "finished", **change})
-        refused(folder / record.SUMMARY, "not known here")
+        assert "not known here" in refusal(folder / record.SUMMARY)
 
 
 def test_numbers_that_are_not_finite_are_null_for_everybody_who_reads_json(tmp_path: Path) -> None:
