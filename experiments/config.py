@@ -85,6 +85,7 @@ class OptimConfig(Section):
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     schedule: Literal["constant", "cosine"] = Field("cosine", description="constant, or linear warm-up and half a cosine to 0, step by step")
     warmup_epochs: NotNegative = Field(0.0, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up")
+    grad_clip_norm: NotNegative = Field(0.0, description="longest that a run's gradient may be, all weights together; 0 is no clipping")
 
 
 class TrainConfig(Section):

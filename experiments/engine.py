@@ -81,6 +81,8 @@ class Solo:
             loss, hits = self._train(x[0], y[0], keys[0])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if highest := self.config.optim.grad_clip_norm:
+            nn.utils.clip_grad_norm_(self.params.values(), highest)
         self.optimizer.step()
         return loss.detach()[None], hits[None]
 

@@ -118,6 +118,7 @@ def _imagenet(embed_dim: int, num_heads: int) -> dict[str, Any]:
         "optim.lr": 1e-3,
         "optim.weight_decay": 0.1,
         "optim.warmup_epochs": 5,
+        "optim.grad_clip_norm": 1.0,
         "train.batch_size": 512,
         "train.epochs": 300,
     }
@@ -149,7 +150,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px, a linear head (the source's tanh head: --model.head mlp), dropout after both MLP layers and the "
-        "embedding; the paper's training, but batch 512, lr 1e-3, decay .1, no clipping, crops of centred squares. Images are "
+        "embedding; the paper's training, but batch 512, lr 1e-3, decay .1, crops of centred squares. Images are "
         "kept decoded: ImageNet-1k itself needs 180 GiB",
         _imagenet(768, 12),
         "Sharma, 2023, after arXiv 2010.11929 (which claims no figure for training on ImageNet-1k with this recipe)",

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import get_total_norm
 
 from experiments.compiling import compiled
 from experiments.config import FREE, RunConfig, cohort_key
@@ -87,11 +88,21 @@ class Stacked:
         for p in self.params.values():
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
+        if highest := self.configs[0].optim.grad_clip_norm:
+            self._clip_gradients(highest)
         for r, views in enumerate(self.views):
             for name, view in views.items():
                 view.grad = self.params[name].grad[r]
         self.optimizer.step()
         return loss.detach(), hits
+
+    def _clip_gradients(self, highest: float) -> None:
+        """What `torch.nn.utils.clip_grad_norm_` does to one model, for each run of the stack by its own norm."""
+        gradients = [p.grad for p in self.params.values()]
+        norms = vmap(lambda run: get_total_norm(run, foreach=False))(gradients)
+        shares = (highest / (norms + 1e-6)).clamp(max=1.0)  # (torch's own epsilon)
+        for gradient in gradients:
+            gradient.mul_(shares.view(-1, *[1] * (gradient.ndim - 1)))
 
     def _set_rates(self, lrs: Sequence[float]) -> None:
         groups = self.optimizer.param_groups

@@ -23,8 +23,8 @@ DEFAULTS = {
     "model.pos_drop_rate": 0.0, "model.attn_drop_rate": 0.0, "model.proj_drop_rate": 0.0,
     "model.mlp_act_drop_rate": 0.0, "model.mlp_drop_rate": 0.0, "model.drop_rate": 0.0, "model.drop_path_rate": 0.0,
     "optim.name": "adamw", "optim.lr": 1e-3, "optim.weight_decay": 0.05, "optim.momentum": 0.9,
-    "optim.schedule": "cosine", "optim.warmup_epochs": 0.0, "train.epochs": 30, "train.batch_size": 64,
-    "train.label_smoothing": 0.0, "train.precision": "float32", "seed": 0,
+    "optim.schedule": "cosine", "optim.warmup_epochs": 0.0, "optim.grad_clip_norm": 0.0, "train.epochs": 30,
+    "train.batch_size": 64, "train.label_smoothing": 0.0, "train.precision": "float32", "seed": 0,
 }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ _001 = {
     "model.pos_embed": "learned-1d", "model.pool": "cls", "model.head": "logits", "model.init": "bert-0.02",
     "model.pos_drop_rate": 0.0, "model.attn_drop_rate": 0.0, "model.proj_drop_rate": 0.0, "model.mlp_drop_rate": 0.0,
     "optim.name": "adamw", "optim.lr": 1e-2, "optim.weight_decay": 1e-2, "optim.schedule": "constant",
-    "train.batch_size": 256, "train.epochs": 100, "train.label_smoothing": 0.0,
+    "optim.grad_clip_norm": 0.0, "train.batch_size": 256, "train.epochs": 100, "train.label_smoothing": 0.0,
 }  # fmt: skip
 _002 = {
     **_001, "model.pos_drop_rate": 0.1, "model.attn_drop_rate": 0.1, "model.proj_drop_rate": 0.1,
@@ -120,7 +120,7 @@ _003 = {
     "model.act": "gelu", "model.qkv_bias": True, "model.attn": "sliced", "model.norm": "pre", "model.final_norm": False,
     "model.pos_embed": "sinusoidal", "model.pool": "cls", "model.head": "softmax", "model.init": "torch",
     "optim.name": "adam", "optim.lr": 5e-3, "optim.weight_decay": 0.0, "optim.schedule": "constant",
-    "train.batch_size": 128, "train.epochs": 5,
+    "optim.grad_clip_norm": 0.0, "train.batch_size": 128, "train.epochs": 5,
 }  # fmt: skip
 _004 = {
     "data.name": "imagefolder", "data.img_size": 224, "model.patch_size": 16, "model.embed_dim": 768, "model.depth": 12,

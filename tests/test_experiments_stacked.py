@@ -86,6 +86,18 @@ def test_members_may_differ_in_learning_rate_and_weight_decay(optimiser: str) ->
         assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
 
 
+def test_each_members_gradient_is_clipped_by_its_own_norm() -> None:
+    configs = [
+        config(seed, **{"optim.lr": lr, "optim.name": "sgd", "optim.grad_clip_norm": 0.5, "train.precision": "float64"})
+        for seed, lr in [(0, 0.3), (1, 0.3), (1, 0.1)]
+    ]
+    for stack in (configs[:2], configs):  # one optimiser for all, and one over views
+        for c, together in zip(stack, figures(make(stack)), strict=True):
+            assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
+    free = override(configs[0], {"optim.grad_clip_norm": 0})
+    assert abs(figures(make([free]))[0]["train/loss"] - figures(make([configs[0]]))[0]["train/loss"]) > 0.01
+
+
 def test_a_diverging_member_does_not_hurt_the_rest() -> None:
     good, bad = config(0, **{"train.precision": "float64"}), config(1, **{"train.precision": "float64", "optim.lr": 1e300})
     kept, lost = figures(make([good, bad]))
