@@ -29,8 +29,11 @@ class Change:
     word: str
 
 
-def compare_document(a: Findings, b: Findings) -> Document:
-    """The report on studies A and B. Raises `UserError` where they share no variant or do not measure the same."""
+def compare_document(a: Findings, b: Findings, command: str) -> Document:
+    """The report on studies A and B, which `command` makes.
+
+    Raises `UserError` where they share no variant or do not measure the same.
+    """
     if a.study.metric != b.study.metric:
         raise UserError(
             f"compare: {a.study.name} measures {a.study.metric}, {b.study.name} measures {b.study.metric}; they "
@@ -48,6 +51,7 @@ def compare_document(a: Findings, b: Findings) -> Document:
         Section("methods", "Methods", paragraphs=_methods(a, b)),
         *_of("A", a),
         *_of("B", b),
+        Section("reproduce", "Reproduce", [Item("code", text=command)]),
     ]
     return Document(
         title=f"{a.study.name} (A) and {b.study.name} (B), side by side: {numbers.label(a.study.metric)}",

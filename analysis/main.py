@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,7 +79,7 @@ def body(argv: Sequence[str]) -> int:
     if is_mirror(str(compared[-1])) and arguments.out is None:
         command.error(f"{compared[-1]}: say where the report goes, with --out DIR")
     if arguments.compare:
-        return _compare(*arguments.compare, arguments)
+        return _compare(*arguments.compare, arguments, shlex.join([PROG, *argv]))
     out = arguments.out or Path(arguments.study) / "report"
     return (_watch if arguments.watch else _report)(arguments.study, out, arguments)
 
@@ -119,7 +120,7 @@ def _document(study: Study, out: Path, arguments: Namespace) -> Document:
     return document(findings, inside, out)
 
 
-def _compare(a: str, b: str, arguments: Namespace) -> int:
+def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
     from analysis import report
     from analysis.compare import compare_document
     from analysis.findings import find
@@ -127,7 +128,7 @@ def _compare(a: str, b: str, arguments: Namespace) -> int:
     out = arguments.out or Path(b) / f"report-against-{Path(a).resolve().name}"
     report.check_replaceable(out)
     both = [find(study) for study in _read_both((a, b), arguments)]
-    print(report.write(report.make(compare_document(*both)), out))
+    print(report.write(report.make(compare_document(*both, command)), out))
     return 0
 
 

@@ -88,6 +88,7 @@ def test_two_studies_side_by_side(tmp_path, capsys):
     status, out, _ = run(capsys, "--compare", before, after)
     page = after / "report-against-position" / "report.html"
     assert status == 0 and out == f"{page}\n" and "side by side" in page.read_text()
+    assert f"vit-report --compare {before} {after}" in page.read_text()
 
 
 def test_a_mirror_and_a_folder_side_by_side(tmp_path, capsys):

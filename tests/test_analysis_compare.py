@@ -11,6 +11,8 @@ from analysis.findings import find
 from analysis.load import read_folder
 from experiments.errors import UserError
 
+COMMAND = "vit-report --compare a b"
+
 
 def findings_of(tmp_path, **options):
     return find(read_folder(write_study(tmp_path, **options)))
@@ -38,7 +40,7 @@ def test_differences_are_paired_by_seed_and_agree_with_scipy(tmp_path):
 def test_the_document_says_where_verdicts_differ(tmp_path):
     a = findings_of(tmp_path / "a", accuracy={"none": 0.7, "learned-1d": 0.9})
     b = findings_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
-    first, second = compare_document(a, b).answer
+    first, second = compare_document(a, b, COMMAND).answer
     assert "none is higher in B" in first and "learned-1d is lower in B" in first
     assert (
         second == "Against the baseline the verdicts differ for 1 of 1: learned-1d is “better” in A and “worse” in B."
@@ -47,17 +49,18 @@ def test_the_document_says_where_verdicts_differ(tmp_path):
 
 def test_it_is_a_whole_report(tmp_path):
     a, b = findings_of(tmp_path / "a", seeds=3), findings_of(tmp_path / "b", seeds=3, margin=0.02)
-    files = report.make(compare_document(a, b))
+    files = report.make(compare_document(a, b, COMMAND))
     assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.tex", "figures/compared.svg"} <= set(
         files
     )
     assert b"A: 0.01; B: 0.02" in files["report.html"]
-    assert files == report.make(compare_document(a, b))
+    assert COMMAND.encode() in files["report.html"]
+    assert files == report.make(compare_document(a, b, COMMAND))
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
     a = findings_of(tmp_path / "a", seeds=3)
     with pytest.raises(UserError, match="share no variant"):
-        compare_document(a, findings_of(tmp_path / "b", accuracy={"rope-2d": 0.9, "alibi-2d": 0.8}, seeds=3))
+        compare_document(a, findings_of(tmp_path / "b", accuracy={"rope-2d": 0.9, "alibi-2d": 0.8}, seeds=3), COMMAND)
     with pytest.raises(UserError, match="measures test/acc, position measures val/loss"):
-        compare_document(a, findings_of(tmp_path / "c", metric="val/loss", seeds=3))
+        compare_document(a, findings_of(tmp_path / "c", metric="val/loss", seeds=3), COMMAND)
