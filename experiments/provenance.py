@@ -84,10 +84,9 @@ def model_cost(cfg: ViTConfig) -> dict[str, int]:
         counter = FlopCounterMode(display=False)
         with counter, torch.no_grad():
             model(torch.empty(1, cfg.in_chans, cfg.img_size, cfg.img_size))
-    persistent = set(model.state_dict()) - dict(model.named_parameters()).keys()
-    fixed = sum(b.numel() for name, b in model.named_buffers() if name in persistent)
+    stored = model.state_dict(keep_vars=True).values()
     return {
-        "params": sum(p.numel() for p in model.parameters()),
-        "params_fixed": fixed,
+        "params": sum(t.numel() for t in stored if t.requires_grad),
+        "params_fixed": sum(t.numel() for t in stored if not t.requires_grad),
         "flops_per_image": counter.get_total_flops(),
     }

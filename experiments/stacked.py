@@ -42,11 +42,16 @@ class Stacked:
         models = [initial_model(config, num_classes) for config in configs]
         self.template = models[0].to(device)
         self.params = {
-            name: torch.stack([dict(m.named_parameters())[name].detach().to(device) for m in models]).requires_grad_()
-            for name in dict(models[0].named_parameters())
+            name: torch.stack([m.get_parameter(name).detach().to(device) for m in models]).requires_grad_(p.requires_grad)
+            for name, p in models[0].named_parameters()
         }
         self.buffers = {
-            name: torch.stack([persistent_buffers(m)[name].to(device) for m in models]) for name in persistent_buffers(models[0])
+            name: torch.stack([m.get_buffer(name).to(device) for m in models]) for name in persistent_buffers(models[0])
+        }
+        self.drawn = {  # what no checkpoint holds is the template's, unless chance made each run's its own
+            name: torch.stack([m.get_buffer(name).to(device) for m in models])
+            for name, first in models[0].named_buffers()
+            if name not in self.buffers and not all(torch.equal(first.cpu(), m.get_buffer(name)) for m in models[1:])
         }
         self._make_optimizer()
         self._train = compiled(vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0)), configs[0].train.compile)
@@ -84,7 +89,7 @@ class Stacked:
         self.template.train()
         self._set_rates(lrs)
         with self._arithmetic():
-            loss, hits = self._train(self.params, self.buffers, x, y, keys)
+            loss, hits = self._train(self.params, {**self.buffers, **self.drawn}, x, y, keys)
         for p in self.params.values():
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
@@ -92,13 +97,14 @@ class Stacked:
             self._clip_gradients(highest)
         for r, views in enumerate(self.views):
             for name, view in views.items():
-                view.grad = self.params[name].grad[r]
+                gradient = self.params[name].grad  # None of what is frozen, or takes no part
+                view.grad = None if gradient is None else gradient[r]
         self.optimizer.step()
         return loss.detach(), hits
 
     def _clip_gradients(self, highest: float) -> None:
         """What `torch.nn.utils.clip_grad_norm_` does to one model, for each run of the stack by its own norm."""
-        gradients = [p.grad for p in self.params.values()]
+        gradients = [p.grad for p in self.params.values() if p.grad is not None]
         norms = vmap(lambda run: get_total_norm(run, foreach=False))(gradients)
         shares = (highest / (norms + 1e-6)).clamp(max=1.0)  # (torch's own epsilon)
         for gradient in gradients:
@@ -115,7 +121,7 @@ class Stacked:
         """The same images for every run. x: [B, C, S, S], y: [B] -> mean losses [R], hits [R]"""
         self.template.eval()
         with self._arithmetic():
-            return self._eval(self.params, self.buffers, x, y, None)
+            return self._eval(self.params, {**self.buffers, **self.drawn}, x, y, None)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and fixed tables of a run, by name."""

@@ -9,8 +9,10 @@ from experiments import data, stacked
 from experiments.config import RunConfig, cohort_key, override
 from experiments.engine import Solo
 from experiments.fit import evaluate, fit
+from experiments.provenance import model_cost
 from experiments.stacked import Stacked
-from vit.pos_embed import REGISTRY
+from vit.config import ViTConfig
+from vit.pos_embed import REGISTRY, Additive
 
 TINY = {"data.train_limit": 120, "model.embed_dim": 16, "model.num_heads": 2, "train.epochs": 2, "train.batch_size": 50,
         "optim.lr": 5e-3, "model.init": "torch"}  # fmt: skip
@@ -96,6 +98,39 @@ def test_each_members_gradient_is_clipped_by_its_own_norm() -> None:
             assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
     free = override(configs[0], {"optim.grad_clip_norm": 0})
     assert abs(figures(make([free]))[0]["train/loss"] - figures(make([configs[0]]))[0]["train/loss"]) > 0.01
+
+
+class HalfFrozen(Additive):
+    """What a user may write: a table that is not trained, another drawn and not stored, and a parameter to spare."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.frozen = torch.nn.Parameter(torch.randn(cfg.grid_size**2, cfg.embed_dim), requires_grad=False)
+        self.register_buffer("drawn", torch.randn(cfg.embed_dim), persistent=False)
+        self.spare = torch.nn.Parameter(torch.ones(3))
+
+    def add(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.nn.functional.pad(self.frozen * self.drawn, (0, 0, x.shape[1] - len(self.frozen), 0))
+
+
+@pytest.mark.parametrize("rates", [(5e-3, 5e-3), (5e-3, 1e-2)], ids=["one optimiser", "views"])
+@pytest.mark.parametrize("longest", [0.0, 0.5])
+def test_what_is_not_trained_stays_as_it_was(
+    rates: tuple[float, float], longest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REGISTRY, "half-frozen", HalfFrozen)
+    changes = {"model.pos_embed": "half-frozen", "train.precision": "float64", "optim.grad_clip_norm": longest}
+    configs = [config(seed, **{**changes, "optim.lr": lr}) for seed, lr in enumerate(rates)]
+    stack = make(configs)
+    begun = [{name: t.clone() for name, t in stack.weights(r).items()} for r in range(2)]
+    for c, together in zip(configs, figures(stack), strict=True):
+        assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
+    for r, weights in enumerate(begun):
+        kept = {name for name, t in weights.items() if torch.equal(t, stack.weights(r)[name])}
+        assert kept == {"pos.0.frozen", "pos.0.spare"}
+    cost = model_cost(configs[0].vit_config())
+    assert cost["params_fixed"] == 16 * 16  # 4 x 4 patches of width 16
+    assert cost["params"] == sum(t.numel() for name, t in begun[0].items() if name != "pos.0.frozen")
 
 
 def test_a_diverging_member_does_not_hurt_the_rest() -> None:
