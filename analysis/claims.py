@@ -45,15 +45,15 @@ PAPER_TABLE_8: dict[tuple[str, str], float] = {
 """(row, column) -> accuracy, as printed; "stem" is the column "Default/Stem", where relative attention stands too."""
 
 PAPER_KINDS = frozenset(kind for kind, _ in PAPER_TABLE_8) - {"none"}
-ACTS_IN_EVERY_LAYER = frozenset({"relative", "rel-bias-2d", "rope-2d", "alibi-2d"})
-"""Kinds that act inside attention, and so in every layer by nature; the others are added at the stem by nature."""
 
 
 def site_of(kind: str, site: str | None = None) -> str:
-    """Where a kind acts: the site itself, or the kind's natural one where none is set."""
-    if site in (None, "natural"):
-        return "every-layer" if kind in ACTS_IN_EVERY_LAYER else "stem"
-    return site
+    """Where a kind acts: the site itself, or the kind's natural one where none is set ("stem" for one not known here)."""
+    if site not in (None, "natural"):
+        return site
+    from vit.pos_embed import REGISTRY  # here, for it imports torch
+
+    return REGISTRY[kind].sites[0] if kind in REGISTRY else "stem"
 
 
 def paper_accuracy(kind: str, site: str | None = None) -> float | None:
@@ -197,7 +197,7 @@ LITERATURE: tuple[Claim, ...] = (
             lower=frozenset({"learned-1d"}),
         )
         for kind, accuracy in RIVAL_CIFAR_10.items()
-        if kind in ACTS_IN_EVERY_LAYER
+        if accuracy > RIVAL_CIFAR_10["learned-1d"] + 0.01
     ),
 )
 

@@ -58,18 +58,21 @@ def test_the_paper_bears_out_its_own_claims():
     )
 
 
-@pytest.mark.parametrize("name", ["none", "learned-1d", "relative", "rope-2d", "sincos-2d", "cpe", "alibi-2d"])
-def test_natural_sites_are_those_of_the_registry(name):
-    from vit.pos_embed import REGISTRY
+@pytest.mark.parametrize(
+    ("kind", "site"),
+    [("none", "stem"), ("learned-1d", "stem"), ("sincos-2d", "stem"), ("cpe", "stem"), ("relative", "every-layer"),
+     ("rel-bias-2d", "every-layer"), ("rope-2d", "every-layer"), ("alibi-2d", "every-layer")],
+)  # fmt: skip
+def test_natural_sites(kind, site):
+    assert claims.site_of(kind) == claims.site_of(kind, "natural") == site
+    assert claims.site_of(kind, "every-layer-shared") == "every-layer-shared"
 
-    assert claims.site_of(name) == claims.site_of(name, "natural") == REGISTRY[name].sites[0]
-    assert claims.site_of(name, "every-layer-shared") == "every-layer-shared"
 
+def test_a_users_kind_acts_where_its_class_says(monkeypatch):
+    from vit.pos_embed import REGISTRY, PosEmbed
 
-def test_every_kind_acts_where_the_registry_says():
-    from vit.pos_embed import REGISTRY
-
-    assert {name for name, kind in REGISTRY.items() if kind.sites[0] == "every-layer"} == claims.ACTS_IN_EVERY_LAYER
+    monkeypatch.setitem(REGISTRY, "my-bias", PosEmbed)
+    assert claims.site_of("my-bias") == "every-layer"
 
 
 @pytest.mark.parametrize(
