@@ -10,6 +10,7 @@ import yaml
 from experiments.command import variant_names
 from experiments.datasets import DATASETS
 from experiments.errors import UserError
+from experiments.presets import PRESETS, preset
 from sweeps.study import Study, make
 from vit.config import nearest
 
@@ -89,7 +90,13 @@ STUDIES: dict[str, Study] = {
                 "model.pos_embed": ["sinusoidal", "learned-1d", "learned-2d", "sincos-2d", "frozen-random", "cpe"],
                 "model.pos_site": ["stem", "every-layer"],
             },
-            extra=[{"model.pos_embed": "none"}],
+            extra=[
+                {"model.pos_embed": "none"},
+                *(
+                    {"model.pos_embed": kind, "model.pos_site": "every-layer-shared"}
+                    for kind in ("learned-1d", "learned-2d", "frozen-random", "cpe")
+                ),
+            ],
             baseline={"model.pos_embed": "none"},
         ),
         _over_all_kinds(
@@ -125,13 +132,16 @@ class UniqueKeys(yaml.SafeLoader):
 
 
 def find(study: str) -> Study:
-    """A built-in study by name, or a user's by the path of a YAML file. Raises `UserError`."""
+    """A built-in study or a preset's own runs by name, or a user's study by the path of a YAML file. Raises `UserError`."""
     if study in STUDIES:
         return STUDIES[study]
+    if study in PRESETS:
+        kind = preset(study).model.pos_embed
+        return Study(name=study, description=PRESETS[study].about, factors={"model.pos_embed": [kind]}, base=study)
     path = Path(study)
     if path.suffix in (".yaml", ".yml") or _is_file(path):
         return read(path)
-    raise UserError(f"study: {study!r} is not known; {nearest(study, list(STUDIES))}, or the path of a YAML file")
+    raise UserError(f"study: {study!r} is not known; {nearest(study, [*STUDIES, *PRESETS])}, or the path of a YAML file")
 
 
 def _is_file(path: Path) -> bool:

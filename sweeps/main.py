@@ -34,7 +34,7 @@ def _parser() -> Parser:
     run = commands.add_parser("run", help="train a study's runs", description="Train a study's runs; again: go on.")
     for command in (show, run):
         command.add_argument("study", metavar="STUDY|FILE.yaml",
-                             help="a built-in study, or a YAML file with `name` and `factors`")  # fmt: skip
+                             help="a built-in study, a preset for its own runs, or a YAML file with `name` and `factors`")  # fmt: skip
         command.add_argument("--preset", help="named starting point [the study's own, else digits]")
         command.add_argument("--seeds", type=_seeds, metavar="N",
                              help="N seeds, 0..N-1, or a list such as 0,3,7 [the study's own, else 5]")  # fmt: skip
@@ -82,6 +82,7 @@ def _list() -> int:
     width = max(map(len, STUDIES))
     for study in STUDIES.values():
         print(f"{study.name:{width}}  {sum(1 for _ in study.cells())} variants  {study.description}")
+    print("and each preset by its name, as one variant; `vit-train presets` lists them")
     return 0
 
 
@@ -91,6 +92,8 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     from sweeps.study import make
 
     study = find(arguments.study)
+    if study.name == study.base and arguments.preset not in (None, study.base):
+        raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
         study = make({**study.model_dump(), "seeds": arguments.seeds}, "--seeds")
     return make_plan(study, arguments.preset, {**dict(map(_setting, arguments.set)), **settings(arguments)})

@@ -33,7 +33,7 @@ def study(folder: Path, **fields) -> Path:
 def test_list_names_every_study(capsys):
     status, out, _ = command(capsys, "list")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == list(STUDIES)
+    assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "and"]
 
 
 @pytest.mark.parametrize("words", [["list"], ["--help"], ["run", "--help"], ["show", "--help"]])
@@ -86,6 +86,7 @@ def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
         (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
         (["run", "mine.yaml", "--colour", "red"], "--colour"),
         (["run", "mine.yaml", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"], "data.root: 'nowhere'"),
+        (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed: the study is the preset pulfer-mnist"),
         (["run"], "STUDY"),
         (["sweep"], "'sweep'"),
         ([], "list"),

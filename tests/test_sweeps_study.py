@@ -7,7 +7,7 @@ import pytest
 
 from experiments.config import override, run_id
 from experiments.errors import UserError
-from experiments.presets import preset
+from experiments.presets import PRESETS, preset
 from experiments.record import read_study
 from sweeps.builtin import STUDIES, find, read
 from sweeps.plan import make_plan, write
@@ -46,6 +46,16 @@ def test_kind_x_site_crosses_every_kind_that_can_enter_at_both_sites():
     kinds, sites = (STUDIES["kind-x-site"].factors[f"model.{name}"] for name in ("pos_embed", "pos_site"))
     assert sites == ["stem", "every-layer"]
     assert set(kinds) == {kind for kind, cls in REGISTRY.items() if set(sites) <= set(cls.sites)}
+    _, *shared = STUDIES["kind-x-site"].extra
+    assert {cell["model.pos_site"] for cell in shared} == {"every-layer-shared"}
+    assert {cell["model.pos_embed"] for cell in shared} == {kind for kind in kinds if "every-layer-shared" in REGISTRY[kind].sites}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_a_study_of_one_variant(name):
+    plan = make_plan(find(name))
+    assert [run.config for run in plan.runs] == [override(preset(name), {"seed": seed}) for seed in range(5)]
+    assert (plan.preset, plan.study.name) == (name, name)
 
 
 def test_runs_are_the_base_with_their_levels_and_seed_and_nothing_else():
