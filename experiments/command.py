@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from experiments.errors import UserError
-from vit.config import plugins
+from vit.config import PluginError, plugins
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -92,7 +92,7 @@ def run_command(
     try:
         _check_plugins()
         status = body(sys.argv[1:] if argv is None else argv)
-    except UserError as error:
+    except (UserError, PluginError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
@@ -112,3 +112,10 @@ def _check_plugins() -> None:
             found = None
         if found is None:
             raise UserError(f"VIT_PLUGINS: {name!r} is no module that can be imported; is its folder in PYTHONPATH?")
+        if not (found.origin or "").endswith(".py"):
+            raise UserError(f"VIT_PLUGINS: {name!r} is no Python source that could register a variant")
+        try:
+            ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+        except (SyntaxError, ValueError) as error:
+            place = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+            raise UserError(f"VIT_PLUGINS: {found.origin}{place}: cannot be read: {error}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -57,7 +57,10 @@ class DataConfig(Section):
         if self.crop_padding and self.rrc_scale < 1:
             raise ValueError("rrc_scale: choose either crop_padding or rrc_scale < 1, not both")
         if self.num_classes and DATASETS[self.name].num_classes:
-            raise ValueError(f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own")
+            raise ValueError(f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own; allowed: none")
+        if self.crop_padding >= self.image_shape[1]:
+            side = self.image_shape[1]
+            raise ValueError(f"crop_padding: {self.crop_padding} leaves crops without an image; allowed: less than its side, {side} px")
         if self.shuffle_patches and (self.crop_padding or self.rrc_scale < 1):
             field = "crop_padding" if self.crop_padding else "rrc_scale"
             moved = f"{field}: {getattr(self, field)} would cut shuffled patches apart, so that position meant something"
@@ -84,7 +87,7 @@ class OptimConfig(Section):
     weight_decay: NotNegative = Field(0.05, description="weight decay; biases, norms, tokens and positions are left alone")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     schedule: Literal["constant", "cosine"] = Field("cosine", description="constant, or linear warm-up and half a cosine to 0, step by step")
-    warmup_epochs: NotNegative = Field(0.0, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up")
+    warmup_epochs: NotNegative = Field(0.0, le=1e6, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up")
     grad_clip_norm: NotNegative = Field(0.0, description="longest that a run's gradient may be, all weights together; 0 is no clipping")
 
 
@@ -176,7 +179,8 @@ def _at(tree: Mapping[str, Any], path: str) -> Any:
 def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """A new configuration with dotted paths set to values: `override(c, {"model.pos_embed": "none"})`.
 
-    Values may be strings, as a command line has them. `-` and `_` are the same in a path.
+    Values may be strings, as a command line has them; there "none" unsets what may be unset. `-` and `_` are the same in
+    a path.
     Raises `UserError` naming the path, the value and what is allowed.
     """
     tree = config.model_dump()
@@ -187,6 +191,8 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
             raise UserError(f"{path}: no such setting; " + (f"did you mean {close[0]}?" if close else "vit-train --help lists them"))
         if isinstance(value, bool) and LEAVES[name].annotation is not bool:  # pydantic would take true for 1
             raise UserError(f"{path}: {str(value).lower()} is not allowed: it is no switch")
+        if value == "none" and type(None) in get_args(LEAVES[name].annotation):
+            value = None
         *sections, field = name.split(".")
         node = tree
         for section in sections:

@@ -145,13 +145,13 @@ PRESETS: dict[str, Preset] = {
         "D. Lodha, Vision Transformer, bare-bones-ml, 2025", 0.556, _ONE_RUN + " after 15 epochs, in its notebook",
     ),
     "owen-cifar10": Preset(
-        "model, optimiser and augmentation unstated: taken from tintn-cifar10", {**_TINTN, "train.epochs": 50},
+        "depth, heads, MLP width, dropout, optimiser and augmentation unstated: taken from tintn-cifar10", {**_TINTN, "train.epochs": 50},
         "Owen, 2025", 0.64, _ONE_RUN + '; epochs given as "50" and as "100"',
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px, a linear head (the source's tanh head: --model.head mlp), dropout after both MLP layers and the "
-        "embedding; the paper's training, but batch 512, lr 1e-3, decay .1, crops of centred squares. Images are "
-        "kept decoded: ImageNet-1k itself needs 180 GiB",
+        "embedding; the paper's training, but AdamW, batch 512, lr 1e-3, decay .1, 5 epochs of warm-up, no dropout after attention's "
+        "projection, crops of centred squares. Images are kept decoded: ImageNet-1k itself needs 180 GiB",
         _imagenet(768, 12),
         "Sharma, 2023, after arXiv 2010.11929 (which claims no figure for training on ImageNet-1k with this recipe)",
     ),

@@ -16,7 +16,7 @@ import torch
 from experiments.command import variant_names
 from experiments.config import LEAVES
 from experiments.main import main
-from experiments.presets import PRESETS
+from experiments.presets import PRESETS, Preset
 from vit.pos_embed import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,6 +68,10 @@ BAD = {
     ),
     "class pooling without a class token": (["--model.class-token", "false"], ["model.pool", "class_token"]),
     "two crops": (["--data.crop-padding", "2", "--data.rrc-scale", "0.5"], ["rrc_scale", "crop_padding"]),
+    "crops of padding": (["--data.crop-padding", "8"], ["data.crop_padding: 8", "8 px"]),
+    "warm-up without end": (["--optim.warmup-epochs", "1e308"], ["optim.warmup_epochs", "'1e308'", "1000000"]),
+    "a hidden layer past counting": (["--model.mlp-ratio", "1e300"], ["model.mlp_ratio", "'1e300'", "1000"]),
+    "classes of another dataset": (["--preset", "vit-b16", "--data.name", "cifar10"], ["data.num_classes: 1000", "allowed: none"]),
     "more images than there are": (["--data.train-limit", "5000"], ["data.train_limit: 5000", "1293"]),
     "fewer images than classes": (["--data.train-limit", "5"], ["data.train_limit: 5"]),
     "missing data root": (["--data.name", "cifar10", "--data.root", "/nowhere"], ["data.root: '/nowhere'"]),
@@ -242,6 +246,54 @@ def test_a_plugin_may_have_no_docstring_and_a_name_that_is_no_plain_string(tmp_p
         done = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
         assert "other" in done.stdout
+
+
+PLUGINS = {
+    "broken": ("def broken(:\n", r"VIT_PLUGINS: .*mine\.py, line 1: cannot be read: .*"),
+    "failing": ("x = 1\nraise RuntimeError('no\\nway')\n", r"VIT_PLUGINS: 'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)"),
+    "taken": (
+        "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
+        r"VIT_PLUGINS: 'mine' cannot be imported: ValueError: .*'none' is registered already.*",
+    ),
+    "math": (None, r"VIT_PLUGINS: 'math' is no Python source that could register a variant"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_that_cannot_be_used_is_one_line(name: str, tmp_path: Path) -> None:
+    source, said = PLUGINS[name]
+    module = name if source is None else "mine"
+    (tmp_path / "mine.py").write_text(source or "")
+    env = {**os.environ, "VIT_PLUGINS": module, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    code = "from experiments.main import main; main()"
+    words = [*flags(), "--model.pos-embed", "none", "--out", "out"]
+    done = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(f"vit-train: error: {said}\n", done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_too_large_for_the_gpu_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
+
+    monkeypatch.setattr("experiments.engine.Solo.train_step", full)
+    assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vit-train: error: train.batch_size: 32 images of 8 px a step are too many")
+    assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
+
+
+def test_a_published_systems_run_says_what_its_source_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(PRESETS, "printed", Preset("as its source prints it", tiny.settings(), "Somebody, 2020", 0.987))
+    told = "published: 98.70%; to compare: vit-sweep run printed, which takes several seeds"
+    for words, said in (([], True), (["--seed", "3", "--data.root", "elsewhere"], True), (["--model.depth", "2"], False)):
+        assert vit_train("--preset", "printed", *words, "--out", tmp_path, "--tracking", "off") == 0
+        assert (capsys.readouterr().out.splitlines()[-1] == told) is said
 
 
 def test_a_folder_that_may_not_be_looked_into_is_one_line(

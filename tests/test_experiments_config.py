@@ -122,7 +122,9 @@ _003 = {
     "optim.name": "adam", "optim.lr": 5e-3, "optim.weight_decay": 0.0, "optim.schedule": "constant",
     "optim.grad_clip_norm": 0.0, "train.batch_size": 128, "train.epochs": 5,
 }  # fmt: skip
-_004 = {
+_004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, but for what the preset says of itself
+    "data.normalize": "half", "model.pos_drop_rate": 0.1, "optim.name": "adamw", "optim.lr": 1e-3, "optim.weight_decay": 0.1,
+    "optim.schedule": "cosine", "optim.warmup_epochs": 5, "optim.grad_clip_norm": 1.0, "train.batch_size": 512, "train.epochs": 300,
     "data.name": "imagefolder", "data.img_size": 224, "model.patch_size": 16, "model.embed_dim": 768, "model.depth": 12,
     "model.num_heads": 12, "model.mlp_ratio": 4.0, "model.act": "gelu", "model.pos_embed": "learned-1d", "model.pool": "cls",
     "model.mlp_act_drop_rate": 0.1, "model.mlp_drop_rate": 0.1, "model.norm": "pre", "model.final_norm": True,
@@ -134,6 +136,8 @@ _004 = {
     [
         ("tintn-cifar10", _001), ("lodha-cifar10", _002), ("owen-cifar10", {**_001, "train.epochs": 50}),
         ("pulfer-mnist", _003), ("vit-b16", _004),
+        ("vit-s16", {**_004, "model.embed_dim": 384, "model.num_heads": 6}),
+        ("vit-ti16", {**_004, "model.embed_dim": 192, "model.num_heads": 3}),
     ],
 )  # fmt: skip
 def test_a_published_system_is_what_its_source_prints(name: str, printed: dict) -> None:
@@ -153,6 +157,13 @@ def test_a_configuration_cannot_be_changed_in_place() -> None:
         RunConfig().seed = 1
     with pytest.raises(ValueError, match="frozen"):
         RunConfig().model.depth = 1
+
+
+def test_none_unsets_what_may_be_unset() -> None:
+    config = override(preset("vit-b16"), {"data.name": "cifar10", "data.num_classes": "none", "data.img_size": "none"})
+    assert (config.data.num_classes, config.data.img_size) == (None, None)
+    with pytest.raises(UserError, match="model.depth: 'none' is not allowed"):
+        override(config, {"model.depth": "none"})
 
 
 def test_override_leaves_the_original_alone() -> None:

@@ -274,6 +274,22 @@ def test_initial_weights_follow_their_law(scheme: str) -> None:
     assert model.pos[0].table.std().item() == pytest.approx(0.02, rel=0.05)
 
 
+@pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
+def test_every_part_starts_by_its_schemes_law(scheme: str) -> None:
+    torch.manual_seed(0)
+    shape = dict(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=1000, reg_tokens=8)
+    model = ViT(ViTConfig(**shape, init=scheme))
+    default = {"patch_embed.proj": 48, "head.0": 192}  # values that a unit sums: nn.Linear is uniform within their root's inverse
+    for name, inputs in default.items():
+        part = model.get_submodule(name)
+        by_torch = scheme == "torch" or (scheme == "timm" and name == "patch_embed.proj")  # a convolution in timm, left alone
+        deviation = 1 / math.sqrt(3 * inputs) if by_torch else 0.02
+        assert part.weight.std().item() == pytest.approx(deviation, rel=0.03), name
+        assert part.bias.any().item() == by_torch, name
+    registers = {"timm": 1e-6, "bert-0.02": 0.02, "torch": 12**-0.5}[scheme]
+    assert model.reg_token.std().item() == pytest.approx(registers, rel=0.1)
+
+
 def test_variants_of_one_seed_start_from_the_same_backbone() -> None:
     from vit.pos_embed import REGISTRY
 

@@ -25,7 +25,7 @@ class Architecture(BaseModel):
     embed_dim: int = Field(768, ge=1, description="width of a token")
     depth: int = Field(12, ge=1, description="encoder layers")
     num_heads: int = Field(12, ge=1, description="attention heads a layer")
-    mlp_ratio: float = Field(4.0, gt=0, allow_inf_nan=False, description="hidden width of the MLP over embed_dim")
+    mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP over embed_dim")
     pos_embed: str = Field("learned-1d", description="positional embedding: a name in the registry vit.pos_embed")
     pos_site: Site = Field("natural", description="where position enters; natural is the kind's own first choice")
     pool: Literal["cls", "gap", "map"] = Field(
@@ -113,6 +113,10 @@ class ViTConfig(Architecture):
         from vit.pos_embed import resolve
 
         return resolve(self)[1]
+
+
+class PluginError(ImportError):
+    """A module named in VIT_PLUGINS that cannot be imported: one line with the module, the reason and the place."""
 
 
 def plugins() -> list[str]:

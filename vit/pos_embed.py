@@ -14,6 +14,7 @@ T tokens are the class token, the registers, then N = G * G patches in raster or
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
@@ -21,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit.config import ViTConfig, nearest, plugins
+from vit.config import PluginError, ViTConfig, nearest, plugins
 from vit.init import STD
 
 Tells = Literal["nothing", "place", "offset", "raster offset", "distance", "neighbourhood"]
@@ -222,7 +223,8 @@ class Relative(PosEmbed):
 class SinCos2d(FixedAdditive):
     """Fixed 2-D sines: a quarter of the width each for sin x, cos x, sin y, cos y (Chen et al. 2021, MoCo v3).
 
-    Frequencies 10000^(-t / (D / 4)), t < D / 4. The class token gets nothing.
+    Frequencies 10000^(-t / (D / 4)), t < D / 4 (big_vision's table, otherwise the same, has D / 4 - 1 there, so that the
+    last is 1 / 10000). The class token gets nothing.
     """
 
     @classmethod
@@ -326,7 +328,9 @@ class Alibi2d(PosEmbed):
 class Conditional(Additive):
     """Conditional position: a 3 x 3 depth-wise convolution over the grid of tokens, added to them (Chu et al. 2021, CPVT).
 
-    It knows the place by the zeros beyond the border. The class and register tokens get nothing.
+    It knows the place by the zeros beyond the border. The class and register tokens get nothing. CPVT puts it after the
+    first layer; here it enters where every additive kind does, before the first layer or before each, so that kinds
+    differ in nothing else: figures measured here are not CPVT's.
     """
 
     tells, tells_prefix = "neighbourhood", "nothing"
@@ -356,5 +360,15 @@ class FrozenRandom(Additive):
         return _add_to_class_and_patches(x, self.table, self.class_token)
 
 
+def _import_plugin(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else f"{place.filename}:{place.lineno}"
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise PluginError(f"VIT_PLUGINS: {name!r} cannot be imported: {reason} ({where})") from error
+
+
 for _plugin in plugins():
-    importlib.import_module(_plugin)
+    _import_plugin(_plugin)
