@@ -11,8 +11,10 @@ import math
 from analysis import factors, load, numbers
 from analysis.cells import margin_text
 from analysis.findings import ALPHA, Findings
+from analysis.power import FEW_SEEDS
 from analysis.stats import Comparison, Factorial
 
+_TOO_FEW = f", and are too few to say how many would: take {FEW_SEEDS} or more"
 NAMED, LONGEST = 6, 120  # variants, and characters of their names, up to which a sentence names them before it counts
 
 
@@ -56,13 +58,24 @@ def _group(findings: Findings, word: str, variants: list[str]) -> str:
     many = len(variants) != 1
     named = names(variants, len(findings.others))
     if many and word in ("better", "worse") and named[0].isdigit():
-        return f"{named} are {word} ({_by(findings, variants)}; most of all {quoted(_furthest(findings, variants))})"
+        most = _furthest(findings, variants)
+        return f"{named} are {word} ({_by(findings, variants)}" + (f"; most of all {quoted(most)})" if most else ")")
     verb = "are" if many else "is"
     if word == "equivalent":
         return f"{named} {verb} equivalent (within ±{margin_text(findings)})"
     if word == "not enough evidence":
-        return f"for {named} there is not enough evidence either way"
+        return f"for {named} there is not enough evidence either way{_unseen(findings, variants)}"
     return f"{named} {verb} {word} ({_by(findings, variants)})"
+
+
+def _unseen(findings: Findings, variants: list[str]) -> str:
+    """How large a difference these seeds could have missed."""
+    scale = numbers.scale(findings.study.metric)
+    known = [findings.versus[variant].detectable * scale for variant in variants]
+    known = [value for value in known if math.isfinite(value)]
+    if not known:
+        return ""
+    return f" (one of up to {numbers.magnitude(max(known))}{numbers.points(findings.study.metric)} may well go unseen)"
 
 
 def names(variants: list[str], total: int) -> str:
@@ -77,8 +90,11 @@ def quoted(variant: str) -> str:
     return f"“{variant}”" if "," in variant or " " in variant else variant
 
 
-def _furthest(findings: Findings, variants: list[str]) -> str:
-    return max(variants, key=lambda variant: abs(findings.versus[variant].diff.value))
+def _furthest(findings: Findings, variants: list[str]) -> str | None:
+    """The variant with the largest difference; None where several share it."""
+    away = {variant: abs(findings.versus[variant].diff.value) for variant in variants}
+    first, *others = [variant for variant in variants if math.isclose(away[variant], max(away.values()))]
+    return None if others else first
 
 
 def _by(findings: Findings, variants: list[str]) -> str:
@@ -98,7 +114,9 @@ def _how_sure(findings: Findings) -> str:
         mean = findings.mean(study.baseline)
         if mean.n > 1:
             percent = " %" if numbers.is_share(study.metric) else ""
-            return f"The 95 % interval of that mean is {numbers.bounds(mean, numbers.scale(study.metric), signed=False)}{percent}."
+            interval = f"The 95 % interval of that mean is {numbers.bounds(mean, numbers.scale(study.metric), signed=False)}{percent}."
+            published = [f"Published: {result.claim.statement} {result.verdict.capitalize()}: {result.evidence}" for result in findings.claims]
+            return " ".join([interval, *published])
         return "One run gives no interval; train more with the same command and a higher --seeds."
     baseline = study.runs[study.runs["variant"] == study.baseline]
     if not findings.mean(study.baseline).n and baseline["status"].isin(load.ENDED).all():
@@ -223,7 +241,10 @@ def _undecided(findings: Findings, open_: dict[tuple[str, str], Comparison], tot
         else f"{len(open_)} of {total} pairs"
     )
     needs = [compared.seeds_needed for compared in open_.values()]
-    head = f"{_few([compared.n for compared in open_.values()])} cannot decide {what}"
+    tested = [compared.n for compared in open_.values()]
+    head = f"{_few(tested)} cannot decide {what}"
+    if max(tested) < FEW_SEEDS:
+        return head + _TOO_FEW
     if any(need is None for need in needs):
         known = [need for need in needs if need is not None]
         return head + (
@@ -239,6 +260,8 @@ def _undecided(findings: Findings, open_: dict[tuple[str, str], Comparison], tot
 
 
 def _would_decide(needed: int | None, n: int) -> str:
+    if n < FEW_SEEDS:
+        return f"{_seeds(n)} cannot decide{_TOO_FEW}."
     return f"{_seeds(n)} cannot decide; " + (
         f"about {needed} would." if needed is not None else "no practical number of seeds would."
     )

@@ -52,6 +52,11 @@ class Case:
         """With n seeds, the power of the test towards which the observed mean leans, were that mean the true one."""
         raise NotImplementedError
 
+    @property
+    def why_open(self) -> str:
+        """Why no practical number of seeds would decide the case."""
+        return "no practical number of seeds would settle it"
+
     def missing(self, alpha: float) -> int | None:
         """How many more seeds that test needs for 80 % power; None where no practical number does."""
         n = self.moments[2]
@@ -106,6 +111,14 @@ class HeadlineCase(AlikeCase):
     That figure is one run's. To count against it, it must lie further off than one more run of ours would: by the bound
     and by the error of predicting a run, sd sqrt(1 + 1/n).
     """
+
+    @property
+    def why_open(self) -> str:
+        _, spread, _ = self.moments
+        if self.leans_for() or np.isnan(spread):
+            return super().why_open
+        scatter = f"{100 * spread:.1f} points (standard deviation)"
+        return f"single runs scatter by {scatter} here, too widely for one published run to be contradicted by any number of ours"
 
     def p_against(self) -> float:
         centre, spread, n = self.moments

@@ -38,7 +38,7 @@ def foot(findings: Findings) -> tuple[str, ...]:
 _NOT_IN_MEANS = {
     "diverged": "diverged (their loss became infinite or not a number; kept below, in no mean)",
     "pruned": "pruned (stopped early; kept below, in no mean)",
-    "incomplete": "incomplete (not started or not ended; the same sweep command goes on)",
+    "incomplete": "incomplete (not started or not ended; the sweep's command goes on)",
     "unreadable": "unreadable (their records were altered or damaged, and skipped as asked)",
     "unplanned": "in the folder but not in the plan (in no number)",
 }
@@ -97,7 +97,8 @@ def points(metric: str) -> str:
 
 def mark(findings: Findings, variant: str) -> str:
     """Whether a variant is the best, or shown to be equivalent to it."""
-    return "best" if variant == findings.best else "equal" if variant in findings.equal_to_best else ""
+    best = findings.best is not None and findings.mean(variant).value == findings.mean(findings.best).value
+    return "best" if best else "equal" if variant in findings.equal_to_best else ""
 
 
 def _named(runs: pd.DataFrame) -> str:

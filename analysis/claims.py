@@ -295,9 +295,9 @@ def _evidence(case: Case, verdict: Outcome, hits: int, total: int, more: int | N
         return f"{lead}{measured}, and {takes} was to be shown."
     if verdict == "contradicted":
         lead = "" if total == 1 else f"{hits} of {total} cases fail{'s' * (hits == 1)}: "
-        return f"{lead}{measured}, where {takes} was claimed."
+        return f"{lead}{measured}, where the statement takes {takes}."
     lead = "" if total == 1 else f"{hits} of {total} cases {'are' if hits > 1 else 'is'} open: "
-    end = "; no practical number of seeds would settle it" if more is None else ""
+    end = f"; {case.why_open}" if more is None else ""
     among = "" if total == 1 else f", among {total} cases,"
     return f"{lead}{measured}, which{among} does not settle whether it is {takes}{end}."
 

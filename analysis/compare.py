@@ -4,6 +4,8 @@ file.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from analysis import cells, drawing, numbers, sections, stats
@@ -43,10 +45,10 @@ def compare_document(a: Findings, b: Findings, command: str) -> Document:
     if not shared:
         raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
     found = changes(a, b, shared)
-    drawn = _plot(a, b, shared)
+    moved, drawn = shifts(a, b, shared), _plot(a, b, shared)
     said = [
         Section("result", "Result", [Item("table", table=_result(a, b, found)), Item("plot", plot=drawn)]),
-        Section("verdicts", "Verdicts against the baseline", [Item("table", table=_verdicts(a, b, shared))]),
+        Section("verdicts", "Verdicts against the baseline", [Item("table", table=_verdicts(a, b, shared, moved))]),
         Section("settings", "What differs between the studies", [Item("facts", facts=tuple(_settings(a, b)))]),
         Section("methods", "Methods", paragraphs=_methods(a, b)),
         *_of("A", a),
@@ -57,7 +59,7 @@ def compare_document(a: Findings, b: Findings, command: str) -> Document:
         title=f"{a.study.name} (A) and {b.study.name} (B), side by side: {numbers.label(a.study.metric)}",
         description="",
         summary=f"A: {sections.summary(a)} B: {sections.summary(b)}",
-        answer=_answer(a, b, found, shared),
+        answer=_answer(a, found, moved),
         warnings=[f"{name}: {warning}" for name, each in (("A", a), ("B", b)) for warning in sections.warnings(each)],
         sections=said,
         plots=[drawn],
@@ -68,13 +70,35 @@ def changes(a: Findings, b: Findings, shared: list[str]) -> list[Change]:
     """B less A for each shared variant, over the seeds that both have; the variants are the family of Holm's
     adjustment.
     """
-    values = {("A", v): a.values[v] for v in shared} | {("B", v): b.values[v] for v in shared}
-    later, earlier, dropped = paired(values, [(("B", v), ("A", v)) for v in shared])
+    return _changes({v: a.values[v] for v in shared}, {v: b.values[v] for v in shared}, a.study.margin)
+
+
+def shifts(a: Findings, b: Findings, shared: list[str]) -> list[Change]:
+    """How each difference to the baseline changes, B's less A's, over the seeds of all four runs; baselines left out.
+
+    That two verdicts differ is no test: Gelman and Stern, The American Statistician 60 (2006), 328-331.
+    """
+    others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
+    return _changes(_to_baseline(a, others), _to_baseline(b, others), a.study.margin) if others else []
+
+
+def _to_baseline(findings: Findings, variants: list[str]) -> dict[str, dict[int, float]]:
+    base = findings.values[findings.study.baseline]
+    return {
+        variant: {seed: value - base[seed] for seed, value in findings.values[variant].items() if seed in base}
+        for variant in variants
+    }
+
+
+def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, float]], margin: float) -> list[Change]:
+    """B less A, variant by variant, paired by seed."""
+    values = {("A", variant): runs for variant, runs in a.items()} | {("B", variant): runs for variant, runs in b.items()}
+    later, earlier, dropped = paired(values, [(("B", variant), ("A", variant)) for variant in a])
     diffs = later - earlier
-    p_holm, _, signs = verdicts(diffs, a.study.margin, ALPHA)
+    p_holm, _, signs = verdicts(diffs, margin, ALPHA)
     return [
         Change(variant, stats.mean(row), int(lost), float(p), WORDS.get(float(sign), "not enough evidence"))
-        for variant, row, lost, p, sign in zip(shared, diffs, dropped, p_holm, signs)
+        for variant, row, lost, p, sign in zip(a, diffs, dropped, p_holm, signs)
     ]
 
 
@@ -125,32 +149,50 @@ def _result(a: Findings, b: Findings, found: list[Change]) -> Table:
     )
 
 
-def _verdicts(a: Findings, b: Findings, shared: list[str]) -> Table:
+def _verdicts(a: Findings, b: Findings, shared: list[str], found: list[Change]) -> Table:
     columns = (
         Column("variant", ("variant",), numeric=False),
         Column("A: difference", ("a_diff", "a_low", "a_high")),
         Column("A: verdict", ("a_verdict",), numeric=False),
         Column("B: difference", ("b_diff", "b_low", "b_high")),
         Column("B: verdict", ("b_verdict",), numeric=False),
-        Column("same verdict", ("same",), numeric=False),
+        Column("B's difference less A's", ("shift", "shift_low", "shift_high"), help="over the seeds of all four runs"),
+        Column("p", ("shift_p_holm",)),
+        Column("B's difference is", ("shift_word",), numeric=False),
     )
-    rows = []
+    rows, moved = [], {change.variant: change for change in found}
     for variant in shared:
         one, two = a.versus[variant], b.versus[variant]
         row = [Cell(variant, (variant,))]
         for compared in (one, two):
             row += [cells.difference_cell(compared, a.study.metric), cells.verdict_cell(compared)]
-        same = "yes" if one.verdict == two.verdict else "no"
-        rows.append((*row, Cell(same, (same,))))
+        rows.append((*row, *_shift_cells(moved.get(variant), a.study.metric)))
     caption = f"Each variant against its own study's baseline (A: {a.study.baseline}; B: {b.study.baseline})."
-    return Table("verdicts", caption, columns, tuple(rows))
+    note = "Two verdicts that differ do not show that the differences do; the last columns test that."
+    return Table("verdicts", caption, columns, tuple(rows), (note,))
 
 
-def _answer(a: Findings, b: Findings, found: list[Change], shared: list[str]) -> tuple[str, str]:
-    metric = a.study.metric
-    groups = {
-        word: [change for change in found if change.word == word] for word in (*WORDS.values(), "not enough evidence")
-    }
+def _shift_cells(change: Change | None, metric: str) -> tuple[Cell, ...]:
+    if change is None:
+        nothing = Cell(numbers.DASH, sort=math.nan)
+        return nothing, nothing, nothing
+    diff = change.diff
+    return (
+        Cell(numbers.with_interval(diff, numbers.scale(metric), signed=True), (diff.value, diff.low, diff.high), diff.value),
+        Cell(numbers.p_value(change.p_holm), (change.p_holm,), change.p_holm),
+        Cell(change.word, (change.word,), mark=change.word.replace(" ", "-")),
+    )
+
+
+def _answer(a: Findings, found: list[Change], moved: list[Change]) -> tuple[str, str]:
+    first = f"Of the {len(found)} variants in both studies, by {numbers.label(a.study.metric)}: {_said(a, found)}."
+    if not moved:
+        return first, "No variant is set against a baseline in both studies."
+    return first, f"As to the difference to the baseline: {_said(a, moved, ('that of ', 'those of '))}."
+
+
+def _said(a: Findings, found: list[Change], of: tuple[str, str] = ("", "")) -> str:
+    """`learned-1d is lower in B; for none there is not enough evidence`."""
     phrases = {
         "higher": "{} higher in B",
         "lower": "{} lower in B",
@@ -158,34 +200,16 @@ def _answer(a: Findings, b: Findings, found: list[Change], shared: list[str]) ->
         "not enough evidence": "for {} there is not enough evidence",
     }
     said = []
-    for word, members in groups.items():
-        if members:
-            named = names([change.variant for change in members], len(found))
-            said.append(
-                phrases[word].format(
-                    named if word.startswith("not") else f"{named} {'are' if len(members) > 1 else 'is'}"
-                )
-            )
-    others = [variant for variant in shared if "baseline" not in (a.versus[variant].verdict, b.versus[variant].verdict)]
-    differ = [variant for variant in others if a.versus[variant].verdict != b.versus[variant].verdict]
-    first = f"Of the {len(found)} variants in both studies, by {numbers.label(metric)}: {'; '.join(said)}."
-    if not others:
-        return first, "No variant is set against a baseline in both studies."
-    if not differ:
-        return first, f"Against the baseline the verdicts are the same in A and B for all {len(others)}."
-    parts = [
-        f"{variant} is “{a.versus[variant].verdict}” in A and “{b.versus[variant].verdict}” in B"
-        for variant in differ[:3]
-    ]
-    more = f"; and {len(differ) - 3} more" if len(differ) > 3 else ""
-    return (
-        first,
-        f"Against the baseline the verdicts differ for {len(differ)} of {len(others)}: {'; '.join(parts)}{more}.",
-    )
+    for word, phrase in phrases.items():
+        if members := [change.variant for change in found if change.word == word]:
+            many = len(members) > 1
+            named = of[many] + names(members, len(found))
+            said.append(phrase.format(named if word.startswith("not") else f"{named} {'are' if many else 'is'}"))
+    return "; ".join(said)
 
 
 def _settings(a: Findings, b: Findings) -> list[tuple[str, str]]:
-    """Base settings, margin and code that are not the same."""
+    """Base settings and margin that are not the same; whether code, hardware and versions are."""
     facts = []
     for path in dict.fromkeys([*a.study.base, *b.study.base]):
         one, two = a.study.base.get(path), b.study.base.get(path)
@@ -197,8 +221,13 @@ def _settings(a: Findings, b: Findings) -> list[tuple[str, str]]:
     ):
         if one != two:
             facts.append((name, f"A: {one}; B: {two}"))
-    commits = ["; ".join(sorted(each.study.runs["commit"].dropna().unique())) or "not in a checkout" for each in (a, b)]
-    facts.append(("code", "the same commit" if commits[0] == commits[1] else f"A: {commits[0]}; B: {commits[1]}"))
+    for name, column, same, unknown in (
+        ("code", "commit", "the same commit", "not in a checkout"),
+        ("hardware", "hardware", "the same", "not known"),
+        ("versions", "versions", "the same", "not known"),
+    ):
+        one, two = ("; ".join(sorted(each.study.runs[column].dropna().unique())) or unknown for each in (a, b))
+        facts.append((name, same if one == two else f"A: {one}; B: {two}"))
     return facts
 
 
@@ -209,7 +238,8 @@ def _methods(a: Findings, b: Findings) -> list[str]:
             "seed, with Student's t interval at 95 %. "
             "p is of the paired t test, Holm-adjusted over the variants. B is called higher or lower where that is shown "
             "at 5 %, equivalent where two one-sided t tests, "
-            f"adjusted likewise, show the difference to be within A's margin of ±{cells.margin_text(a)}. All other "
+            f"adjusted likewise, show the difference to be within A's margin of ±{cells.margin_text(a)}. How a difference to "
+            "the baseline changes is tested the same way, seed by seed over the four runs. All other "
             "methods are those of each study's own report."
         ),
         "Where more than one thing differs between the studies, a difference may come from any of them.",

@@ -16,7 +16,7 @@ ALPHA = 0.05
 MOST_PAIRS = 150
 """Variants up to which every pair is compared; beyond, the work grows with the square and nobody reads the result."""
 
-COST_MEANS = ("device_seconds", "wall_seconds", "images_per_second")
+TIMES = ("device_seconds", "wall_seconds", "images_per_second")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def find(study: Study) -> Findings:
     fitted, trouble = _factorial(finished, study)
     return Findings(
         study, variants, values, means, versus, pairs, best, _equal(best, pairs), _counts(study, variants),
-        _cost(ended, variants), fitted, trouble, check(published_claims(), study.plan, values, ALPHA),
+        _cost(ended, variants, study.baseline), fitted, trouble, check(published_claims(), study.plan, values, ALPHA),
     )  # fmt: skip
 
 
@@ -109,11 +109,23 @@ def _counts(study: Study, variants: list[str]) -> pd.DataFrame:
     )
 
 
-def _cost(ended: pd.DataFrame, variants: list[str]) -> pd.DataFrame:
-    """Sizes are the variant's (the largest, should its runs differ); times are means over its runs, diverged ones too."""
+def _cost(ended: pd.DataFrame, variants: list[str], baseline: str) -> pd.DataFrame:
+    """Sizes are the variant's (the largest, should its runs differ); times are medians over its runs, diverged ones too.
+
+    One run beside which the machine had other work must not make a variant slow. `device_seconds_ratio` is the median,
+    over the seeds that were trained on the same hardware as the baseline's run, of the ratio to it; `slowest` the longest
+    run over the median of its variant's on its hardware.
+    """
     grouped = ended.groupby("variant", sort=False)
     sizes = grouped[["params", "params_fixed", "flops_per_image", "peak_memory_bytes"]].max()
-    return pd.concat([sizes, grouped[list(COST_MEANS)].mean()], axis=1).reindex(variants)
+    seconds = ended.set_index(["seed", "hardware"])["device_seconds"]
+    alike = seconds[(ended["variant"] == baseline).to_numpy()]
+    alike = alike[~alike.index.duplicated()]
+    ratio = pd.Series(seconds.to_numpy() / alike.reindex(seconds.index).to_numpy(), index=ended.index)
+    usual = ended.groupby(["variant", "hardware"], dropna=False)["device_seconds"].transform("median")
+    beside = pd.DataFrame({"device_seconds_ratio": ratio, "slowest": ended["device_seconds"] / usual})
+    beside = beside.groupby(ended["variant"], sort=False).agg({"device_seconds_ratio": "median", "slowest": "max"})
+    return pd.concat([sizes, grouped[list(TIMES)].median(), beside], axis=1).reindex(variants)
 
 
 def _factorial(finished: pd.DataFrame, study: Study) -> tuple[stats.Factorial | None, str]:

@@ -21,7 +21,7 @@ from analysis.estimates import moments, t_interval
 from analysis.findings import Findings
 from analysis.load import factor_levels
 from analysis.render import plain
-from analysis.tables import margin_text
+from analysis.tables import NOT_ADJUSTED, margin_text
 
 MOST_CURVES = len(PALETTE)
 MANY_POINTS = 1500  # above which points are drawn as pixels also in an SVG
@@ -139,7 +139,7 @@ def differences(findings: Findings) -> Plot | None:
     caption = (
         f"Differences to {findings.study.baseline}, paired by seed, with 95 % intervals. The shaded band is "
         f"±{margin_text(findings)}, "
-        "the margin that the study states; the mark shows the verdict."
+        f"the margin that the study states; the mark shows the verdict. Of the intervals, {NOT_ADJUSTED}"
     )
     return Plot(
         "differences", figure, caption, f"Differences to {plain(findings.study.baseline)} with intervals. {alt}{more}."
@@ -298,6 +298,8 @@ def against_cost(findings: Findings) -> Plot | None:
         fontsize=9,
     )
     caption = f"{numbers.label(metric).capitalize()} against cost: means with 95 % intervals."
+    if len(chosen) < len(findings.variants):
+        caption += " Small and grey: the variants between these; the table of costs names them."
     return Plot(
         "cost",
         figure,

@@ -12,6 +12,11 @@ from scipy import optimize, stats
 MOST_SEEDS = 10_000
 """Nobody trains more runs than this to settle one difference: beyond it the answer is None, "no practical number"."""
 
+FEW_SEEDS = 5
+"""Below this many seeds their spread is known too poorly to say how many more would decide: what looks clearest among
+many open differences then is mostly the luckiest.
+"""
+
 
 def power_of_difference(sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, alpha: ArrayLike = 0.05) -> np.ndarray:
     """Probability that the two-sided paired t test on n seeds finds a true `difference`; elementwise.

@@ -17,7 +17,8 @@ SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shar
 """
 NOTE = (
     "The paper's figures are of ViT-B/16 on ImageNet, 5-shot linear, one run a cell, with no intervals: compare their "
-    "differences with ours, not their height."
+    "differences with ours, not their height. Relative attention acts in every layer, and stands in the column where the "
+    "paper has it."
 )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from analysis import cells, factors, numbers, published, tables
 from analysis.answer import answer
@@ -16,6 +17,9 @@ from analysis.findings import ALPHA, Findings
 from analysis.load import ENDED, METRICS, PLACES, Study, not_held_fixed
 from analysis.plots import all_plots
 from analysis.render import Table
+
+
+SLOW = 2.0  # times the median of its like, from which on a run's time is worth a warning
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,14 @@ def warnings(findings: Findings) -> list[str]:
         found.append(f"The runs were made by {len(commits)} different commits; see Provenance.")
     if ended["dirty"].eq(True).any():
         found.append("Some runs were made from code with uncommitted changes; see Provenance.")
+    if len(machines := ended["hardware"].dropna().unique()) > 1:
+        found.append(f"The runs were made on {len(machines)} kinds of hardware; see Provenance, and compare times only within a seed.")
+    slow = findings.cost["slowest"].dropna()
+    if not slow.empty and slow.max() > SLOW:
+        found.append(
+            f"Times are uneven: a run of {slow.idxmax()} took {slow.max():.1f} times the median of its like, so the machine "
+            "had other work to do. Accuracies do not depend on that."
+        )
     planned = len(study.runs) - len(study.of("unplanned"))
     for status, what in (
         ("diverged", "diverged"),
@@ -201,10 +213,15 @@ def methods(findings: Findings) -> Section:
             (
                 "Runs that diverged or were pruned have no final value: they are listed and counted, and in no mean. "
                 "P(better) is the share of seeds on which the variant beats the other, a tie counting half. The smallest "
-                "detectable difference and the seeds to decide are for 80 % power."
+                "detectable difference and the seeds to decide are for 80 % power at the strictest level of Holm's method."
             ),
             (
-                "The interquartile mean leaves out a quarter of the runs at each end; its interval is Yuen's for a "
+                "The split of the images does not depend on the seed: intervals, tests and verdicts speak of other seeds "
+                "(other initial weights, order, augmentation and dropout) on the same training and test images, not of "
+                "other images."
+            ),
+            (
+                "The interquartile mean leaves out a quarter of the runs, rounded down, at each end; its interval is Yuen's for a "
                 "trimmed mean. A study of several factors is fitted by ordinary least squares "
                 "with sum-to-zero contrasts, all two-way interactions and seeds as blocks."
             ),
@@ -221,9 +238,10 @@ def provenance(study: Study) -> Section:
     ended = study.of(*ENDED)
     commits = [
         f"{'not in a checkout' if pd.isna(commit) else commit} "
-        f"({'uncommitted changes, ' if dirty is True else ''}{count} run{'s' * (count != 1)})"
-        for (commit, dirty), count in ended.groupby(["commit", "dirty"], dropna=False, sort=True).size().items()
+        f"({'uncommitted changes, ' if dirty is True else ''}{len(runs)} run{'s' * (len(runs) != 1)}, {_seeds(runs)})"
+        for (commit, dirty), runs in ended.groupby(["commit", "dirty"], dropna=False, sort=True)
     ]
+    wall = (ended["wall_seconds"] / ended["cohort"].fillna(1)).sum(min_count=1)  # a cohort's runs share theirs
     facts = [
         ("code", "; ".join(commits)),
         ("versions", _counted(ended["versions"])),
@@ -231,7 +249,7 @@ def provenance(study: Study) -> Section:
         (
             "time",
             (
-                f"{numbers.seconds(ended['wall_seconds'].sum(min_count=1))} of run time, "
+                f"{numbers.seconds(wall)} of run time, "
                 f"{numbers.seconds(ended['device_seconds'].sum(min_count=1))} of it on the device, over {len(ended)} runs"
             ),
         ),
@@ -256,13 +274,55 @@ def reproduce(study: Study) -> Section:
     """The commands that make the runs and this report again."""
     commits = study.of(*ENDED)["commit"].dropna().unique()
     lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
-    lines += [study.command] if study.command else []
+    if len(commits) > 1:
+        lines.append("# of several commits: check out each for the seeds that Provenance names")
+    lines += [_with_all_seeds(study)] if study.command else []
     if source := study.plan.get("source"):  # a mirror says neither what to compare nor where a report goes
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
     else:
         words = [f"{_out(study.command)}/{study.name}"]
     lines.append(f"vit-report {shlex.join(words)}")
-    return Section("reproduce", "Reproduce", [Item("code", text="\n".join(lines))])
+    return Section("reproduce", "Reproduce", [Item("code", text="\n".join(lines)), *_definition(study)])
+
+
+def _definition(study: Study) -> list[Item]:
+    """The user's own file of the study, as the sweep read it."""
+    words = _words(study.command)
+    file = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
+    if file is None or "study" not in study.plan:
+        return []
+    text = yaml.safe_dump(study.plan["study"], sort_keys=False, allow_unicode=True)
+    return [Item("code", text=f"# {file}, as the sweep read it\n{text.rstrip()}")]
+
+
+def _with_all_seeds(study: Study) -> str:
+    """The sweep's command, with the seeds that all commands together have planned: the last one may have named fewer."""
+    planned = study.plan.get("seeds", [])
+    told = ",".join(map(str, planned)) + "," * (len(planned) == 1)
+    if planned == list(range(len(planned))):
+        told = str(len(planned))
+    words = _words(study.command)
+    for i, word in enumerate(words):
+        if word == "--seeds" and i + 1 < len(words):
+            words[i + 1] = told
+        elif word.startswith("--seeds="):
+            words[i] = f"--seeds={told}"
+    return shlex.join(words) if planned and words != _words(study.command) else study.command
+
+
+def _words(command: str | None) -> list[str]:
+    try:
+        return shlex.split(command or "")
+    except ValueError:  # not a shell's line, since it is the user's text
+        return []
+
+
+def _seeds(runs: pd.DataFrame) -> str:
+    """`seeds 0 to 4`."""
+    seeds = sorted(set(runs["seed"]))
+    whole = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    told = f"{seeds[0]} to {seeds[-1]}" if whole else numbers.listing([str(seed) for seed in seeds])
+    return f"seed{'s' * (len(seeds) != 1)} {told}"
 
 
 def digest(study: Study) -> str:
@@ -323,10 +383,7 @@ def _counted(column) -> str:
 
 def _out(command: str | None) -> str:
     """The --out of the sweep's command, so that no path of this machine stands in the report."""
-    try:
-        words = shlex.split(command or "")
-    except ValueError:  # not a shell's line, since it is the user's text
-        return "runs"
+    words = _words(command)
     for word, following in zip(words, [*words[1:], ""]):
         if word == "--out" and following:
             return following.rstrip("/")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from analysis import derived, numbers, published
 from analysis.cells import (
@@ -23,10 +24,11 @@ from analysis.cells import (
 )
 from analysis.findings import Findings
 from analysis.load import ENDED, METRICS
-from analysis.power import MOST_SEEDS
+from analysis.power import FEW_SEEDS, MOST_SEEDS
 from analysis.render import Cell, Column, Table
 from analysis.stats import Comparison, iqm_interval, sd
 
+NOT_ADJUSTED = "one may exclude zero, or lie within the margin, without a verdict, for verdicts are adjusted."
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is in the CSV and not in the page
 
 
@@ -48,7 +50,7 @@ def variants_table(findings: Findings) -> Table:
         *paper.columns,
         Column("parameters", ("params",), help="learned; fixed position values come on top"),
         Column("FLOPs an image", ("flops_per_image",), help="one forward pass, a multiply-add is two"),
-        Column("device s a run", ("device_seconds",), help="mean over the variant's runs"),
+        Column("device s a run", ("device_seconds",), help="median over the variant's runs"),
     )
     rows = []
     for variant in findings.variants:
@@ -85,7 +87,7 @@ def comparisons_table(findings: Findings) -> Table:
         f"Differences to {baseline}, paired by seed.",
         columns,
         tuple(rows),
-        comparison_notes(findings, len(rows)),
+        comparison_notes(findings, [findings.versus[variant] for variant in findings.others]),
     )
 
 
@@ -102,9 +104,11 @@ def pairs_table(findings: Findings) -> Table | None:
         Column("less", ("less",), numeric=False),
         *_comparison_columns(findings.study.metric),
     )
-    return Table(
-        "pairs", "Every pair of variants, paired by seed.", columns, tuple(rows), comparison_notes(findings, len(rows))
+    notes = (
+        *comparison_notes(findings, list(findings.pairs.values())),
+        f"Of a difference to {findings.study.baseline} the verdict is that of the table of those differences, a smaller family.",
     )
+    return Table("pairs", "Every pair of variants, paired by seed.", columns, tuple(rows), notes)
 
 
 def metrics_table(findings: Findings) -> Table:
@@ -158,15 +162,15 @@ def spread_table(findings: Findings) -> Table:
             )
         )
     note = (
-        "The interquartile mean is of the middle half of the runs, with Yuen's interval; below four runs it is the "
-        "mean."
+        "The interquartile mean leaves out a quarter of the runs, rounded down, at each end, with Yuen's interval; below "
+        "four runs it is the mean."
     )
     return Table("spread", f"How runs scatter: {numbers.label(metric)}.", columns, tuple(rows), (note,))
 
 
 def cost_table(findings: Findings) -> Table:
     """What each variant costs, and the accuracy that this buys."""
-    metric, baseline = findings.study.metric, findings.cost.loc[findings.study.baseline]
+    metric = findings.study.metric
     bought = (
         Column(f"{numbers.label(metric)} a MFLOP{points(metric)}", ("metric_per_mflop",)),
         Column(f"{numbers.label(metric)} a device second{points(metric)}", ("metric_per_device_second",)),
@@ -177,16 +181,16 @@ def cost_table(findings: Findings) -> Table:
         Column("parameters", ("params",)),
         Column("fixed values", ("params_fixed",), help="position values that are not learned"),
         Column("FLOPs an image", ("flops_per_image",)),
-        Column("device s a run", ("device_seconds",)),
+        Column("device s a run", ("device_seconds",), help="median over the variant's runs"),
         Column("images a second", ("images_per_second",), help="training images, by the time of epochs with their validation"),
         Column("peak memory", ("peak_memory_bytes",), help="of the accelerator; not measured on a CPU"),
-        Column("time against baseline", ("device_seconds_ratio",)),
+        Column("time against baseline", ("device_seconds_ratio",), help="median over the seeds that both trained on the same hardware"),
         *bought,
     )
     rows = []
     for variant in findings.variants:
         cost, value = findings.cost.loc[variant], findings.mean(variant).value * numbers.scale(metric)
-        ratio = _ratio(cost["device_seconds"], baseline["device_seconds"])
+        ratio = cost["device_seconds_ratio"]
         each = (_ratio(value, cost["flops_per_image"] / 1e6), _ratio(value, cost["device_seconds"]))
         rows.append(
             (
@@ -241,8 +245,11 @@ def claims_table(findings: Findings) -> Table | None:
             )
         )
     note = (
-        "Reproduced: every case that the statement speaks of is shown at 5 %. Contradicted: at least one case is "
-        "shown to be otherwise. Undecided: neither. "
+        "Reproduced: every case that the statement speaks of, that is every pair of variants that differ in nothing else, "
+        "is shown at 5 %. Contradicted: at least one case is shown to be otherwise, Holm-adjusted over the cases. "
+        f"Undecided: neither. Where a source says far, little or reaches, ±{margin_text(findings)} is read, this study's "
+        "margin; intervals at 90 % go with one-sided tests at 5 %. A published figure is one run's: to be contradicted it "
+        "must lie further off than one more run here would. "
         "Statements are checked at this study's own scale, which is rarely that of the source."
     )
     return Table("claims", "Published statements and what these runs say of them.", columns, tuple(rows), (note,))
@@ -309,19 +316,26 @@ def main_notes(findings: Findings) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def comparison_notes(findings: Findings, family: int) -> tuple[str, ...]:
-    """How the columns of a table of comparisons are to be read."""
-    return (
-        (
-            f"Intervals are at 95 %. p and equivalence p are Holm-adjusted over the {family} "
-            f"comparison{'s' * (family != 1)} of this table; the verdict uses "
-            f"5 % and the margin of ±{margin_text(findings)} that the study states. Effect is the mean difference over "
-            "its standard deviation (Hedges). "
-            "Detectable is the smallest true difference that these seeds would find with 80 % power. Seeds to decide is "
-            "the number, in all, that would "
-            "give a verdict with 80 % power if the observed difference and spread were the true ones."
-        ),
-    )
+def comparison_notes(findings: Findings, compared: Sequence[Comparison]) -> tuple[str, ...]:
+    """How the columns of a table of comparisons are to be read; `compared` is what stands in it."""
+    family = len(compared)
+    level = "5 %" if family == 1 else f"5 %/{family}, the strictest level of this family"
+    notes = [
+        f"Intervals are at 95 % and of the single comparison; {NOT_ADJUSTED} p and equivalence p are Holm-adjusted over "
+        f"the {family} comparison{'s' * (family != 1)} of this table; the verdict uses "
+        f"5 % and the margin of ±{margin_text(findings)} that the study states. Effect is the mean difference over "
+        "its standard deviation (Hedges). "
+        f"Detectable is the smallest true difference that these seeds would find with 80 % power at {level}. Seeds to "
+        "decide is the number, in all, that would "
+        "give a verdict with that power if the observed difference and spread were the true ones; from fewer than "
+        f"{FEW_SEEDS} seeds it is a guess."
+    ]
+    if any(c.n > 2 and c.diff.low == c.diff.high for c in compared):
+        notes.append(
+            "Where every seed gave the same difference (two kinds at a ceiling, say), p is the limit of a spread that "
+            "vanishes: it says that nothing scattered, and is no test."
+        )
+    return tuple(notes)
 
 
 def _comparison_columns(metric: str) -> tuple[Column, ...]:

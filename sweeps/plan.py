@@ -171,6 +171,7 @@ def write(plan: Plan, study_dir: Path, command: str) -> dict[str, Any]:
                 "seeds": sorted({entry["seed"] for entry in entries}),
                 "base": plan.base.model_dump(),
                 "command": command,
+                "study": plan.study.model_dump(exclude_defaults=True),
                 "runs": entries,
             }
             record.write_study(study_dir, tree)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 from synthetic import write_study
 
 from analysis import report
-from analysis.compare import changes, compare_document
+from analysis.compare import changes, compare_document, shifts
 from analysis.findings import find
 from analysis.load import read_folder
 from experiments.errors import UserError
@@ -42,9 +43,23 @@ def test_the_document_says_where_verdicts_differ(tmp_path):
     b = findings_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
     first, second = compare_document(a, b, COMMAND).answer
     assert "none is higher in B" in first and "learned-1d is lower in B" in first
-    assert (
-        second == "Against the baseline the verdicts differ for 1 of 1: learned-1d is “better” in A and “worse” in B."
-    )
+    assert second == "As to the difference to the baseline: that of learned-1d is lower in B."
+
+
+def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
+    a = findings_of(tmp_path / "a", accuracy={"none": 0.6, "learned-1d": 0.7, "cpe": 0.8}, seeds=5)
+    b = findings_of(tmp_path / "b", accuracy={"none": 0.7, "learned-1d": 0.8, "cpe": 0.8}, seeds=6, spread=0.006)
+    found = {change.variant: change for change in shifts(a, b, ["none", "learned-1d", "cpe"])}
+    assert list(found) == ["learned-1d", "cpe"]
+    p = []
+    for variant, change in found.items():
+        to_baseline = [[s.values[variant][i] - s.values["none"][i] for i in range(5)] for s in (a, b)]
+        diffs = np.subtract(to_baseline[1], to_baseline[0])
+        assert change.diff.value == pytest.approx(diffs.mean(), rel=1e-12)
+        p.append(stats.ttest_1samp(diffs, 0).pvalue)
+    assert [change.p_holm for change in found.values()] == pytest.approx(multipletests(p, method="holm")[1], rel=1e-9)
+    assert found["cpe"].word == "lower" and found["learned-1d"].word != "lower"
+    assert "that of cpe is lower in B" in compare_document(a, b, COMMAND).answer[1]
 
 
 def test_it_is_a_whole_report(tmp_path):

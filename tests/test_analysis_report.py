@@ -6,9 +6,13 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+import yaml
+from scipy import stats
+from statsmodels.stats.power import TTestPower
 from synthetic import write_study
 
 from analysis import report, tables
@@ -17,6 +21,7 @@ from analysis.findings import find
 from analysis.load import read_folder
 from analysis.sections import document, warnings
 from experiments.errors import UserError
+from experiments.presets import preset
 
 HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -155,16 +160,16 @@ def test_a_study_of_two_factors_is_answered_by_factor(tmp_path):
     assert {"factors", "table-effects", "table-interactions", "figure-interaction"} <= set(page_of(found).ids)
 
 
-def test_what_cannot_be_decided_is_said_with_the_seeds_that_would(tmp_path):
+@pytest.mark.parametrize("seeds", [4, 5])
+def test_what_cannot_be_decided_is_said_with_the_seeds_that_would(seeds, tmp_path):
     found = findings_of(
-        tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.01, seeds=3
+        tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.02, seeds=seeds
     )
     compared = found.pairs["learned-1d", "learned-2d"]
     assert compared.verdict == "not enough evidence"
     _, second = answer(found)
-    assert "3 seeds cannot decide" in second and (
-        str(compared.seeds_needed) in second or "no practical number" in second
-    )
+    would = f"about {compared.seeds_needed} would." if seeds == 5 else "and are too few to say how many would: take 5 or more."
+    assert f"{seeds} seeds cannot decide" in second and second.endswith(would)
     assert "no difference" not in " ".join(answer(found))
 
 
@@ -207,6 +212,65 @@ def test_one_variant_is_answered_with_its_interval(tmp_path):
     first, second = answer(findings_of(tmp_path, accuracy={"none": 0.7}, seeds=3))
     assert "no other variant to compare it with" in first
     assert re.fullmatch(r"The 95 % interval of that mean is \[\d\d\.\d+, \d\d\.\d+\] %\.", second)
+
+
+def test_a_published_system_alone_is_held_against_its_figure(tmp_path):
+    base = preset("pulfer-mnist").model_dump()
+    found = findings_of(
+        tmp_path, name="pulfer-mnist", preset="pulfer-mnist", base=base, accuracy={"sinusoidal": 0.788}, spread=1e-4, seeds=4
+    )
+    second = answer(found)[1]
+    assert "Published: pulfer-mnist reaches 78.85 % test accuracy. Reproduced: sinusoidal less the published 78.85 % is" in second
+
+
+def test_what_may_have_gone_unseen_is_said(tmp_path):
+    found = findings_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.7}, spread=0.05, seeds=5)
+    (compared,) = (found.versus[variant] for variant in found.others)
+    power = power_of_difference(compared.diff, compared.detectable)
+    assert power == pytest.approx(0.8, abs=1e-6)
+    assert f"(one of up to {100 * compared.detectable:.3g} points may well go unseen)" in answer(found)[0]
+
+
+def power_of_difference(diff, truth):
+    """Of the two-sided t test at 5 %, from statsmodels; `diff` gives the spread."""
+    deviation = (diff.high - diff.value) / stats.t.isf(0.025, diff.n - 1) * diff.n**0.5
+    return TTestPower().power(truth / deviation, diff.n, 0.05)
+
+
+def test_variants_that_share_the_highest_mean_share_the_word(tmp_path):
+    kinds = ("none", "learned-1d", "learned-2d", "sinusoidal", "rope-2d", "cpe", "alibi-2d", "relative")
+    found = findings_of(tmp_path, accuracy={kind: 0.5 if kind == "none" else 1.0 for kind in kinds}, spread=0, seeds=3)
+    table = tables.variants_table(found)
+    assert [row[2].mark for row in table.rows] == [""] + ["best"] * 7
+    assert "7 of 7 variants are better (by 50.00 points);" in answer(found)[0]
+    assert any("is no test" in note for note in tables.comparisons_table(found).notes)
+
+
+def test_reproducing_names_every_seed_and_the_users_own_file(tmp_path):
+    own = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
+    found = findings_of(tmp_path, seeds=4, command="vit-sweep run my/mine.yaml --seeds 2 --out runs", study=own)
+    (section,) = (each for each in document(found).sections if each.id == "reproduce")
+    commands, definition = (item.text for item in section.items)
+    assert "vit-sweep run my/mine.yaml --seeds 4 --out runs" in commands.splitlines()
+    assert definition.startswith("# my/mine.yaml") and yaml.safe_load(definition) == own
+
+
+def test_a_run_that_was_held_up_makes_no_variant_slow_but_is_warned_of(tmp_path):
+    study = read_folder(write_study(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, seeds=5))
+    seconds = {("none", 0): 400.0, ("cpe", 3): 12.0, ("cpe", 4): 12.0}  # and 4.0 and 4.1 of all others
+    machine = {3: "slow", 4: "slow"}
+    runs = study.runs.assign(
+        device_seconds=[seconds.get((v, s), d) for v, s, d in study.runs[["variant", "seed", "device_seconds"]].values],
+        hardware=[machine.get(s, "fast") if v == "cpe" else "fast" for v, s in study.runs[["variant", "seed"]].values],
+        wall_seconds=10.0, cohort=5,
+    )  # fmt: skip
+    found = find(replace(study, runs=runs))
+    assert found.cost.loc["none", "device_seconds"] == 4.0 and found.cost.loc["cpe", "device_seconds"] == 4.1
+    assert found.cost.loc["cpe", "device_seconds_ratio"] == pytest.approx(4.1 / 4.0)  # of seeds 0, 1, 2: .01025, 1.025, 1.025
+    said = " ".join(warnings(found))
+    assert "a run of none took 100.0 times the median" in said and "2 kinds of hardware" in said
+    (made,) = (each for each in document(found).sections if each.id == "provenance")
+    assert dict(made.items[0].facts)["time"].startswith("20 s of run time")  # ten runs, each a fifth of a cohort's 10 s
 
 
 def test_a_baseline_that_diverged_is_not_mended_by_seeds(tmp_path):
