@@ -41,8 +41,8 @@ embeddings, in the first cell, so that it sees each patch's place.
 The numbers say what can be known, not what a given number of steps will learn: below `alone` is a failure to learn,
 above `border`, beyond the test set's sampling error, a fault of the code. So an untrained table of deviation 0.02 is
 hardly heard beside contents of order 1, as the digits preset starts them; with `model.init=bert-0.02`, which starts
-them as small, it is (.94 and .89 of the validation images of probe-distance, two seeds), but there `alibi-2d` stayed at
-chance with one seed of two; as the preset starts it, at a rate of .001, it learns with five of five.
+them as small, it is (`analysis/reference`, frozen-random-heard). A fixed penalty wants contents that start large: with
+that initialisation `alibi-2d` stayed at chance on the distance with two seeds of five.
 """
 
 from __future__ import annotations
