@@ -75,6 +75,8 @@ def _unseen(findings: Findings, variants: list[str]) -> str:
     known = [value for value in known if math.isfinite(value)]
     if not known:
         return ""
+    if numbers.is_share(findings.study.metric) and max(known) >= scale:
+        return " (with so few seeds any difference may go unseen)"
     return f" (one of up to {numbers.magnitude(max(known))}{numbers.points(findings.study.metric)} may well go unseen)"
 
 

@@ -231,6 +231,11 @@ def test_what_may_have_gone_unseen_is_said(tmp_path):
     assert f"(one of up to {100 * compared.detectable:.3g} points may well go unseen)" in answer(found)[0]
 
 
+def test_two_seeds_may_miss_anything(tmp_path):
+    found = findings_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.7}, spread=0.05, seeds=2)
+    assert "(with so few seeds any difference may go unseen)" in answer(found)[0]
+
+
 def power_of_difference(diff, truth):
     """Of the two-sided t test at 5 %, from statsmodels; `diff` gives the spread."""
     deviation = (diff.high - diff.value) / stats.t.isf(0.025, diff.n - 1) * diff.n**0.5
