@@ -26,7 +26,7 @@ def beside(findings: Findings) -> Beside:
     derived = _derived(findings)
     if not derived:
         return Beside()
-    note = _note(next(iter(derived.values())).chance)
+    note = _note(sorted({known.chance for known in derived.values()}))
     return Beside(COLUMNS, lambda variant: _cells(derived.get(variant), findings.mean(variant).value), (note,))
 
 
@@ -38,9 +38,10 @@ def _cells(known: Expected | None, measured: float) -> tuple[Cell, ...]:
     return Cell(_range(known), data, data[1]), Cell(outcome or numbers.DASH, (outcome,))
 
 
-def _note(chance: Fraction) -> str:
+def _note(chances: list[Fraction]) -> str:
+    chance = numbers.listing([f"{_percent(chance)} %" for chance in chances])
     return (
-        f"Derived (experiments/probes.py): chance is {_percent(chance)} %. The first figure is what a kind tells of two "
+        f"Derived (experiments/probes.py): chance is {chance}{', by the probe' * (len(chances) > 1)}. The first figure is what a kind tells of two "
         "patches by itself; the second, where there is one, adds what the grid's border gives away, and no model can "
         f'do better. "less" is below {100 * LEARNT:g} % of the first: not learnt in these epochs. "more" is above the '
         "second: a fault of the code or of the derivation. Both allow for "

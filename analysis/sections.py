@@ -143,7 +143,7 @@ def summary(findings: Findings) -> str:
     """What the study is, in a line."""
     study = findings.study
     seeds = study.runs.loc[study.runs["status"] != "unplanned", "seed"].nunique()
-    data = study.base.get("data.name")
+    data = study.base.get("data.name") if "data.name" not in _moved(study) else None
     parts = [
         f"{len(findings.variants)} variant{'s' * (len(findings.variants) != 1)} × {seeds} seed{'s' * (seeds != 1)}",
         *([f"on {data}"] if data else []),

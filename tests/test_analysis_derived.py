@@ -9,6 +9,7 @@ from synthetic import write_study
 from analysis import render, tables
 from analysis.findings import find
 from analysis.load import read_folder
+from analysis.sections import summary
 
 
 def table_of(tmp_path, accuracy, data="probe-where", spread=0.0, **more):
@@ -95,3 +96,16 @@ def test_a_variant_whose_first_run_is_missing_is_still_compared(tmp_path):
         tmp_path, accuracy={"none": 1 / 16, "cpe": 0.9}, levels=levels, statuses={("cpe", 0): "incomplete"}
     )
     assert shown(tables.variants_table(find(read_folder(folder))), "cpe") == ("6.25 to 100", "as derived")
+
+
+def test_a_study_of_several_probes_is_on_each_and_says_every_chance(tmp_path):
+    probes = ["probe-where", "probe-direction"]
+    folder = write_study(
+        tmp_path, accuracy=dict.fromkeys(probes, 1.0), spread=0.0, factors={"data.name": probes},
+        levels=lambda probe: {"data.name": probe, "model.pos_embed": "learned-1d", "model.patch_size": 2},
+    )  # fmt: skip
+    found = find(read_folder(folder))
+    table = tables.variants_table(found)
+    assert [shown(table, probe) for probe in probes] == [("100", "as derived")] * 2
+    assert any("chance is 6.25 % and 25 %, by the probe." in note for note in table.notes)
+    assert "on digits" not in summary(found) and "on probe" not in summary(found)
