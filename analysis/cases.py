@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from analysis.power import fewest, power_beyond, power_of_equivalence
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(ABC):
     """One comparison: `diffs` (seeds,), NaN where a seed cannot be used, and the bound their mean is held against."""
 
     name: str
@@ -36,21 +37,21 @@ class Case:
         low, high = t_interval(centre, spread / np.sqrt(max(n, 1)), n - 1, 1 - 2 * alpha)
         return Estimate(centre, float(low), float(high), n)
 
+    @abstractmethod
     def p_for(self) -> float:
         """Small where the runs bear the case out: the p-value of its being false."""
-        raise NotImplementedError
 
+    @abstractmethod
     def p_against(self) -> float:
         """Small where the runs speak against the case: the p-value of its being true."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leans_for(self) -> bool:
         """Whether the observed mean, taken for the truth, bears the case out."""
-        raise NotImplementedError
 
+    @abstractmethod
     def power(self, n: np.ndarray, alpha: float) -> np.ndarray:
         """With n seeds, the power of the test towards which the observed mean leans, were that mean the true one."""
-        raise NotImplementedError
 
     @property
     def why_open(self) -> str:

@@ -11,6 +11,7 @@ statement as a rule, not of the source's measurement.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -63,7 +64,7 @@ def paper_accuracy(kind: str, site: str | None = None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(ABC):
     """A statement, where it was made, and (in the subclasses) which cases a study holds of it and what decides each."""
 
     id: str
@@ -71,9 +72,9 @@ class Claim:
     source: str
     kind: ClassVar[str] = ""
 
+    @abstractmethod
     def cases(self, study: Mapping, values: Values, margin: float) -> list[Case]:
         """What the study has to say of the claim, case by case; empty where it says nothing."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
