@@ -103,7 +103,7 @@ def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, 
 
 
 def _result(a: Findings, b: Findings, found: list[Change]) -> Table:
-    metric, scale = a.study.metric, numbers.scale(a.study.metric)
+    metric = a.study.metric
     unit = f"{numbers.label(metric)}{numbers.unit(metric)}"
     columns = (
         Column("variant", ("variant",), numeric=False),
@@ -119,6 +119,7 @@ def _result(a: Findings, b: Findings, found: list[Change]) -> Table:
     rows = []
     for change in found:
         mean_a, mean_b, diff = a.mean(change.variant), b.mean(change.variant), change.diff
+        difference, p, word = _change_cells(change, metric)
         rows.append(
             (
                 Cell(change.variant, (change.variant,)),
@@ -126,12 +127,12 @@ def _result(a: Findings, b: Findings, found: list[Change]) -> Table:
                 Cell(str(mean_a.n), (mean_a.n,), mean_a.n),
                 cells.estimate_cell(mean_b, metric),
                 Cell(str(mean_b.n), (mean_b.n,), mean_b.n),
-                Cell(numbers.with_interval(diff, scale, signed=True), (diff.value, diff.low, diff.high), diff.value),
+                difference,
                 Cell(
                     f"{diff.n}" + (f" ({change.dropped})" if change.dropped else ""), (diff.n, change.dropped), diff.n
                 ),
-                Cell(numbers.p_value(change.p_holm), (change.p_holm,), change.p_holm),
-                Cell(change.word, (change.word,), mark=change.word.replace(" ", "-")),
+                p,
+                word,
             )
         )
     only = [
@@ -149,7 +150,7 @@ def _result(a: Findings, b: Findings, found: list[Change]) -> Table:
     )
 
 
-def _verdicts(a: Findings, b: Findings, shared: list[str], found: list[Change]) -> Table:
+def _verdicts(a: Findings, b: Findings, shared: list[str], moved: list[Change]) -> Table:
     columns = (
         Column("variant", ("variant",), numeric=False),
         Column("A: difference", ("a_diff", "a_low", "a_high")),
@@ -160,19 +161,20 @@ def _verdicts(a: Findings, b: Findings, shared: list[str], found: list[Change]) 
         Column("p", ("shift_p_holm",)),
         Column("B's difference is", ("shift_word",), numeric=False),
     )
-    rows, moved = [], {change.variant: change for change in found}
+    rows, by_name = [], {change.variant: change for change in moved}
     for variant in shared:
         one, two = a.versus[variant], b.versus[variant]
         row = [Cell(variant, (variant,))]
         for compared in (one, two):
             row += [cells.difference_cell(compared, a.study.metric), cells.verdict_cell(compared)]
-        rows.append((*row, *_shift_cells(moved.get(variant), a.study.metric)))
+        rows.append((*row, *_change_cells(by_name.get(variant), a.study.metric)))
     caption = f"Each variant against its own study's baseline (A: {a.study.baseline}; B: {b.study.baseline})."
     note = "Two verdicts that differ do not show that the differences do; the last columns test that."
     return Table("verdicts", caption, columns, tuple(rows), (note,))
 
 
-def _shift_cells(change: Change | None, metric: str) -> tuple[Cell, ...]:
+def _change_cells(change: Change | None, metric: str) -> tuple[Cell, Cell, Cell]:
+    """B less A, its p and the word; dashes where nothing was compared."""
     if change is None:
         nothing = Cell(numbers.DASH, sort=math.nan)
         return nothing, nothing, nothing

@@ -302,12 +302,22 @@ def _with_all_seeds(study: Study) -> str:
     if planned == list(range(len(planned))):
         told = str(len(planned))
     words = _words(study.command)
-    for i, word in enumerate(words):
-        if word == "--seeds" and i + 1 < len(words):
-            words[i + 1] = told
-        elif word.startswith("--seeds="):
-            words[i] = f"--seeds={told}"
-    return shlex.join(words) if planned and words != _words(study.command) else study.command
+    found = _option(words, "--seeds")
+    if not planned or found is None:
+        return study.command
+    place, given = found
+    words[place] = words[place].removesuffix(given) + told
+    return shlex.join(words)
+
+
+def _option(words: list[str], flag: str) -> tuple[int, str] | None:
+    """The place of an option's value among a command's words, and the value: `--out DIR` or `--out=DIR`."""
+    for place, word in enumerate(words):
+        if word == flag and words[place + 1 :]:
+            return place + 1, words[place + 1]
+        if word.startswith(f"{flag}="):
+            return place, word.removeprefix(f"{flag}=")
+    return None
 
 
 def _words(command: str | None) -> list[str]:
@@ -383,10 +393,5 @@ def _counted(column) -> str:
 
 def _out(command: str | None) -> str:
     """The --out of the sweep's command, so that no path of this machine stands in the report."""
-    words = _words(command)
-    for word, following in zip(words, [*words[1:], ""]):
-        if word == "--out" and following:
-            return following.rstrip("/")
-        if word.startswith("--out="):
-            return word[6:].rstrip("/")
-    return "runs"
+    found = _option(_words(command), "--out")
+    return found[1].rstrip("/") if found else "runs"

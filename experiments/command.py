@@ -76,8 +76,7 @@ def variant_names() -> list[str]:
 
     A plugin's name that is no plain string there is left out: it can be used, but is in no help text and no study of all.
     """
-    sources = [importlib.util.find_spec(name) for name in ("vit.pos_embed", *plugins())]
-    trees = [ast.parse(Path(spec.origin).read_text(encoding="utf-8")) for spec in sources if spec and spec.origin]
+    trees = map(_source, ("vit.pos_embed", *plugins()))
     classes = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     calls = [d for node in classes for d in node.decorator_list if isinstance(d, ast.Call)]
     calls = [c for c in calls if getattr(c.func, "id", getattr(c.func, "attr", "")) == "register"]
@@ -90,7 +89,8 @@ def run_command(
 ) -> NoReturn:
     """Run a command's body and exit: 0, or 2 with one line for a `UserError`, 130 for Ctrl-C, 141 for a closed pipe."""
     try:
-        _check_plugins()
+        for name in plugins():
+            _source(name)
         status = body(sys.argv[1:] if argv is None else argv)
     except (UserError, PluginError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
@@ -104,18 +104,18 @@ def run_command(
     sys.exit(status or 0)
 
 
-def _check_plugins() -> None:
-    for name in plugins():
-        try:
-            found = importlib.util.find_spec(name)
-        except (ModuleNotFoundError, ValueError):
-            found = None
-        if found is None:
-            raise UserError(f"VIT_PLUGINS: {name!r} is no module that can be imported; is its folder in PYTHONPATH?")
-        if not (found.origin or "").endswith(".py"):
-            raise UserError(f"VIT_PLUGINS: {name!r} is no Python source that could register a variant")
-        try:
-            ast.parse(Path(found.origin).read_text(encoding="utf-8"))
-        except (SyntaxError, ValueError) as error:
-            place = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-            raise UserError(f"VIT_PLUGINS: {found.origin}{place}: cannot be read: {error}") from error
+def _source(name: str) -> ast.Module:
+    """A module's source, parsed and not run. Raises `UserError` where it cannot be: it is then one of VIT_PLUGINS."""
+    try:
+        found = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):
+        found = None
+    if found is None:
+        raise UserError(f"VIT_PLUGINS: {name!r} is no module that can be imported; is its folder in PYTHONPATH?")
+    if not (found.origin or "").endswith(".py"):
+        raise UserError(f"VIT_PLUGINS: {name!r} is no Python source that could register a variant")
+    try:
+        return ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError) as error:
+        place = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise UserError(f"VIT_PLUGINS: {found.origin}{place}: cannot be read: {error}") from error

@@ -48,11 +48,12 @@ class Stacked:
         self.buffers = {
             name: torch.stack([m.get_buffer(name).to(device) for m in models]) for name in persistent_buffers(models[0])
         }
-        self.drawn = {  # what no checkpoint holds is the template's, unless chance made each run's its own
+        drawn = {  # what no checkpoint holds is the template's, unless chance made each run's its own
             name: torch.stack([m.get_buffer(name).to(device) for m in models])
             for name, first in models[0].named_buffers()
             if name not in self.buffers and not all(torch.equal(first.cpu(), m.get_buffer(name)) for m in models[1:])
         }
+        self.fixed = {**self.buffers, **drawn}  # all that a forward pass is given beside the parameters
         self._make_optimizer()
         self._train = compiled(vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0)), configs[0].train.compile)
         self._eval = vmap(self._loss_and_hits, in_dims=(0, 0, None, None, None))
@@ -89,7 +90,7 @@ class Stacked:
         self.template.train()
         self._set_rates(lrs)
         with self._arithmetic():
-            loss, hits = self._train(self.params, {**self.buffers, **self.drawn}, x, y, keys)
+            loss, hits = self._train(self.params, self.fixed, x, y, keys)
         for p in self.params.values():
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
@@ -121,7 +122,7 @@ class Stacked:
         """The same images for every run. x: [B, C, S, S], y: [B] -> mean losses [R], hits [R]"""
         self.template.eval()
         with self._arithmetic():
-            return self._eval(self.params, {**self.buffers, **self.drawn}, x, y, None)
+            return self._eval(self.params, self.fixed, x, y, None)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and fixed tables of a run, by name."""
