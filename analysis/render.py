@@ -65,6 +65,11 @@ def plain(text: Any) -> str:
     )
 
 
+def plain_lines(text: str) -> str:
+    """Lines of code, each made `plain` but for its indentation, which may mean something."""
+    return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in text.splitlines())
+
+
 _DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn the text around them
 
 

@@ -118,7 +118,7 @@ def _swap(new: Path, folder: Path) -> None:
 def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
     environment = _environment(autoescape=True)
     environment.filters["drawn"] = lambda plot: inline_svg(svgs[plot.name], plot)
-    environment.filters["plainlines"] = lambda text: "\n".join(map(render.plain, text.splitlines()))
+    environment.filters["plainlines"] = render.plain_lines
     environment.filters["sortable"] = lambda value: "" if value is None or math.isnan(value) else repr(float(value)).replace("inf", "Infinity")
     return (
         environment.get_template("report.html.j2")
@@ -192,4 +192,4 @@ def _fence(text: str) -> str:
     """A code block whose fence is longer than any in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}\n" + "\n".join(map(render.plain, text.splitlines())) + f"\n{fence}"
+    return f"{fence}\n{render.plain_lines(text)}\n{fence}"

@@ -2,6 +2,7 @@
 place whole.
 """
 
+import html
 import json
 import re
 import shutil
@@ -258,6 +259,10 @@ def test_reproducing_names_every_seed_and_the_users_own_file(tmp_path):
     commands, definition = (item.text for item in section.items)
     assert "vit-sweep run my/mine.yaml --seeds 4 --out runs" in commands.splitlines()
     assert definition.startswith("# my/mine.yaml") and yaml.safe_load(definition) == own
+    for name in ("report.md", "report.html"):  # a user copies it from there
+        page = html.unescape(report.make(document(found))[name].decode())
+        (copied,) = re.findall(r"^(?:<pre><code>)?(# my/mine\.yaml.*?)\n?(?:```|</code></pre>)", page, re.DOTALL | re.MULTILINE)
+        assert yaml.safe_load(copied) == own
 
 
 def test_a_run_that_was_held_up_makes_no_variant_slow_but_is_warned_of(tmp_path):
