@@ -4,6 +4,7 @@ written.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from analysis.numbers import listing
 from analysis.render import plain
 
 ACROSS = 4  # panels side by side
+TITLE_LINE = 68  # characters of a panel's title that fit over the whole width
 MAP = "viridis"
 ASKING = {
     "cls": "the class token",
@@ -181,7 +183,7 @@ def _panels(
             {**options, "norm": options["norm"]()} if "norm" in options else options
         )  # each panel has a scale of its own
         image = each.imshow(values, interpolation="nearest", **scaled)
-        each.set_title(short(variant), loc="left", fontsize=9)
+        each.set_title(textwrap.fill(short(variant), TITLE_LINE // across), loc="left", fontsize=9)
         figure.colorbar(image, ax=each, shrink=0.7, label=bar if "vmin" not in options else "").ax.tick_params(
             labelsize=7
         )

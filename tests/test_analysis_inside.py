@@ -3,6 +3,8 @@ said.
 """
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -93,6 +95,20 @@ def test_the_report_shows_them(study_dir):
     assert {f"figures/{name}.svg" for name in expected} <= names
     assert b'id="inside"' in files["report.html"]
     assert files == report.make(document(found, inside_section(found)))
+
+
+def test_titles_of_neighbouring_panels_do_not_run_into_each_other(looks):
+    names = [f"patch_size={size}, embed_dim={width}" for size in (2, 4) for width in (32, 64)]
+    renamed = [replace(looks["learned-1d"], variant=name) for name in names]
+    plots = {plot.name: plot for plot in inside.inside_plots(renamed, set())}
+    for name in ("position-table", "position-similarity"):
+        figure = plots[name].figure
+        figure.draw_without_rendering()
+        titled = [axes for axes in figure.axes if axes.get_title(loc="left")]
+        assert [axes.get_title(loc="left").replace("\n", " ") for axes in titled] == names
+        boxes = [axes._left_title.get_window_extent() for axes in titled]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+        assert boxes[-1].x1 <= figure.bbox.x1
 
 
 def test_overlays_state_truth_and_answer(looks):
