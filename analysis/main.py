@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.command import Parser, run_command
+from experiments.cli import Parser, run_command
 
 if TYPE_CHECKING:
-    from analysis.load import Study
-    from analysis.sections import Document
+    from analysis.report.sections import Document
+    from analysis.sources.study import Study
 
 PROG = "vit-report"
 MIRRORS = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER of offline runs, optuna:FILE[#STUDY], which need --out"
@@ -73,7 +73,7 @@ def body(argv: Sequence[str]) -> int:
         command.error("give either the folder of a study, STUDY, or two with --compare A B")
     if arguments.compare and arguments.watch:
         command.error("--watch is for one study; it does not go with --compare")
-    from analysis.sources import is_mirror
+    from analysis.sources.read import is_mirror
 
     compared = arguments.compare or [arguments.study]
     if is_mirror(str(compared[-1])) and arguments.out is None:
@@ -85,22 +85,22 @@ def body(argv: Sequence[str]) -> int:
 
 
 def _report(source: str, out: Path, arguments: Namespace) -> int:
-    from analysis import report
+    from analysis.report import write
 
-    report.check_replaceable(out)
-    print(report.write(report.make(_document(_read(source, arguments), out, arguments)), out))
+    write.check_replaceable(out)
+    print(write.write(write.make(_document(_read(source, arguments), out, arguments)), out))
     return 0
 
 
 def _read(source: str, arguments: Namespace) -> Study:
-    from analysis.sources import read
+    from analysis.sources.read import read
 
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
 
 
 def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
     """Two studies; what only a mirror can be told is not told to a folder beside one."""
-    from analysis.sources import is_mirror, read
+    from analysis.sources.read import is_mirror, read
 
     mirrors = [is_mirror(source) for source in sources]
     told = [mirror or not any(mirrors) for mirror in mirrors]
@@ -112,23 +112,23 @@ def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
 
 
 def _document(study: Study, out: Path, arguments: Namespace) -> Document:
-    from analysis.findings import find
-    from analysis.sections import document, inside_section
+    from analysis.report.sections import document, inside_section
+    from analysis.results import analyze
 
-    findings = find(study)
-    inside = None if arguments.without_models else inside_section(findings, arguments.skip_unreadable)
-    return document(findings, inside, out)
+    results = analyze(study)
+    inside = None if arguments.without_models else inside_section(results, arguments.skip_unreadable)
+    return document(results, inside, out)
 
 
 def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
-    from analysis import report
-    from analysis.compare import compare_document
-    from analysis.findings import find
+    from analysis.report import write
+    from analysis.report.compare import compare_document
+    from analysis.results import analyze
 
     out = arguments.out or Path(b) / f"report-against-{Path(a).resolve().name}"
-    report.check_replaceable(out)
-    both = [find(study) for study in _read_both((a, b), arguments)]
-    print(report.write(report.make(compare_document(*both, command)), out))
+    write.check_replaceable(out)
+    both = [analyze(study) for study in _read_both((a, b), arguments)]
+    print(write.write(write.make(compare_document(*both, command)), out))
     return 0
 
 
@@ -136,19 +136,19 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
     """Make the report whenever a run has ended; the page reloads itself until the last one has."""
     import time
 
-    from analysis import report
-    from analysis.load import ENDED
-    from analysis.sections import digest
+    from analysis.report import write
+    from analysis.report.sections import digest
+    from analysis.sources.study import ENDED
 
-    report.check_replaceable(out)
+    write.check_replaceable(out)
     shown = None
     while True:
         study = _read(source, arguments)
         ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
         left = len(study.of("incomplete"))
         if ended and shown != (digest(study), left):
-            page = report.write(
-                report.make(_document(study, out, arguments), refresh=arguments.watch if left else None), out
+            page = write.write(
+                write.make(_document(study, out, arguments), refresh=arguments.watch if left else None), out
             )
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
         elif shown is None:

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from experiments.datasets import DATASETS
+from experiments.canonical import canonical
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
-from experiments.record import canonical
-from vit.config import Architecture, ViTConfig, nearest
+from vit.config import Architecture, ViTConfig
+from vit.registry import nearest
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -29,20 +30,42 @@ class DataConfig(Section):
     """What is learned from, how it is split, and how training images are augmented."""
 
     name: str = Field("digits", description="dataset: " + ", ".join(DATASETS))
-    root: str = Field("data", description="folder of the dataset's files, as torchvision lays them out; part of a run's identity for imagefolder only")
-    download: bool = Field(False, description="fetch missing files into root (torchvision's datasets); not part of a run's identity")
-    img_size: int | None = Field(None, ge=1, description="resize images to this side, pixels; default: the dataset's own (imagefolder: 64)")
-    num_classes: int | None = Field(None, ge=2, description="classes expected of an imagefolder; default: as many as it has")
-    val_fraction: float = Field(0.1, gt=0, lt=1, description="share of the training images kept for validation, stratified")
-    test_fraction: float = Field(0.2, gt=0, lt=1, description="share kept for testing where the dataset has no test set of its own")
-    split_seed: int = Field(0, ge=0, lt=2**31, description="seed of the split: the same for every run, whatever its seed")
+    root: str = Field(
+        "data",
+        description="folder of the dataset's files, as torchvision lays them out; part of a run's identity for imagefolder only",
+    )
+    download: bool = Field(
+        False, description="fetch missing files into root (torchvision's datasets); not part of a run's identity"
+    )
+    img_size: int | None = Field(
+        None, ge=1, description="resize images to this side, pixels; default: the dataset's own (imagefolder: 64)"
+    )
+    num_classes: int | None = Field(
+        None, ge=2, description="classes expected of an imagefolder; default: as many as it has"
+    )
+    val_fraction: float = Field(
+        0.1, gt=0, lt=1, description="share of the training images kept for validation, stratified"
+    )
+    test_fraction: float = Field(
+        0.2, gt=0, lt=1, description="share kept for testing where the dataset has no test set of its own"
+    )
+    split_seed: int = Field(
+        0, ge=0, lt=2**31, description="seed of the split: the same for every run, whatever its seed"
+    )
     train_limit: int | None = Field(None, ge=1, description="train on this many images only, stratified; default: all")
-    shuffle_patches: bool = Field(False, description="control: put each image's patches in an order of its own, so that position means nothing")
+    shuffle_patches: bool = Field(
+        False, description="control: put each image's patches in an order of its own, so that position means nothing"
+    )
     hflip: bool = Field(False, description="augment: mirror half of the training images")
-    crop_padding: int = Field(0, ge=0, description="augment: pad by this many black pixels and crop back at random; 0: off")
-    rrc_scale: float = Field(1.0, gt=0, le=1, description="augment: random resized crop of at least this share of the area; 1: off")
+    crop_padding: int = Field(
+        0, ge=0, description="augment: pad by this many black pixels and crop back at random; 0: off"
+    )
+    rrc_scale: float = Field(
+        1.0, gt=0, le=1, description="augment: random resized crop of at least this share of the area; 1: off"
+    )
     normalize: Literal["unit", "half", "dataset"] = Field(
-        "dataset", description="pixels to [0, 1]; to [-1, 1] (mean and deviation .5); or by the training set's channel mean and deviation"
+        "dataset",
+        description="pixels to [0, 1]; to [-1, 1] (mean and deviation .5); or by the training set's channel mean and deviation",
     )
 
     @field_validator("name")
@@ -57,19 +80,27 @@ class DataConfig(Section):
         if self.crop_padding and self.rrc_scale < 1:
             raise ValueError("rrc_scale: choose either crop_padding or rrc_scale < 1, not both")
         if self.num_classes and DATASETS[self.name].num_classes:
-            raise ValueError(f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own; allowed: none")
+            raise ValueError(
+                f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own; allowed: none"
+            )
         if self.crop_padding >= self.image_shape[1]:
             side = self.image_shape[1]
-            raise ValueError(f"crop_padding: {self.crop_padding} leaves crops without an image; allowed: less than its side, {side} px")
+            raise ValueError(
+                f"crop_padding: {self.crop_padding} leaves crops without an image; allowed: less than its side, {side} px"
+            )
         if self.shuffle_patches and (self.crop_padding or self.rrc_scale < 1):
             field = "crop_padding" if self.crop_padding else "rrc_scale"
-            moved = f"{field}: {getattr(self, field)} would cut shuffled patches apart, so that position meant something"
+            moved = (
+                f"{field}: {getattr(self, field)} would cut shuffled patches apart, so that position meant something"
+            )
             raise ValueError(f"{moved}; allowed with shuffle_patches: {type(self).model_fields[field].default}")
         if DATASETS[self.name].cell:
             for field in ("img_size", "hflip", "crop_padding", "rrc_scale"):
                 value, default = getattr(self, field), type(self).model_fields[field].default
                 if value != default:
-                    raise ValueError(f"{field}: {value} would move or blur the marks of {self.name}; allowed: {default}")
+                    raise ValueError(
+                        f"{field}: {value} would move or blur the marks of {self.name}; allowed: {default}"
+                    )
         return self
 
     @property
@@ -84,11 +115,19 @@ class OptimConfig(Section):
 
     name: Literal["adamw", "adam", "sgd"] = Field("adamw", description="optimiser")
     lr: Positive = Field(1e-3, description="learning rate, the highest of the schedule")
-    weight_decay: NotNegative = Field(0.05, description="weight decay; biases, norms, tokens and positions are left alone")
+    weight_decay: NotNegative = Field(
+        0.05, description="weight decay; biases, norms, tokens and positions are left alone"
+    )
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
-    schedule: Literal["constant", "cosine"] = Field("cosine", description="constant, or linear warm-up and half a cosine to 0, step by step")
-    warmup_epochs: NotNegative = Field(0.0, le=1e6, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up")
-    grad_clip_norm: NotNegative = Field(0.0, description="longest that a run's gradient may be, all weights together; 0 is no clipping")
+    schedule: Literal["constant", "cosine"] = Field(
+        "cosine", description="constant, or linear warm-up and half a cosine to 0, step by step"
+    )
+    warmup_epochs: NotNegative = Field(
+        0.0, le=1e6, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up"
+    )
+    grad_clip_norm: NotNegative = Field(
+        0.0, description="longest that a run's gradient may be, all weights together; 0 is no clipping"
+    )
 
 
 class TrainConfig(Section):
@@ -101,7 +140,8 @@ class TrainConfig(Section):
         "float32", description="arithmetic; bfloat16 is autocast with float32 weights"
     )
     compile: Literal["none", "default", "reduce-overhead"] = Field(
-        "none", description="mode of torch.compile, changing no more than rounding; reduce-overhead is CUDA graphs on a GPU"
+        "none",
+        description="mode of torch.compile, changing no more than rounding; reduce-overhead is CUDA graphs on a GPU",
     )
 
 
@@ -119,7 +159,9 @@ class RunConfig(Section):
         self.vit_config(self.data.num_classes or 2)
         cell = DATASETS[self.data.name].cell
         if cell and self.model.patch_size != cell:
-            raise ValueError(f"model.patch_size: {self.model.patch_size} cuts or joins the cells of {self.data.name}; allowed: {cell}")
+            raise ValueError(
+                f"model.patch_size: {self.model.patch_size} cuts or joins the cells of {self.data.name}; allowed: {cell}"
+            )
         return self
 
     def vit_config(self, num_classes: int | None = None) -> ViTConfig:
@@ -138,7 +180,9 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
     Unlike `load` it checks nothing: a record stays readable when what is allowed has changed.
     """
     return {
-        section: {**_DEFAULTS[section], **given} if isinstance(_DEFAULTS.get(section), dict) and isinstance(given, Mapping) else given
+        section: {**_DEFAULTS[section], **given}
+        if isinstance(_DEFAULTS.get(section), dict) and isinstance(given, Mapping)
+        else given
         for section, given in tree.items()
     }
 
@@ -188,7 +232,9 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
         name = path.replace("-", "_")
         if name not in LEAVES:
             close = difflib.get_close_matches(name, list(LEAVES), n=1)
-            raise UserError(f"{path}: no such setting; " + (f"did you mean {close[0]}?" if close else "vit-train --help lists them"))
+            raise UserError(
+                f"{path}: no such setting; " + (f"did you mean {close[0]}?" if close else "vit-train --help lists them")
+            )
         if isinstance(value, bool) and LEAVES[name].annotation is not bool:  # pydantic would take true for 1
             raise UserError(f"{path}: {str(value).lower()} is not allowed: it is no switch")
         if value == "none" and type(None) in get_args(LEAVES[name].annotation):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from experiments.command import Parser, add_settings, positive, run_command, settings
+from experiments.cli import Parser, add_settings, positive, run_command, settings
 from experiments.errors import UserError
-from experiments.tracking import MODES
+from experiments.runs.tracking import MODES
 
 PROG = "vit-train"
 EPILOG = """commands:
@@ -26,14 +26,26 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def _parser() -> Parser:
     usage = f"{PROG} [presets|variants] [--preset NAME] [--out DIR] [--device D] [--threads N]\n       [--tracking MODE] [--SETTING VALUE ...]"
     parser = Parser(PROG, usage=usage, description="Train one Vision Transformer and leave its record.", epilog=EPILOG)
-    parser.add_argument("command", nargs="?", choices=["run", "presets", "variants"], default="run", help=argparse.SUPPRESS)
-    parser.add_argument("--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]")
+    parser.add_argument(
+        "command", nargs="?", choices=["run", "presets", "variants"], default="run", help=argparse.SUPPRESS
+    )
+    parser.add_argument(
+        "--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]"
+    )
     parser.add_argument("--out", default="runs/single", help="folder that the run's folder is made in [runs/single]")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
-    parser.add_argument("--threads", type=positive, metavar="N",
-                        help="CPU threads; their number changes the last digits, and vit-sweep's workers have 1 [PyTorch's]")  # fmt: skip
-    parser.add_argument("--tracking", choices=MODES, default="auto",
-                        help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="CPU threads; their number changes the last digits, and vit-sweep's workers have 1 [PyTorch's]",
+    )
+    parser.add_argument(
+        "--tracking",
+        choices=MODES,
+        default="auto",
+        help="W&B: auto is online where a key is configured, else offline [auto]",
+    )
     add_settings(parser)
     return parser
 
@@ -57,8 +69,8 @@ def _train(arguments: argparse.Namespace) -> int:
     import torch
 
     from experiments.progress import EpochPrinter
-    from experiments.run import Job, train
-    from experiments.tracking import Tracking
+    from experiments.runs.run import Job, train
+    from experiments.runs.tracking import Tracking
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
@@ -69,7 +81,9 @@ def _train(arguments: argparse.Namespace) -> int:
             (summary,) = train([job], device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer)
     except torch.OutOfMemoryError as error:
         size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px a step"
-        raise UserError(f"train.batch_size: {size} are too many for the GPU's memory with this model: {error}") from error
+        raise UserError(
+            f"train.batch_size: {size} are too many for the GPU's memory with this model: {error}"
+        ) from error
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite. Record: {job.dir}")
         return 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
-from vit.config import nearest
+from vit.registry import nearest
 
 
 @dataclass(frozen=True)
@@ -133,20 +133,32 @@ PRESETS: dict[str, Preset] = {
     "mnist-small": Preset("ours: MNIST, a minute on one core", _MNIST_SMALL),
     "cifar10-small": Preset("ours: CIFAR-10, for a GPU", _CIFAR_SMALL),
     "pulfer-mnist": Preset(
-        "sliced heads, sinusoid, Softmax before the loss", _PULFER,
-        "B. Pulfer, Vision Transformers from Scratch (PyTorch), 2022", 0.7885, _ONE_RUN + " after 5 epochs",
+        "sliced heads, sinusoid, Softmax before the loss",
+        _PULFER,
+        "B. Pulfer, Vision Transformers from Scratch (PyTorch), 2022",
+        0.7885,
+        _ONE_RUN + " after 5 epochs",
     ),
     "tintn-cifar10": Preset(
-        "width 48, depth 4, tanh-GELU, AdamW 1e-2", _TINTN,
-        "tintn, Implementing Vision Transformer (ViT) from Scratch, 2023", 0.755, _ONE_RUN + " after 100 epochs",
+        "width 48, depth 4, tanh-GELU, AdamW 1e-2",
+        _TINTN,
+        "tintn, Implementing Vision Transformer (ViT) from Scratch, 2023",
+        0.755,
+        _ONE_RUN + " after 100 epochs",
     ),
     "lodha-cifar10": Preset(
-        "as tintn-cifar10, with dropout .1 and AdamW 1e-3", _LODHA,
-        "D. Lodha, Vision Transformer, bare-bones-ml, 2025", 0.556, _ONE_RUN + " after 15 epochs, in its notebook",
+        "as tintn-cifar10, with dropout .1 and AdamW 1e-3",
+        _LODHA,
+        "D. Lodha, Vision Transformer, bare-bones-ml, 2025",
+        0.556,
+        _ONE_RUN + " after 15 epochs, in its notebook",
     ),
     "owen-cifar10": Preset(
-        "depth, heads, MLP width, dropout, optimiser and augmentation unstated: taken from tintn-cifar10", {**_TINTN, "train.epochs": 50},
-        "Owen, 2025", 0.64, _ONE_RUN + '; epochs given as "50" and as "100"',
+        "depth, heads, MLP width, dropout, optimiser and augmentation unstated: taken from tintn-cifar10",
+        {**_TINTN, "train.epochs": 50},
+        "Owen, 2025",
+        0.64,
+        _ONE_RUN + '; epochs given as "50" and as "100"',
     ),
     "vit-b16": Preset(
         "ViT-B/16 at 224 px, a linear head (the source's tanh head: --model.head mlp), dropout after both MLP layers and the "
@@ -157,7 +169,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "vit-s16": Preset("ViT-S/16, otherwise as vit-b16", _imagenet(384, 6), "Steiner et al., arXiv 2106.10270"),
     "vit-ti16": Preset("ViT-Ti/16, otherwise as vit-b16", _imagenet(192, 3), "Touvron et al., arXiv 2012.12877"),
-}  # fmt: skip
+}
 
 
 def preset(name: str) -> RunConfig:

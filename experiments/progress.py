@@ -13,7 +13,13 @@ class EpochPrinter:
 
     def __init__(self, epochs: int) -> None:
         self.epochs, self.console = epochs, Console(highlight=False)
-        columns = (TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        columns = (
+            TextColumn("epoch"),
+            MofNCompleteColumn(),
+            BarColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.description}"),
+        )
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
         self.task = self.progress.add_task("", total=epochs)
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import yaml
 
-from experiments.command import variant_names
-from experiments.datasets import DATASETS
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from sweeps.study import Study, make
-from vit.config import nearest
+from vit.registry import REGISTRY, nearest
 
 # Settings were tried out on the validation images of the probes of split_seed 0; the study draws images that nobody chose
 # anything by. A fixed penalty learns at small rates, small tables at large ones: a long warm-up serves both. Without
@@ -30,7 +29,7 @@ PROBE_BASE = {
 
 
 def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:
-    factors = {"model.pos_embed": variant_names()}
+    factors = {"model.pos_embed": list(REGISTRY)}
     return Study(name=name, description=description, factors=factors, baseline="none", base=base)
 
 
@@ -141,7 +140,9 @@ def find(study: str) -> Study:
     path = Path(study)
     if path.suffix in (".yaml", ".yml") or _is_file(path):
         return read(path)
-    raise UserError(f"study: {study!r} is not known; {nearest(study, [*STUDIES, *PRESETS])}, or the path of a YAML file")
+    raise UserError(
+        f"study: {study!r} is not known; {nearest(study, [*STUDIES, *PRESETS])}, or the path of a YAML file"
+    )
 
 
 def _is_file(path: Path) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from experiments.command import Parser, add_settings, positive, run_command, settings
+from experiments.cli import Parser, add_settings, positive, run_command, settings
 from experiments.errors import UserError
-from experiments.tracking import MODES
+from experiments.runs.tracking import MODES
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
@@ -33,21 +33,39 @@ def _parser() -> Parser:
     show = commands.add_parser("show", help="a study's grid, and what is done", description="Show a study's grid.")
     run = commands.add_parser("run", help="train a study's runs", description="Train a study's runs; again: go on.")
     for command in (show, run):
-        command.add_argument("study", metavar="STUDY|FILE.yaml",
-                             help="a built-in study, a preset for its own runs, or a YAML file with `name` and `factors`")  # fmt: skip
+        command.add_argument(
+            "study",
+            metavar="STUDY|FILE.yaml",
+            help="a built-in study, a preset for its own runs, or a YAML file with `name` and `factors`",
+        )
         command.add_argument("--preset", help="named starting point [the study's own, else digits]")
-        command.add_argument("--seeds", type=_seeds, metavar="N",
-                             help="N seeds, 0..N-1, or a list such as 0,3,7 [the study's own, else 5]")  # fmt: skip
+        command.add_argument(
+            "--seeds",
+            type=_seeds,
+            metavar="N",
+            help="N seeds, 0..N-1, or a list such as 0,3,7 [the study's own, else 5]",
+        )
         command.add_argument("--out", default="runs", help="folder that the study's folder is made in [runs]")
-        command.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
-                             help="override a setting, as the flags below do")  # fmt: skip
-    run.add_argument("--workers", type=positive, metavar="N",
-                     help="processes [one a core, of one thread each; on a GPU, 1]")  # fmt: skip
-    run.add_argument("--cohort", type=_cohort, default="auto", metavar="N|auto",
-                     help="runs of a variant trained as one stacked model; auto: on a GPU all that fit, on a CPU 1 [auto]")  # fmt: skip
+        command.add_argument(
+            "--set", action="append", default=[], metavar="PATH=VALUE", help="override a setting, as the flags below do"
+        )
+    run.add_argument(
+        "--workers", type=positive, metavar="N", help="processes [one a core, of one thread each; on a GPU, 1]"
+    )
+    run.add_argument(
+        "--cohort",
+        type=_cohort,
+        default="auto",
+        metavar="N|auto",
+        help="runs of a variant trained as one stacked model; auto: on a GPU all that fit, on a CPU 1 [auto]",
+    )
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
-    run.add_argument("--tracking", choices=MODES, default="auto",
-                     help="W&B: auto is online where a key is configured, else offline [auto]")  # fmt: skip
+    run.add_argument(
+        "--tracking",
+        choices=MODES,
+        default="auto",
+        help="W&B: auto is online where a key is configured, else offline [auto]",
+    )
     for command in (show, run):
         add_settings(command)
     return parser
@@ -56,7 +74,9 @@ def _parser() -> Parser:
 def _seeds(text: str) -> int | list[int]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number of seeds from 1 up, or a list such as 0,3,7")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not allowed: a number of seeds from 1 up, or a list such as 0,3,7"
+        )
     numbers = [int(part) for part in parts]
     return numbers if "," in text else numbers[0]
 
@@ -107,7 +127,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _show(plan: Plan, study_dir: Path) -> int:
-    from experiments.record import is_finished
+    from experiments.runs.record import is_finished
     from sweeps.study import text
 
     print(f"{plan.study.name}: {plan.study.description}".rstrip(": "))
@@ -137,9 +157,9 @@ def _changes(plan: Plan) -> list[tuple[str, Any]]:
 
 
 def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: str) -> int:
-    from experiments.run import pick_device
-    from sweeps.drive import LOG, sweep
+    from experiments.runs.run import pick_device
     from sweeps.plan import write
+    from sweeps.pool import LOG, sweep
     from sweeps.progress import Display
     from sweeps.worker import Duty
 
@@ -165,8 +185,8 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
 
 def _leave_nothing(new: list[Path], study_dir: Path) -> None:
     """Take back the folders that this sweep made, the study's own first, unless there is something in them to lose."""
-    from experiments.record import CONFIG, PART
-    from sweeps.drive import ERROR
+    from experiments.runs.record import CONFIG, PART
+    from sweeps.pool import ERROR
 
     begun = (CONFIG, ERROR)  # what a run may have left before its first epoch was done
     files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
@@ -188,8 +208,8 @@ def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
     """The last lines: what there is, where, and what to do next."""
     from collections import Counter
 
-    from experiments.record import read_summary
-    from sweeps.drive import ERROR
+    from experiments.runs.record import read_summary
+    from sweeps.pool import ERROR
 
     statuses = Counter(read_summary(study_dir / run.name)["status"] for run in plan.runs if run.name not in failed)
     counts = ", ".join(f"{count} {status}" for status, count in statuses.items())

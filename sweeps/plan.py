@@ -10,12 +10,12 @@ from typing import Any
 
 from filelock import FileLock
 
-from experiments import record
 from experiments.config import RunConfig, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import preset
+from experiments.runs import record
 from sweeps.study import Cell, Study, expand, text
-from vit.config import nearest
+from vit.registry import nearest
 
 LOCK = ".lock"  # held while study.json or the queue is changed, and never while anything is trained
 SLUG = 60  # characters of a variant's label that a folder's name takes, at most
@@ -118,9 +118,10 @@ def _baseline(study: Study, variants: Mapping[str, Cell]) -> str:
         except (TypeError, ValueError):  # a linked factor without a list of as many values
             wanted = {}
         found = [
-            label for label, levels in variants.items()
+            label
+            for label, levels in variants.items()
             if wanted and all(path in levels and text(levels[path]) == text(level) for path, level in wanted.items())
-        ]  # fmt: skip
+        ]
         given = ", ".join(f"{factor}={text(level)}" for factor, level in given.items())
     else:
         given = ", ".join(map(text, given)) if isinstance(given, list) else text(given)

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from experiments.errors import UserError
-from experiments.record import METRIC_NAMES
-from vit.config import nearest
+from experiments.runs.record import METRIC_NAMES
+from vit.registry import nearest
 
 Metric = Literal[*METRIC_NAMES]
 Cell = dict[str, Any]  # factor -> level

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import TakenOver, UserError
-from sweeps.owner import owner
+from sweeps.process import owner
 
 if TYPE_CHECKING:
-    from sweeps.ledger import Claim  # a worker needs no Optuna
+    from sweeps.queue import Claim  # a worker needs no Optuna
 
 GO_HOME = b""  # the message after which a worker ends by itself
 PATIENCE = 10.0  # seconds that it may take for that: W&B may have something left to send
@@ -113,8 +113,8 @@ def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
 
 
 def _train(pipe: Connection, duty: Duty, parts: list[tuple[Any, ...]]) -> None:
-    from experiments.run import Job, train
-    from experiments.tracking import Tracking
+    from experiments.runs.run import Job, train
+    from experiments.runs.tracking import Tracking
 
     jobs = [Job(*part) for part in parts]
     tracking = Tracking(duty.tracking, duty.study)

@@ -28,9 +28,13 @@ def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     path = os.pathsep.join([str(ROOT), *filter(None, [environment.pop("PYTHONPATH", "")])])
     code = f"import sys; sys.argv[0] = {name!r}; from {COMMANDS[name]}.main import main; main()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", code, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=300,
         env={**os.environ, "PYTHONPATH": path, "WANDB_MODE": "offline", **environment},
-    )  # fmt: skip
+    )
 
 
 def test_the_main_command_ends_in_a_report(tmp_path: Path) -> None:
@@ -66,7 +70,9 @@ def test_a_variant_of_the_users_own_touches_no_other_file(tmp_path: Path) -> Non
     assert len(code.strip().splitlines()) < 15 + 2  # the class; its imports aside
     (tmp_path / "row_only.py").write_text(code)
     environment = {"VIT_PLUGINS": "row_only", "PYTHONPATH": str(tmp_path)}
-    done = run("vit-train --model.pos-embed row-only --train.epochs 1 --tracking off --out out", tmp_path, **environment)
+    done = run(
+        "vit-train --model.pos-embed row-only --train.epochs 1 --tracking off --out out", tmp_path, **environment
+    )
     assert done.returncode == 0, done.stderr
     (config,) = tmp_path.glob("out/*/config.json")
     assert json.loads(config.read_text())["model"]["pos_embed"] == "row-only"
@@ -84,6 +90,10 @@ def test_help_does_not_wait_for_heavy_imports(command: str, tmp_path: Path) -> N
         "print('heavy:', sorted({'torch', 'scipy', 'sklearn', 'pandas', 'matplotlib', 'wandb', 'optuna'} & set(sys.modules)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.stdout.splitlines()[-1] == "heavy: []", done.stdout + done.stderr

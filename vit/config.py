@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from vit import registry
 
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Site = Literal["natural", "stem", "every-layer", "every-layer-shared"]
@@ -26,23 +26,27 @@ class Architecture(BaseModel):
     depth: int = Field(12, ge=1, description="encoder layers")
     num_heads: int = Field(12, ge=1, description="attention heads a layer")
     mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP over embed_dim")
-    pos_embed: str = Field("learned-1d", description="positional embedding: a name in the registry vit.pos_embed")
+    pos_embed: str = Field("learned-1d", description="positional embedding: a name in vit.registry")
     pos_site: Site = Field("natural", description="where position enters; natural is the kind's own first choice")
     pool: Literal["cls", "gap", "map"] = Field(
         "cls", description="image feature: class token, mean of the patches, or attention pooling"
     )
     head: Literal["logits", "softmax", "mlp"] = Field(
-        "logits", description="classifier: linear; linear and softmax (probabilities reach the loss); or a tanh hidden layer"
+        "logits",
+        description="classifier: linear; linear and softmax (probabilities reach the loss); or a tanh hidden layer",
     )
     class_token: bool = Field(True, description="whether a class token leads the sequence")
     reg_tokens: int = Field(0, ge=0, description="register tokens between the class token and the patches")
     attn: Literal["fused", "sliced"] = Field(
-        "fused", description="one QKV projection and an output projection, or heads that each map their own slice, without one"
+        "fused",
+        description="one QKV projection and an output projection, or heads that each map their own slice, without one",
     )
     qkv_bias: bool = Field(True, description="whether the query, key and value projections have a bias")
     norm: Literal["pre", "post"] = Field("pre", description="LayerNorm before each branch, or after each sum")
     final_norm: bool = Field(True, description="LayerNorm between the encoder and the pooling")
-    act: Literal["gelu", "gelu-tanh"] = Field("gelu", description="activation of the MLP: exact, or its tanh approximation")
+    act: Literal["gelu", "gelu-tanh"] = Field(
+        "gelu", description="activation of the MLP: exact, or its tanh approximation"
+    )
     init: Literal["timm", "bert-0.02", "torch"] = Field("timm", description="initialisation; see vit.init")
     pos_drop_rate: Rate = Field(0.0, description="dropout after the embedding")
     attn_drop_rate: Rate = Field(0.0, description="dropout of the attention weights")
@@ -50,7 +54,9 @@ class Architecture(BaseModel):
     mlp_act_drop_rate: Rate = Field(0.0, description="dropout inside the MLP, after the activation")
     mlp_drop_rate: Rate = Field(0.0, description="dropout after the MLP")
     drop_rate: Rate = Field(0.0, description="dropout before the classifier")
-    drop_path_rate: Rate = Field(0.0, description="stochastic depth of the last layer, rising linearly from 0 at the first")
+    drop_path_rate: Rate = Field(
+        0.0, description="stochastic depth of the last layer, rising linearly from 0 at the first"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Architecture:
@@ -59,7 +65,9 @@ class Architecture(BaseModel):
         if self.pool == "cls" and not self.class_token:
             raise ValueError("pool: 'cls' needs class_token; with class_token false choose 'gap' or 'map'")
         if self.hidden_dim < 1:
-            raise ValueError(f"mlp_ratio: {self.mlp_ratio:g} of embed_dim, {self.embed_dim}, leaves the MLP no hidden unit")
+            raise ValueError(
+                f"mlp_ratio: {self.mlp_ratio:g} of embed_dim, {self.embed_dim}, leaves the MLP no hidden unit"
+            )
         return self
 
     @property
@@ -109,22 +117,5 @@ class ViTConfig(Architecture):
 
     @cached_property
     def site(self) -> str:
-        """`pos_site`, with `natural` resolved. Imports the registry, and so torch."""
-        from vit.pos_embed import resolve
-
-        return resolve(self)[1]
-
-
-class PluginError(ImportError):
-    """A module named in VIT_PLUGINS that cannot be imported: one line with the module, the reason and the place."""
-
-
-def plugins() -> list[str]:
-    """Modules that register variants of a user's own: the comma-separated names in VIT_PLUGINS. Workers inherit it."""
-    return [name for name in os.environ.get("VIT_PLUGINS", "").split(",") if name]
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """The end of an error line: what was probably meant, and what is allowed."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return (f"did you mean {close[0]!r}? " if close else "") + "allowed: " + ", ".join(known)
+        """`pos_site`, with `natural` resolved."""
+        return registry.resolve(self)[1]

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 _GOLDEN = -1640531527  # 2**32 / golden ratio, as a signed 32-bit integer: spreads neighbouring streams apart
-_BLOCK = 2**16  # int32 numbers that a CPU core's own cache holds; larger ones would go through memory at every operation
+_BLOCK = (
+    2**16
+)  # int32 numbers that a CPU core's own cache holds; larger ones would go through memory at every operation
 
 
 def _hash(x: Tensor) -> Tensor:

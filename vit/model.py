@@ -287,7 +287,5 @@ class ViT(nn.Module):
     def no_weight_decay(self) -> set[str]:
         """Names of the parameters that weight decay leaves alone: biases, norms, tokens and positions (as timm's)."""
         return {
-            name
-            for name, p in self.named_parameters()
-            if p.ndim <= 1 or name in init.TOKENS or name.startswith("pos.")
+            name for name, p in self.named_parameters() if p.ndim <= 1 or name in init.TOKENS or name.startswith("pos.")
         }

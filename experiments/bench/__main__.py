@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from experiments.command import Parser, run_command
+from experiments.cli import Parser, run_command
 from experiments.errors import UserError
 
 PROG = "experiments.bench"
@@ -44,7 +44,7 @@ def _body(argv: Sequence[str]) -> int:
     from experiments.bench import report
     from experiments.bench.hotspots import profile
     from experiments.bench.measure import Plan, measure
-    from experiments.run import pick_device
+    from experiments.runs.run import pick_device
 
     device = str(pick_device(arguments.device))
     batches = arguments.batches or (191 if device.startswith("cuda") else 10)

@@ -15,17 +15,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from experiments import augment, resume
 from experiments.bench.limits import Clock, Machine, Score
 from experiments.bench.rivals import MODELS, tutorial_loader
-from experiments.compiling import OFF
 from experiments.config import RunConfig, override
-from experiments.data import Splits
-from experiments.engine import EVAL_BATCH, Solo, autocast, batches
-from experiments.fit import Row, fit
-from experiments.run import Job, train
-from experiments.stacked import Stacked
-from experiments.tracking import Mode, Tracking
+from experiments.data import augment
+from experiments.data.loading import Splits
+from experiments.runs import resume
+from experiments.runs.run import Job, train
+from experiments.runs.tracking import Mode, Tracking
+from experiments.training.compile import OFF
+from experiments.training.engine import EVAL_BATCH, Solo, autocast, batches
+from experiments.training.fit import Row, fit
+from experiments.training.stacked import Stacked
 
 LEAD = 4  # batches before and after those that are counted of the tutorials' loader: as many as it loads ahead
 
@@ -212,5 +213,10 @@ class Records:
 
 
 CONTENDERS = {
-    "ours": Ours, "timm": Plain, "vit-pytorch": Plain, "tutorial": Tutorial, "records": Records, "machine": Machine,
-}  # fmt: skip
+    "ours": Ours,
+    "timm": Plain,
+    "vit-pytorch": Plain,
+    "tutorial": Tutorial,
+    "records": Records,
+    "machine": Machine,
+}

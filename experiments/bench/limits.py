@@ -14,8 +14,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments import onednn
-
 Score = tuple[float, float]  # work done (images, unless the task says otherwise), seconds
 
 
@@ -47,7 +45,7 @@ class Machine:
     def __init__(self, entry: Any, splits: Any, device: torch.device, seat: int) -> None:
         side, kind = self.SIDE.get(device.type, 1536), torch.bfloat16 if device.type == "cuda" else torch.float32
         self.clock, self.a = Clock(device), torch.randn(side, side, device=device).to(kind)
-        self.layer = onednn.adopt(nn.Linear(side, side, bias=False, device=device, dtype=kind))  # by the faster library
+        self.layer = nn.Linear(side, side, bias=False, device=device, dtype=kind)
         self.source = torch.zeros(self.COPIED.get(device.type, 2**26) // 4, device=device)
         self.target = torch.empty_like(self.source)
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import torch
 
-from experiments import data, provenance
 from experiments.bench.contenders import Entry, ready_batch
 from experiments.bench.contest import Team, assembled, race
 from experiments.bench.limits import needs
 from experiments.bench.rivals import MODELS
 from experiments.config import RunConfig, override
-from experiments.data import Images, Splits
-from experiments.engine import initial_model
+from experiments.data import loading
+from experiments.data.loading import Images, Splits
 from experiments.presets import preset
+from experiments.runs import provenance
+from experiments.training.engine import initial_model
 
 CIFAR_IMAGES = 50_000  # of which the configuration keeps some for validation
 MODES = {"": "", "default": ", compiled", "reduce-overhead": ", CUDA graphs"}  # of torch.compile, and what we call them
@@ -60,7 +61,7 @@ def measure(plan: Plan, root: Path | None, say: Callable[[str], None]) -> dict[s
     load = os.getloadavg()[0]
     images = cifar_images(plan, root)
     results: dict[str, Any] = {"schema": 1}
-    with _saved(images) as main, _saved(data.load(preset("digits"))) as digits:
+    with _saved(images) as main, _saved(loading.load(preset("digits"))) as digits:
         say("contenders: ours, timm, vit-pytorch, the tutorial")
         results |= _contest(plan, images, main)
         say("digits: workers against one process, and what records cost")
@@ -70,10 +71,16 @@ def measure(plan: Plan, root: Path | None, say: Callable[[str], None]) -> dict[s
         results["curves"] = {axis: _curve(plan, axis, main) for axis in CURVES} | {"cohort": _cohorts(results)}
     results["setting"] = {
         "data": "CIFAR-10" if root else "generated images of CIFAR-10's shape",
-        "batch_size": plan.config.train.batch_size, "batches": len(images.train) // plan.config.train.batch_size,
-        "rounds": plan.rounds, "cores": plan.cores, "load_before": load, "load_after": os.getloadavg()[0],
-        **provenance.hardware(torch.device(plan.device)), "versions": provenance.versions(), **provenance.code(),
-    }  # fmt: skip
+        "batch_size": plan.config.train.batch_size,
+        "batches": len(images.train) // plan.config.train.batch_size,
+        "rounds": plan.rounds,
+        "cores": plan.cores,
+        "load_before": load,
+        "load_after": os.getloadavg()[0],
+        **provenance.hardware(torch.device(plan.device)),
+        "versions": provenance.versions(),
+        **provenance.code(),
+    }
     return results
 
 
@@ -82,14 +89,16 @@ def cifar_images(plan: Plan, root: Path | None) -> Splits:
     config, n = plan.config, plan.batches * plan.config.train.batch_size
     kept = max(round(n * config.data.val_fraction), 1)
     if root:
-        splits = data.load(override(config, {"data.root": str(root)}))
+        splits = loading.load(override(config, {"data.root": str(root)}))
     else:
         random, (channels, side) = torch.Generator().manual_seed(0), config.data.image_shape
         parts = [
-            Images(torch.randint(256, (size, channels, side, side), dtype=torch.uint8, generator=random),
-                   torch.randint(10, (size,), generator=random))
+            Images(
+                torch.randint(256, (size, channels, side, side), dtype=torch.uint8, generator=random),
+                torch.randint(10, (size,), generator=random),
+            )
             for size in (n, kept, 1)
-        ]  # fmt: skip
+        ]
         splits = Splits(*parts, tuple("0123456789"), torch.full((channels,), 0.5), torch.full((channels,), 0.5))
     kept = min(kept, len(splits.val))
     train, val = splits.train.pick(torch.arange(min(n, len(splits.train)))), splits.val.pick(torch.arange(kept))
@@ -110,12 +119,15 @@ def entries(plan: Plan) -> list[Entry]:
     if plan.on_gpu:
         half = override(config, {"train.precision": "bfloat16"})
         return [
-            *(Entry(f"ours, cohort of {runs}{more}", "ours", half, 1, cores, runs, mode)
-              for runs in GPU_COHORTS for mode, more in MODES.items()),
+            *(
+                Entry(f"ours, cohort of {runs}{more}", "ours", half, 1, cores, runs, mode)
+                for runs in GPU_COHORTS
+                for mode, more in MODES.items()
+            ),
             *(Entry(f"timm{more}", "timm", half, 1, cores, compiled=mode) for mode, more in MODES.items()),
             Entry("vit-pytorch, compiled", "vit-pytorch", half, 1, cores, compiled="default"),
             Entry("tutorial", "tutorial", config, 1, cores),
-        ]  # fmt: skip
+        ]
     ours = [
         Entry("ours", "ours", config, cores, 1),
         Entry(f"ours, cohorts of {CPU_COHORT}", "ours", config, cores, 1, CPU_COHORT),
@@ -130,10 +142,11 @@ def _contest(plan: Plan, images: Splits, saved: Path) -> dict[str, Any]:
     racing = entries(plan)
     machine = Entry("machine", "machine", plan.config, 1, plan.cores)
     tasks = {
-        "matmul": {"machine": 5}, "copy": {"machine": 5},
+        "matmul": {"machine": 5},
+        "copy": {"machine": 5},
         "steps": {entry.name: max(plan.batches // entry.runs, 2) for entry in racing},
         "epochs": {entry.name: 1 for entry in racing},
-    }  # fmt: skip
+    }
     with assembled([machine, *racing], saved, plan.device) as teams:
         race(teams, tasks, plan.rounds)
     own, *others = teams
@@ -154,10 +167,17 @@ def _row(team: Team, epoch: float) -> dict[str, Any]:
     rates = {f"{task}_images_per_second": team.median(task) for task in ("steps", "epochs")}
     whole = rates["epochs_images_per_second"]
     return {
-        "processes": entry.processes, "threads": entry.threads, "runs": entry.runs, "compiled": entry.compiled,
-        "precision": entry.config.train.precision, **rates, "run_epochs_per_hour": whole and whole / epoch * 3600,
-        "peak_memory_bytes": team.memory, "lost": team.lost, "rounds": team.rates,
-    }  # fmt: skip
+        "processes": entry.processes,
+        "threads": entry.threads,
+        "runs": entry.runs,
+        "compiled": entry.compiled,
+        "precision": entry.config.train.precision,
+        **rates,
+        "run_epochs_per_hour": whole and whole / epoch * 3600,
+        "peak_memory_bytes": team.memory,
+        "lost": team.lost,
+        "rounds": team.rates,
+    }
 
 
 def _works(plan: Plan, images: Splits) -> dict[str, dict[str, float]]:

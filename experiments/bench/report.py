@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import record
 from experiments.errors import UserError
+from experiments.runs import record
 
 HEAD = (
-    "", "processes x threads", "step, images/s", "epoch with data, images/s", "run-epochs/hour", "x tutorial", "x timm",
-    "peak memory", "of matrix FLOP/s",
-)  # fmt: skip
+    "",
+    "processes x threads",
+    "step, images/s",
+    "epoch with data, images/s",
+    "run-epochs/hour",
+    "x tutorial",
+    "x timm",
+    "peak memory",
+    "of matrix FLOP/s",
+)
 LABELS = {"tokens": "tokens of an image", "width": "width of a token", "cohort": "runs trained together by a process"}
 
 
@@ -24,11 +31,16 @@ def table(results: Mapping[str, Any]) -> str:
 
 def _row(name: str, row: Mapping[str, Any], ratios: Mapping[str, Any]) -> list[str]:
     return [
-        name, f"{row['processes']} x {row['threads']}", _number(row["steps_images_per_second"]),
-        _number(row["epochs_images_per_second"]), _number(row["run_epochs_per_hour"], 1),
-        _number(ratios["tutorial"][name]["epochs"], 2), _number(ratios["timm"][name]["epochs"], 2),
-        _megabytes(row["peak_memory_bytes"]), _percent(row["share_of_matrix_flops"]),
-    ]  # fmt: skip
+        name,
+        f"{row['processes']} x {row['threads']}",
+        _number(row["steps_images_per_second"]),
+        _number(row["epochs_images_per_second"]),
+        _number(row["run_epochs_per_hour"], 1),
+        _number(ratios["tutorial"][name]["epochs"], 2),
+        _number(ratios["timm"][name]["epochs"], 2),
+        _megabytes(row["peak_memory_bytes"]),
+        _percent(row["share_of_matrix_flops"]),
+    ]
 
 
 def _sentences(results: Mapping[str, Any]) -> list[str]:

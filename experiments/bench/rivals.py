@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchvision import transforms
 
 from experiments.config import DataConfig
-from experiments.data import Images
+from experiments.data.loading import Images
 from vit import ViTConfig
 from vit.model import ACTIVATIONS, LAYER_NORM_EPS
 
@@ -26,10 +26,18 @@ def timm_model(cfg: ViTConfig) -> nn.Module:
     from timm.models.vision_transformer import VisionTransformer
 
     return VisionTransformer(
-        img_size=cfg.img_size, patch_size=cfg.patch_size, in_chans=cfg.in_chans, num_classes=cfg.num_classes,
-        embed_dim=cfg.embed_dim, depth=cfg.depth, num_heads=cfg.num_heads, mlp_ratio=cfg.mlp_ratio,
-        qkv_bias=cfg.qkv_bias, act_layer=partial(nn.GELU, approximate=ACTIVATIONS[cfg.act]), final_norm=cfg.final_norm,
-    )  # fmt: skip
+        img_size=cfg.img_size,
+        patch_size=cfg.patch_size,
+        in_chans=cfg.in_chans,
+        num_classes=cfg.num_classes,
+        embed_dim=cfg.embed_dim,
+        depth=cfg.depth,
+        num_heads=cfg.num_heads,
+        mlp_ratio=cfg.mlp_ratio,
+        qkv_bias=cfg.qkv_bias,
+        act_layer=partial(nn.GELU, approximate=ACTIVATIONS[cfg.act]),
+        final_norm=cfg.final_norm,
+    )
 
 
 def vit_pytorch_model(cfg: ViTConfig) -> nn.Module:
@@ -37,10 +45,16 @@ def vit_pytorch_model(cfg: ViTConfig) -> nn.Module:
     from vit_pytorch import ViT
 
     return ViT(
-        image_size=cfg.img_size, patch_size=cfg.patch_size, channels=cfg.in_chans, num_classes=cfg.num_classes,
-        dim=cfg.embed_dim, depth=cfg.depth, heads=cfg.num_heads, dim_head=cfg.head_dim,
+        image_size=cfg.img_size,
+        patch_size=cfg.patch_size,
+        channels=cfg.in_chans,
+        num_classes=cfg.num_classes,
+        dim=cfg.embed_dim,
+        depth=cfg.depth,
+        heads=cfg.num_heads,
+        dim_head=cfg.head_dim,
         mlp_dim=int(cfg.embed_dim * cfg.mlp_ratio),
-    )  # fmt: skip
+    )
 
 
 class Head(nn.Module):
@@ -100,8 +114,10 @@ class TutorialViT(nn.Module):
 
 
 MODELS: dict[str, Callable[[ViTConfig], nn.Module]] = {
-    "timm": timm_model, "vit-pytorch": vit_pytorch_model, "tutorial": TutorialViT,
-}  # fmt: skip
+    "timm": timm_model,
+    "vit-pytorch": vit_pytorch_model,
+    "tutorial": TutorialViT,
+}
 
 
 class Pictures(Dataset):
@@ -121,15 +137,20 @@ class Pictures(Dataset):
 def tutorial_loader(images: Images, data: DataConfig, size: int, batches: int) -> DataLoader:
     """The transforms of Lodha (2025), in its order, in a shuffling loader of two workers: `batches` of `size`."""
     side, half = (images.x.shape[-1],) * 2, (0.5, 0.5, 0.5)
-    transform = transforms.Compose([
-        transforms.ToTensor(),
-        transforms.Resize(side),
-        transforms.RandomHorizontalFlip(p=0.5),
-        transforms.RandomResizedCrop(side, scale=(data.rrc_scale, 1.0)),
-        transforms.Normalize(half, half),
-    ])  # fmt: skip
+    transform = transforms.Compose(
+        [
+            transforms.ToTensor(),
+            transforms.Resize(side),
+            transforms.RandomHorizontalFlip(p=0.5),
+            transforms.RandomResizedCrop(side, scale=(data.rrc_scale, 1.0)),
+            transforms.Normalize(half, half),
+        ]
+    )
     pictures = Pictures(images, transform)
     return DataLoader(
-        pictures, size, sampler=RandomSampler(pictures, num_samples=batches * size), num_workers=LOADER_WORKERS,
+        pictures,
+        size,
+        sampler=RandomSampler(pictures, num_samples=batches * size),
+        num_workers=LOADER_WORKERS,
         multiprocessing_context="fork" if "fork" in get_all_start_methods() else None,  # the default of its day
-    )  # fmt: skip
+    )

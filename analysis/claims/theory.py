@@ -1,0 +1,140 @@
+"""The accuracies that a kind of positional embedding can reach on the generated probes, derived from symmetry.
+
+A layer lets token i see the content of token j and what the kind encodes about the pair (i, j): nothing, the absolute
+position of both cells, their relative-2d offset (rows and columns), their relative-1d offset (the raster offset j - i),
+their distance, or the local offset (of the 8 adjacent cells only). Two layouts that look alike through this are the same
+to the model, whatever its weights: it can at best name the more likely of their classes. `expected` counts this over all
+layouts, twice:
+
+- `alone`: only the marks see each other, as on an infinite grid.
+- `border`: every cell sees every other cell, so a mark also sees how many cells lie on each side of it. A model of two
+  layers cannot do better than this.
+
+    encodes       where           direction       distance
+    none          1/16            1/4             1/3
+    absolute      1               1               1
+    relative-2d   1/16 to 1       1               1
+    relative-1d   1/16 to 1       2/3 to 1        0.851 to 1
+    distance      1/16 to 3/16    1/4             1
+    local         1/16 to 1       1/3 to 1        2/3 to 1
+
+Why: a distance does not change when the square is rotated or reflected. These eight symmetries map each quadrant to every
+other, so the direction is at chance, with or without the border. They also group the 16 cells into three classes (corner,
+edge, centre), of which one cell each can be named: 3/16. A raster offset of 5 is (1, 1) and also (2, -3): of the 18
+offsets to quadrants below, equally likely, 6 pairs share a number, and one of each pair is lost: 12/18. A convolution
+sees the offset of adjacent marks and, through the zero padding, the border.
+
+The class token has no cell. It sees contents only in the first layer, and what patches have collected in the second. So
+with class-token pooling a kind that encodes pairs of patches needs two layers (with mean pooling, one). A kind may encode
+more about a patch and a prefix token (`encodes_prefix`): for rotary embeddings an unrotated class token stands in the
+first cell, so it sees the absolute position of each patch.
+
+These are limits, not predictions for a given number of steps: below `alone` the model has not learned the task; above
+`border`, beyond the sampling error of the test set, the code or the derivation is wrong. An untrained table of standard
+deviation 0.02, for example, has little effect beside contents of order 1 (the digits preset), and works with
+`model.init=bert-0.02`, whose contents start as small (`analysis/reference`, frozen-random-heard). With that
+initialisation `alibi-2d` stayed at chance on the distance with two seeds of five.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+from analysis.sources.study import Study
+from experiments.data.probes import CELLS, GRID, IMAGES, PROBES, Cell, squared_distance
+from vit.registry import REGISTRY
+
+METRIC = "test/acc"  # the test set consists of whole groups, for which chance is exact
+LEARNED = 0.95  # share of `alone` from which a task counts as learned
+STANDARD_ERRORS = 3.0  # of the test set's sampling error, allowed on both sides
+
+
+RELATIONS: dict[str, Callable[[Cell, Cell], Hashable]] = {  # what a kind may encode about cell b, seen from cell a
+    "none": lambda a, b: None,
+    "absolute": lambda a, b: (a, b),
+    "relative-2d": lambda a, b: (b[0] - a[0], b[1] - a[1]),
+    "relative-1d": lambda a, b: GRID * (b[0] - a[0]) + b[1] - a[1],
+    "distance": squared_distance,
+    "local": lambda a, b: (b[0] - a[0], b[1] - a[1]) if squared_distance(a, b) <= 2 else None,
+}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Exact accuracies: of guessing, of the marks alone, and with the border's help."""
+
+    chance: Fraction
+    alone: Fraction
+    border: Fraction
+
+
+@cache
+def expected(name: str, encodes: str, encodes_prefix: str = "none") -> Expected:
+    """Derived accuracies on a probe, for what a kind encodes about two patches and about a patch and a prefix token."""
+    probe = PROBES[name]()
+    alone, border = ({k: Counter() for k in probe.placements} for _ in range(2))
+    for k, placements in probe.placements.items():
+        for placement, times in Counter(placements).items():
+            marks = dict(zip(placement, probe.marks, strict=True))
+            alone[k][_view(marks, encodes, encodes_prefix)] += times
+            border[k][_view({cell: marks.get(cell) for cell in CELLS}, encodes, encodes_prefix)] += times
+    return Expected(Fraction(1, len(probe.placements)), _best(alone), _best(border))
+
+
+def _view(content: Mapping[Cell, str | None], encodes: str, encodes_prefix: str) -> Hashable:
+    """What a layout looks like: each cell with all it sees, as a bag; cells that are not in `content` are not there."""
+    relation, to_prefix = RELATIONS[encodes], RELATIONS[encodes_prefix]
+    return _bag(
+        (mark, to_prefix(cell, cell), _bag((other, relation(cell, there)) for there, other in content.items()))
+        for cell, mark in content.items()
+    )
+
+
+def _bag(items: Iterator[Hashable]) -> Hashable:
+    return frozenset(Counter(items).items())
+
+
+def _best(views: Mapping[str, Counter[Hashable]]) -> Fraction:
+    """The accuracy of naming, for each view, its likeliest class; classes are equally likely."""
+    shares = {k: {view: Fraction(n, counts.total()) for view, n in counts.items()} for k, counts in views.items()}
+    seen = {view for counts in shares.values() for view in counts}
+    return sum((max(s.get(view, Fraction()) for s in shares.values()) for view in seen), Fraction()) / len(views)
+
+
+def verdict(known: Expected, measured: float) -> str:
+    """Whether a measured accuracy (a fraction) is "as derived", "less" or "more"; empty where nothing was measured."""
+    if not math.isfinite(measured):
+        return ""
+    border = float(known.border)
+    if measured > border + sampling_error(border):
+        return "more"
+    alone = float(known.alone)
+    return "less" if measured < LEARNED * alone - sampling_error(alone) else "as derived"
+
+
+def sampling_error(share: float) -> float:
+    """The allowed distance from a true accuracy: `STANDARD_ERRORS` binomial standard errors of the test set."""
+    return STANDARD_ERRORS * math.sqrt(share * (1 - share) / IMAGES["test"])
+
+
+def derived(study: Study) -> dict[str, Expected]:
+    """variant -> its derived accuracies, where the derivation applies.
+
+    It applies to kinds that state what they encode, to models with enough layers, and to images that are not shuffled.
+    """
+    runs = study.settings()
+    if study.metric != METRIC or not set(runs.get("data.name", ())) & set(PROBES):
+        return {}
+    found = {}
+    for variant, run in runs.iterrows():
+        name, kind = run["data.name"], REGISTRY.get(run["model.pos_embed"])
+        deep = run["model.depth"] >= (1 if run["model.pool"] == "gap" else 2)
+        if name in PROBES and kind is not None and kind.encodes and deep and not run["data.shuffle_patches"]:
+            prefix = kind.encodes_prefix if run["model.class_token"] or run["model.reg_tokens"] else "none"
+            found[str(variant)] = expected(name, kind.encodes, prefix or "none")
+    return found

@@ -1,0 +1,1 @@
+"""Datasets: the catalogue, loading and splits, augmentation, generated probes."""

@@ -1,0 +1,94 @@
+"""Where a result comes from: code, versions, hardware, command; and what a model costs. Reads, never writes."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from vit import ViT, ViTConfig
+
+PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
+
+
+def code() -> dict[str, Any]:
+    """Git commit of the running code and whether tracked files differ from it; both None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+    if (
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None
+    ):  # installed inside a checkout of something else
+        return {"commit": None, "dirty": None}
+    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+@functools.cache
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Version of Python and of each package that a result can depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # run from a checkout, or an optional package
+    return found
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """What the run ran on."""
+    cpu = cpu_field("model name") or platform.processor() or platform.machine()
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
+    return {"device": device.type, "name": name, "threads": torch.get_num_threads()}
+
+
+@functools.cache
+def cpu_field(field: str) -> str | None:
+    """What Linux says of the first processor; None where it says nothing."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), None)
+
+
+def command() -> str:
+    """The command line, without the folder its program lies in."""
+    return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+
+
+@functools.lru_cache(maxsize=256)
+def model_cost(cfg: ViTConfig) -> dict[str, int]:
+    """Learned parameters, fixed position values, and FLOPs of one image's forward pass.
+
+    FLOPs are those of torch's `FlopCounterMode` (matrix products and attention; a multiply-add is two), counted on
+    the meta device: nothing is computed.
+    """
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        model = ViT(cfg).eval()
+        counter = FlopCounterMode(display=False)
+        with counter, torch.no_grad():
+            model(torch.empty(1, cfg.in_chans, cfg.img_size, cfg.img_size))
+    stored = model.state_dict(keep_vars=True).values()
+    return {
+        "params": sum(t.numel() for t in stored if t.requires_grad),
+        "params_fixed": sum(t.numel() for t in stored if not t.requires_grad),
+        "flops_per_image": counter.get_total_flops(),
+    }

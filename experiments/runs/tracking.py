@@ -1,0 +1,136 @@
+"""Mirroring runs to Weights & Biases: the only file that imports wandb. Records are the truth; nothing here can stop a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+Mode = Literal["auto", "online", "offline", "off"]
+MODES: tuple[str, ...] = get_args(Mode)
+INIT_SECONDS = 20  # wandb waits 90 s for a server by default, and a sweep of many runs would wait as often
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """How runs are mirrored. `auto` is online where a key is configured and offline where none is."""
+
+    mode: Mode = "auto"
+    study: str = ""
+    project: str = "vit-ablation"
+
+    def start(self, config: Mapping[str, Any], run_dir: Path, run_id: str, variant: str) -> RunTracker:
+        """Begin mirroring a run. Never raises for what wandb does, never asks: a failure is said once, on stderr."""
+        if self.mode == "off":
+            return RunTracker()
+        tracker = RunTracker()
+        tracker.guard(lambda: tracker.open(self, config, Path(run_dir), run_id, variant))
+        return tracker
+
+
+@dataclass
+class RunTracker:
+    """One mirrored run; without a `run`, every call does nothing."""
+
+    run: Any = None
+
+    def open(self, tracking: Tracking, config: Mapping[str, Any], run_dir: Path, run_id: str, variant: str) -> None:
+        import wandb
+
+        study_dir = run_dir.parent.resolve()
+        os.environ.setdefault(
+            "WANDB_DATA_DIR", str(study_dir / "wandb")
+        )  # else artifacts are staged in the home folder
+        os.environ.setdefault("WANDB_SILENT", "true")
+        mode = _mode(tracking.mode)
+        if mode == "disabled":
+            return
+        settings = wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=INIT_SECONDS,
+            finish_timeout=60,
+            x_disable_stats=True,
+            x_transaction_log_flush_interval=1,
+        )
+        place = hashlib.sha256(f"{os.uname().nodename}:{run_dir.resolve()}".encode()).hexdigest()[:8]
+        options = {
+            "project": tracking.project,
+            "dir": str(study_dir),
+            "config": dict(config),
+            "settings": settings,
+            "group": variant or None,
+            "job_type": tracking.study or None,
+            "name": run_dir.name,
+            "id": f"{run_id}-{place}",
+            "resume": "allow",
+            "reinit": "create_new",
+        }
+        try:
+            self.run = wandb.init(mode=mode, **options)
+        except (wandb.errors.Error, OSError) as error:
+            if mode != "online":
+                raise
+            print(
+                f"tracking: W&B did not answer ({_brief(error)}); {run_dir.name} is mirrored offline", file=sys.stderr
+            )
+            os.environ["WANDB_MODE"] = "offline"  # for `auto`: one wait a process is enough
+            options["id"] += "-offline"  # its service holds the other id for in use
+            self.run = wandb.init(mode="offline", **options)
+        self.run.define_metric("epoch")
+        self.run.define_metric("*", step_metric="epoch")
+        self.run.define_metric("val/acc", step_metric="epoch", summary="last")
+
+    def log(self, row: Mapping[str, float]) -> None:
+        """Mirror an epoch's row."""
+        if self.run is not None:
+            self.guard(lambda: self.run.log(dict(row)))
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Mirror the summary and close."""
+        if self.run is None:
+            return
+
+        def close() -> None:
+            flat = {
+                key: value for key, value in summary.items() if key not in ("files", "digest", "schema", "provenance")
+            }
+            self.run.summary.update(flat)
+            self.run.finish(exit_code=0 if summary["status"] != "diverged" else 1)
+
+        self.guard(close)
+
+    def guard(self, call: Callable[[], None]) -> None:
+        """Do it; on failure, of whatever kind, say so once and mirror no more."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 (W&B's errors have no base in common, and none may stop a run)
+            print(
+                f"tracking: stopped for this run: {_brief(error)}; its record is complete without it", file=sys.stderr
+            )
+            self.run = None
+
+
+def _mode(mode: Mode) -> str:
+    """wandb's own word for our mode; WANDB_MODE, where set, decides what `auto` means."""
+    if mode != "auto":
+        return mode
+    return os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
+
+
+def _has_key() -> bool:
+    """Whether an API key is configured, looked up without asking anyone."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    import wandb
+    from wandb.sdk.lib import wbauth
+
+    return bool(wbauth.read_netrc_auth(host=wandb.setup().settings.base_url))
+
+
+def _brief(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

@@ -1,0 +1,101 @@
+"""Training as a generator: one row of metrics a run and epoch. No files, no tracking: whoever iterates decides what becomes of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from experiments.config import RunConfig
+from experiments.data import augment
+from experiments.data.loading import Images, Splits
+from experiments.training.engine import DTYPES, EVAL_BATCH, Solo, batches, stream
+from experiments.training.stacked import Stacked
+
+Row = dict[str, float]
+
+
+def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list[Row]]:
+    """Train, epoch by epoch. Yields the rows of the runs, in order, after each epoch beyond `start`.
+
+    A row: epoch (from 1), lr (the last used), and loss and accuracy (a fraction) in training and on validation. The
+    training figures are means over the epoch as it went, with augmentation and dropout.
+    """
+    configs = engine.configs
+    first, n = configs[0], len(splits.train)
+    steps = math.ceil(n / first.train.batch_size)
+    for epoch in range(start, first.train.epochs):
+        plan = [_epoch_plan(config, n, epoch, steps) for config in configs]
+        order, draws, keys = (_stacked(parts, engine.device) for parts in zip(*plan, strict=True))
+        loss, hits = _zeros(engine), _zeros(engine)
+        for step, part in enumerate(batches(n, first.train.batch_size)):
+            lrs = [learning_rate(config, epoch * steps + step, steps) for config in configs]
+            x, y = _train_batch(splits, first, order[:, part], None if draws is None else draws[:, part])
+            batch_loss, batch_hits = engine.train_step(x, y, keys[:, step], lrs)
+            loss += batch_loss * (part.stop - part.start)
+            hits += batch_hits
+        val = evaluate(engine, splits, splits.val)
+        train_loss, train_acc = ((total / n).tolist() for total in (loss, hits))  # the epoch's one wait for the device
+        yield [
+            {
+                "epoch": epoch + 1,
+                "lr": lrs[r],
+                "train/loss": train_loss[r],
+                "train/acc": train_acc[r],
+                "val/loss": val[r][0],
+                "val/acc": val[r][1],
+            }
+            for r in range(len(configs))
+        ]
+
+
+def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tuple[float, float]]:
+    """(mean loss, accuracy) of each run on some images."""
+    loss, hits = _zeros(engine), _zeros(engine)
+    dtype = DTYPES[engine.configs[0].train.precision]
+    for part in batches(len(images), EVAL_BATCH):
+        x = splits.normalized(splits.scaled(images.x[part], dtype))
+        batch_loss, batch_hits = engine.eval_step(x, images.y[part])
+        loss += batch_loss * (part.stop - part.start)
+        hits += batch_hits
+    return list(zip((loss / len(images)).tolist(), (hits / len(images)).tolist(), strict=True))
+
+
+def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
+    """The rate of a step, counted from 0: constant, or linear warm-up and then half a cosine (Loshchilov & Hutter, 2017)."""
+    optim, total = config.optim, config.train.epochs * steps_per_epoch
+    if optim.schedule == "constant":
+        return optim.lr
+    warmup = round(optim.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return optim.lr * (step + 1) / warmup
+    return optim.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))
+
+
+def _epoch_plan(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
+    """What chance decides in an epoch, from the run's own seed: order [n], augmentation [n, DRAWS], dropout keys [steps]."""
+    data = config.data
+    augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
+    order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
+    draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch)) if augmented else None
+    keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))
+    return order, draws, keys
+
+
+def _stacked(parts: tuple[Tensor | None, ...], device: torch.device) -> Tensor | None:
+    return None if parts[0] is None else torch.stack(parts).to(device)
+
+
+def _train_batch(splits: Splits, config: RunConfig, index: Tensor, draws: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Images and classes of a step: index [R, B] -> [R, B, C, S, S], [R, B]"""
+    x = splits.scaled(splits.train.x[index], DTYPES[config.train.precision])
+    if draws is not None:
+        data = config.data
+        x = augment.apply(x, augment.windows(draws, x.shape[-1], data.hflip, data.crop_padding, data.rrc_scale))
+    return splits.normalized(x), splits.train.y[index]
+
+
+def _zeros(engine: Solo | Stacked) -> Tensor:
+    return torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device)

@@ -1,0 +1,304 @@
+"""Published statements against studies whose answer is plain to see, and the tests behind them against closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from statsmodels.stats.weightstats import DescrStatsW
+
+from analysis.claims import check
+from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, HeadlineHypothesis
+from experiments.presets import PRESETS, preset
+
+KIND, SITE, HEAD = "model.pos_embed", "model.pos_site", "model.head"
+NOISE = np.array([0.0010, -0.0004, 0.0007, -0.0011, -0.0002, 0.0005, -0.0008, 0.0003, 0.0004, -0.0004])
+
+
+def study(levels: dict[str, dict], base: dict | None = None, **more) -> dict:
+    runs = [{"variant": v, "levels": at, "seed": seed} for seed in range(5) for v, at in levels.items()]
+    return {"metric": "test/acc", "margin": 0.01, "base": base or {}, "runs": runs, **more}
+
+
+def values(means: dict[str, float], n: int = 5, spread: float = 1.0) -> dict[str, dict[int, float]]:
+    """Each variant's seeds scatter about its mean in their own way, by about .07 points times `spread`."""
+    return {v: dict(enumerate(mean + spread * np.roll(NOISE, 3 * i)[:n])) for i, (v, mean) in enumerate(means.items())}
+
+
+def outcome(levels: dict[str, dict], means: dict[str, float], **more) -> dict[str, check.ClaimResult]:
+    results = check.check(check.published_claims(), study(levels, **more), values(means))
+    return {result.claim.id: result for result in results}
+
+
+def kinds(*names: str) -> dict[str, dict]:
+    """Variants that differ in the kind of embedding; their labels say nothing."""
+    return {f"variant {i}": {KIND: name} for i, name in enumerate(names)}
+
+
+def test_the_papers_table_is_as_printed():
+    printed = """
+        No Pos. Emb.   0.61382 N/A     N/A
+        1-D Pos. Emb.  0.64206 0.63964 0.64292
+        2-D Pos. Emb.  0.64001 0.64046 0.64022
+        Rel. Pos. Emb. 0.64032 N/A     N/A
+    """
+    rows = [line.split()[-3:] for line in printed.strip().splitlines()]
+    for kind, row in zip(("none", "learned-1d", "learned-2d", "relative"), rows):
+        for site, figure in zip(("stem", "every-layer", "every-layer-shared"), row):
+            assert check.PAPER_TABLE_8.get((kind, site), "N/A") == (float(figure) if figure != "N/A" else "N/A")
+
+
+def test_the_paper_bears_out_its_own_claims():
+    """With the paper's figures, a little noise and a margin of half a point, its claims hold."""
+    levels = {f"{kind}/{site}": {KIND: kind, SITE: site} for kind, site in check.PAPER_TABLE_8 if kind != "relative"}
+    means = {f"{kind}/{site}": mean for (kind, site), mean in check.PAPER_TABLE_8.items() if kind != "relative"}
+    found = outcome(levels, means, margin=0.005)
+    assert {k: r.verdict for k, r in found.items()} == dict.fromkeys(
+        ("paper-none", "paper-kinds", "paper-sites"), "reproduced"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "site"),
+    [
+        ("none", "stem"),
+        ("learned-1d", "stem"),
+        ("sincos-2d", "stem"),
+        ("cpe", "stem"),
+        ("relative", "every-layer"),
+        ("rel-bias-2d", "every-layer"),
+        ("rope-2d", "every-layer"),
+        ("alibi-2d", "every-layer"),
+    ],
+)
+def test_natural_sites(kind, site):
+    assert check.site_of(kind) == check.site_of(kind, "natural") == site
+    assert check.site_of(kind, "every-layer-shared") == "every-layer-shared"
+
+
+def test_a_users_kind_acts_where_its_class_says(monkeypatch):
+    from vit.pos_embed import PosEmbed
+    from vit.registry import REGISTRY, Kind
+
+    monkeypatch.setitem(REGISTRY, "my-bias", Kind(PosEmbed, PosEmbed.sites))
+    assert check.site_of("my-bias") == "every-layer"
+
+
+@pytest.mark.parametrize(
+    ("kind", "site", "figure"),
+    [
+        ("relative", None, 0.64032),
+        ("relative", "every-layer", 0.64032),
+        ("relative", "every-layer-shared", None),
+        ("learned-1d", "natural", 0.64206),
+        ("learned-1d", "every-layer", 0.63964),
+        ("none", "stem", 0.61382),
+        ("rope-2d", None, None),
+    ],
+)
+def test_figure_beside_a_variant(kind, site, figure):
+    assert check.paper_accuracy(kind, site) == figure
+
+
+def test_position_study_bears_out_the_paper():
+    found = outcome(
+        kinds("none", "learned-1d", "learned-2d"), {"variant 0": 0.72, "variant 1": 0.95, "variant 2": 0.951}
+    )
+    assert {k: r.verdict for k, r in found.items()} == {"paper-none": "reproduced", "paper-kinds": "reproduced"}
+    assert found["paper-none"].more_seeds == 0 and found["paper-none"].n == 5
+    evidence = found["paper-none"].evidence
+    assert "All 2 cases hold" in evidence and "+23.1" in evidence and "5 seeds" in evidence
+
+
+def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
+    levels = kinds("none", "learned-1d", "learned-2d", "rope-2d", "alibi-2d")
+    means = {"variant 0": 0.72, "variant 1": 0.95, "variant 2": 0.951, "variant 3": 0.99, "variant 4": 0.715}
+    found = outcome(levels, means)
+    verdicts = {claim: result.verdict for claim, result in found.items()}
+    assert verdicts == {
+        "paper-none": "reproduced",
+        "any-none": "contradicted",  # alibi is no better than none
+        "paper-kinds": "reproduced",
+        "any-kinds": "contradicted",
+        "rival-rope-2d": "reproduced",
+    }
+    assert "variant 4 over variant 0" in found["any-none"].evidence
+
+
+def test_labels_do_not_matter_and_other_settings_do():
+    levels = {"none": {KIND: "learned-1d", "model.depth": 2}, "rope": {KIND: "none", "model.depth": 6}}
+    assert outcome(levels, {"none": 0.9, "rope": 0.7}) == {}  # they differ in depth as well
+    levels["rope"]["model.depth"] = 2
+    assert outcome(levels, {"none": 0.9, "rope": 0.7})["paper-none"].verdict == "reproduced"
+
+
+def test_sites_are_compared_within_a_kind_and_kinds_at_their_natural_sites():
+    levels = {
+        "a": {KIND: "learned-1d", SITE: "stem"},
+        "b": {KIND: "learned-1d", SITE: "every-layer"},
+        "c": {KIND: "relative", SITE: "natural"},
+        "d": {KIND: "learned-1d", SITE: "natural"},  # the stem again: no other site than a's
+    }
+    found = outcome(levels, {"a": 0.900, "b": 0.9015, "c": 0.97, "d": 0.900})
+    assert {case for case, _ in found["paper-sites"].estimates} == {("b", "a"), ("d", "b")}
+    assert {frozenset(case) for case, _ in found["paper-kinds"].estimates} == {
+        frozenset(pair) for pair in ("ac", "dc", "bc")
+    }  # b too: both act in every layer
+    assert found["paper-sites"].verdict == "reproduced"
+    assert found["paper-kinds"].verdict == "contradicted"
+    assert found["rival-relative"].verdict == "reproduced"
+
+
+def test_a_setting_that_no_factor_moves_is_read_from_the_base():
+    base = {"model": {"pos_embed": "learned-2d", "pos_site": "natural", "head": "logits"}}
+    levels = {"stem": {SITE: "stem"}, "every": {SITE: "every-layer"}}
+    assert outcome(levels, {"stem": 0.9, "every": 0.95}, base=base)["paper-sites"].verdict == "contradicted"
+
+
+@pytest.mark.parametrize("data", [{"shuffle_patches": True}, {"name": "probe-where"}], ids=str)
+def test_controls_are_no_evidence(data):
+    base = {"data": data}
+    assert outcome(kinds("none", "learned-1d"), {"variant 0": 0.7, "variant 1": 0.7}, base=base) == {}
+
+
+@pytest.mark.parametrize(
+    ("softmax", "verdict"), [(0.90, "reproduced"), (0.947, "reproduced"), (0.96, "contradicted"), (0.9501, "undecided")]
+)
+def test_softmax_before_the_loss(softmax, verdict):
+    found = outcome({"l": {HEAD: "logits"}, "s": {HEAD: "softmax"}}, {"l": 0.95, "s": softmax})
+    assert {claim: result.verdict for claim, result in found.items()} == {"softmax-head": verdict}
+
+
+def test_claims_are_of_accuracies_only():
+    assert outcome(kinds("none", "learned-1d"), {"variant 0": 2.0, "variant 1": 0.1}, metric="test/loss") == {}
+
+
+# headlines
+
+
+def headline(mean: float, change: dict | None = None, spread: float = 1.0, n: int = 5, **more):
+    base = preset("pulfer-mnist").model_dump(mode="json")
+    for path, value in (change or {}).items():
+        section, field = path.split(".")
+        base[section][field] = value
+    levels = {"sin": {KIND: "sinusoidal"}, "flat": {KIND: "none"}}
+    plan = study(levels, base=base, **{"preset": "pulfer-mnist", **more})
+    results = check.check(check.published_claims(), plan, values({"sin": mean, "flat": 0.5}, n, spread))
+    return next((result for result in results if result.claim.kind == "headline"), None)
+
+
+def test_every_published_figure_is_a_claim_with_its_source():
+    headlines = {c.preset: c for c in check.published_claims() if c.kind == "headline"}
+    assert {name: claim.accuracy for name, claim in headlines.items()} == {
+        "pulfer-mnist": 0.7885,
+        "tintn-cifar10": 0.755,
+        "lodha-cifar10": 0.556,
+        "owen-cifar10": 0.64,
+    }
+    assert all(PRESETS[name].source in claim.source for name, claim in headlines.items())
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "verdict"),
+    [(0.788, 1, "reproduced"), (0.75, 1, "contradicted"), (0.79, 30, "undecided"), (0.81, 30, "undecided")],
+)
+def test_headline_of_the_presets_own_variant(mean, spread, verdict):
+    found = headline(mean, spread=spread)
+    assert found.verdict == verdict
+    assert [case for case, _ in found.estimates] == [("sin",)]
+    assert "78.85" in found.evidence
+
+
+def test_headline_that_one_lucky_run_explains_is_not_settled_by_seeds():
+    found = headline(0.81, spread=30)  # 2 points off, where single runs scatter by as much
+    assert found.more_seeds is None and found.verdict == "undecided"
+    ((_, estimate),) = found.estimates
+    deviation = 100 * (estimate.high - estimate.value) / scipy_stats.t.isf(0.05, 4) * 5**0.5
+    assert (
+        f"single runs scatter by {deviation:.1f} points" in found.evidence and "by any number of ours" in found.evidence
+    )
+
+
+@pytest.mark.parametrize("change", [{"train.epochs": 6}, {"model.depth": 3}, {"data.train_limit": 100}])
+def test_a_changed_preset_says_nothing_of_its_headline(change):
+    assert headline(0.788, change) is None
+
+
+def test_where_files_lie_changes_no_headline():
+    assert headline(0.788, {"data.root": "/elsewhere", "data.download": True}).verdict == "reproduced"
+    assert headline(0.788, metric="val/acc") is None  # the published figures are of test sets
+    assert headline(0.788, preset="digits") is None
+
+
+# how many more seeds
+
+
+def test_more_seeds_bring_an_open_claim_to_its_power():
+    means = {"variant 0": 0.950, "variant 1": 0.954}
+    plan = study(kinds("learned-1d", "learned-2d"))
+    (found,) = check.check(check.LITERATURE, plan, values(means, spread=15))
+    assert found.verdict == "undecided"
+    total = 5 + found.more_seeds
+    diffs = np.subtract(*(list(values(means, spread=15)[v].values()) for v in ("variant 1", "variant 0")))
+    power = {}
+    for n in (total - 1, total):  # two one-sided tests, each by the noncentral t distribution
+        critical, scale = scipy_stats.t.isf(0.05, n - 1), math.sqrt(n) / diffs.std(ddof=1)
+        sides = [scipy_stats.nct.sf(critical, n - 1, scale * (0.01 + sign * diffs.mean())) for sign in (1, -1)]
+        power[n] = sum(sides) - 1
+    assert power[total - 1] < 0.8 <= power[total]
+
+
+def test_an_open_claim_that_leans_the_other_way_needs_one_case_against_it():
+    levels = kinds("none", "learned-1d", "learned-2d")
+    open_one = values({"variant 0": 0.9, "variant 1": 0.95, "variant 2": 0.905}, spread=10)
+    found = check.check(check.LITERATURE, study(levels), open_one)[0]
+    assert (found.claim.id, found.verdict) == ("paper-none", "undecided")
+    diffs = np.subtract(list(open_one["variant 2"].values()), list(open_one["variant 0"].values()))
+    n = 5 + found.more_seeds
+    lean = (0.01 - diffs.mean()) / diffs.std(ddof=1)
+    power = [scipy_stats.nct.sf(scipy_stats.t.isf(0.025, k - 1), k - 1, lean * math.sqrt(k)) for k in (n - 1, n)]
+    assert power[0] < 0.8 <= power[1]  # at alpha / 2, for there are two cases
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_too_few_seeds_are_said_to_be_too_few(n):
+    (found,) = check.check(
+        check.LITERATURE, study(kinds("none", "learned-1d")), values({"variant 0": 0.7, "variant 1": 0.9}, n)
+    )
+    assert (found.verdict, found.more_seeds, found.n) == ("undecided", None, n)
+    assert "too few" in found.evidence
+
+
+def test_diverged_runs_do_not_count():
+    runs = values({"variant 0": 0.7, "variant 1": 0.9})
+    runs["variant 1"] |= {0: math.nan, 1: math.nan}
+    (found,) = check.check(check.LITERATURE, study(kinds("none", "learned-1d")), runs)
+    assert (found.verdict, found.n) == ("reproduced", 3)
+
+
+# the tests themselves
+
+DIFFS = np.array([0.012, 0.018, 0.009, 0.021, 0.014])
+
+
+def test_above_is_the_one_sided_t_test():
+    case = AboveHypothesis("", ("a", "b"), DIFFS, 0.01)
+    for found, side in ((case.p_for(), "greater"), (case.p_against(), "less")):
+        assert found == pytest.approx(scipy_stats.ttest_1samp(DIFFS, 0.01, alternative=side).pvalue, rel=1e-9)
+    low, high = DescrStatsW(DIFFS).tconfint_mean(0.1)
+    assert (case.estimate(0.05).low, case.estimate(0.05).high) == pytest.approx((low, high), rel=1e-9)
+
+
+def test_alike_is_two_one_sided_tests_and_its_opposite_the_test_beyond_the_margin():
+    case = AlikeHypothesis("", ("a", "b"), DIFFS, 0.01)
+    assert case.p_for() == pytest.approx(DescrStatsW(DIFFS).ttost_mean(-0.01, 0.01)[0], rel=1e-9)
+    beyond = scipy_stats.ttest_1samp(DIFFS, 0.01, alternative="greater").pvalue
+    assert case.p_against() == pytest.approx(2 * beyond, rel=1e-9)
+
+
+def test_headline_is_refuted_only_beyond_the_prediction_interval_of_one_run():
+    case = HeadlineHypothesis("", ("a",), DIFFS, 0.01)
+    mean, sd = DIFFS.mean(), DIFFS.std(ddof=1)
+    t = (mean - 0.01) / (sd * math.sqrt(1 + 1 / 5))
+    assert case.p_against() == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9)
+    assert case.p_for() == AlikeHypothesis("", ("a",), DIFFS, 0.01).p_for()

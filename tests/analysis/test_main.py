@@ -1,0 +1,146 @@
+"""The command: what it prints, how it fails, and that a failure leaves nothing behind."""
+
+import json
+import subprocess
+import sys
+
+import optuna
+import pytest
+from synthetic import write_study
+
+from analysis.main import main
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+def test_it_prints_the_pages_path_and_writes_it_there(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    status, out, err = run(capsys, folder)
+    assert (status, err) == (0, "") and out == f"{folder / 'report' / 'report.html'}\n"
+    assert {path.name for path in (folder / "report").iterdir()} == {
+        "report.html",
+        "report.md",
+        "tables",
+        "figures",
+        "manifest.json",
+    }
+    assert run(capsys, folder)[0] == 0  # again, over its own report
+
+
+def test_out_says_where(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    status, _out, _ = run(capsys, folder, "--out", tmp_path / "elsewhere")
+    assert status == 0 and (tmp_path / "elsewhere" / "report.html").is_file() and not (folder / "report").exists()
+
+
+def damaged(folder):
+    file = folder / "v1-s1" / "metrics.csv"
+    file.write_text(file.read_text().replace("1", "2", 1))
+    return folder
+
+
+def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
+    folder = damaged(write_study(tmp_path, seeds=3))
+    before = sorted(path.name for path in folder.iterdir())
+    status, out, err = run(capsys, folder)
+    assert (status, out) == (2, "") and err.startswith("vit-report: error: ") and err.count("\n") == 1
+    assert "v1-s1/metrics.csv" in err and "--skip-unreadable" in err
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert run(capsys, folder, "--skip-unreadable")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "STUDY"),
+        (["nowhere"], "nowhere: no such folder"),
+        (["a", "--compare", "b", "c"], "STUDY, or two with --compare A B"),
+        (["--compare", "a"], "--compare"),
+        (["--compare", "a", "b", "--watch"], "does not go with --compare"),
+        (["--compare", "a", "b"], "a: no such folder"),
+        (["nowhere", "--watch", "0"], "'0' is not a whole number of seconds"),
+        (["--frobnicate", "x"], "--frobnicate"),
+        (["."], "study.json"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(tmp_path, capsys, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "") and err.startswith("vit-report: error: ") and err.count("\n") == 1 and said in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_its_own_is_left_alone(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    (folder / "report").mkdir()
+    (folder / "report" / "draft.txt").write_text("mine")
+    status, _, err = run(capsys, folder)
+    assert status == 2 and "draft.txt" in err and (folder / "report" / "draft.txt").read_text() == "mine"
+
+
+def test_two_studies_side_by_side(tmp_path, capsys):
+    before, after = write_study(tmp_path / "before", seeds=3), write_study(tmp_path / "after", seeds=3, epochs=6)
+    status, out, _ = run(capsys, "--compare", before, after)
+    page = after / "report-against-position" / "report.html"
+    assert status == 0 and out == f"{page}\n" and "side by side" in page.read_text()
+    assert f"vit-report --compare {before} {after}" in page.read_text()
+
+
+def test_a_mirror_and_a_folder_side_by_side(tmp_path, capsys):
+    """Only the mirror has to be told the metric; and a storage's URL keeps its slashes."""
+    folder = write_study(tmp_path, seeds=2)
+    storage = f"sqlite:///{tmp_path / 'old.db'}"
+    study = optuna.create_study(storage=storage, study_name="position", direction="maximize")
+    for entry in json.loads((folder / "study.json").read_text())["runs"]:
+        trial = optuna.trial.create_trial(
+            value=0.5,
+            user_attrs={"variant": entry["variant"]},
+            params={"seed": entry["seed"]},
+            distributions={"seed": optuna.distributions.IntDistribution(0, 9)},
+        )
+        study.add_trial(trial)
+    place = f"optuna:{storage}"
+    status, out, _ = run(
+        capsys, "--compare", place, folder, "--metric", "test/acc", "--baseline", "none", "--out", tmp_path / "r"
+    )
+    assert status == 0 and out == f"{tmp_path / 'r' / 'report.html'}\n"
+    status, _, err = run(capsys, "--compare", folder, folder, "--metric", "test/acc")
+    assert status == 2 and "cannot be chosen for a folder" in err
+
+
+def test_watch_reports_until_all_have_ended(tmp_path, capsys, monkeypatch):
+    import shutil
+    import time
+
+    folder = write_study(tmp_path, seeds=3)
+    shutil.move(folder / "v3-s2", tmp_path / "later")
+    pages = []
+
+    def meanwhile(seconds):  # while the watcher sleeps, the last run ends
+        pages.append((seconds, (folder / "report" / "report.html").read_text()))
+        if len(pages) == 2:
+            shutil.move(tmp_path / "later", folder / "v3-s2")
+
+    monkeypatch.setattr(time, "sleep", meanwhile)
+    status, out, _ = run(capsys, folder, "--watch", "7")
+    assert status == 0 and [seconds for seconds, _ in pages] == [7, 7]
+    assert [line.partition(": ")[2] for line in out.splitlines()] == [
+        "11 of 12 runs have ended",
+        "12 of 12 runs have ended",
+    ]  # unchanged: nothing made
+    assert '<meta http-equiv="refresh" content="7">' in pages[0][1]
+    assert "refresh" not in (folder / "report" / "report.html").read_text()  # done: the page stays as it is
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\nfrom analysis.main import main\ntry:\n main(['--help'])\nexcept SystemExit: "
+        "pass\nprint(sorted({'pandas','scipy','matplotlib','torch','numpy','jinja2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]" and "vit-report runs/position" in done.stdout

@@ -1,0 +1,259 @@
+"""Reading mirrors: W&B (offline runs, and the API as a stand-in gives it) and Optuna give the numbers that the records
+hold.
+"""
+
+import json
+from types import SimpleNamespace
+
+import optuna
+import pytest
+from synthetic import write_study
+
+from analysis.report.sections import digest
+from analysis.results import analyze
+from analysis.sources import optuna_storage, wandb_project
+from analysis.sources.folder import read_folder
+from analysis.sources.imported import ImportedRun, infer
+from analysis.sources.read import read
+from analysis.sources.study import METRICS, PLACES, flatten, nested
+from experiments.errors import UserError
+from experiments.runs.tracking import Tracking
+
+ACCURACY = {"none": 0.7, "learned-1d": 0.9}
+
+
+def recorded(tmp_path, **options):
+    return write_study(tmp_path, accuracy=ACCURACY, seeds=2, epochs=2, **options)
+
+
+def same_numbers(mirror, folder):
+    """The same statistics from both, to the last bit."""
+    ours = analyze(read_folder(folder))
+    assert set(mirror.variants) == set(ours.variants)
+    for variant in ours.variants:
+        assert mirror.values[variant] == ours.values[variant]
+        assert repr(mirror.versus[variant]) == repr(ours.versus[variant])  # as text: NaN is not equal to itself
+    return True
+
+
+def mirror_to_wandb(folder):
+    """Offline runs as `experiments.tracking` makes them, from records."""
+    for run in sorted(folder.glob("v*-s*")):
+        config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
+        tracker = Tracking("offline", "position").start(config, run, summary["run_id"], config["model"]["pos_embed"])
+        header, *lines = (run / "metrics.csv").read_text().splitlines()
+        for line in lines:
+            tracker.log(dict(zip(header.split(","), map(float, line.split(",")))))
+        tracker.finish(summary)
+
+
+def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.delenv("WANDB_DATA_DIR", raising=False)
+    folder = recorded(tmp_path)
+    mirror_to_wandb(folder)
+    study = read(f"wandb:{folder}", baseline="none")
+    assert study.name == "position" and study.factors == {"model.pos_embed": ["none", "learned-1d"]}
+    assert same_numbers(analyze(study), folder)
+    own, theirs = (
+        each.curves.sort_values(["variant", "seed", "epoch"]).reset_index() for each in (read_folder(folder), study)
+    )
+    for column in ("epoch", "lr", "val/acc", "train/loss"):
+        assert theirs[column].tolist() == own[column].tolist()
+    assert set(study.runs["params"]) == {25_000, 25_500} and "holds no plan" in study.plan["notes"][0]
+
+
+class Api:
+    """What `wandb.Api` gives of a project: runs with these attributes. It proves our side only."""
+
+    def __init__(self, timeout=None):
+        pass
+
+    def runs(self, path, order=None):
+        assert path == "me/project"
+        return [self.run(seed, variant, job) for job in ("position", "head") for variant in ACCURACY for seed in (0, 1)]
+
+    def run(self, seed, variant, job):
+        reached = ACCURACY[variant] + seed / 100
+        history = [
+            {"_step": at, "epoch": epoch, "val/acc": reached * epoch / 2, "lr": "NaN"}
+            for at, epoch in enumerate((1, 1, 2))
+        ]
+        return SimpleNamespace(
+            name=f"{variant}-{seed}",
+            id=f"{job}{variant}{seed}",
+            group=variant,
+            job_type=job,
+            state="finished",
+            commit="c0ffee",
+            config={"seed": seed, "model": {"pos_embed": variant}, "_wandb": {}},
+            history=lambda **_: history,
+            summary={
+                "test/acc": reached,
+                "val/acc": {"last": reached},
+                "status": "finished",
+                "_runtime": 3,
+                "cost": {"params": 7},
+            },
+        )
+
+
+def test_a_wandb_project(monkeypatch):
+    monkeypatch.setattr("wandb.Api", Api)
+    study = read("wandb:me/project/position", baseline="none")
+    runs = study.runs.set_index(["variant", "seed"])
+    assert (
+        len(runs) == 4 and runs.loc[("learned-1d", 1), "test/acc"] == 0.91 and runs.loc[("none", 0), "val/acc"] == 0.7
+    )
+    assert set(runs["params"]) == {7} and set(runs["commit"]) == {"c0ffee"}
+    assert len(study.curves) == 8  # an epoch logged twice, as a resumed run does, is one
+    assert study.variants == ["none", "learned-1d"]  # the baseline first
+
+
+def test_a_wandb_project_of_several_studies_asks_which(monkeypatch):
+    monkeypatch.setattr("wandb.Api", Api)
+    with pytest.raises(UserError, match="wandb:me/project: holds several studies; there are: head, position"):
+        read("wandb:me/project")
+    with pytest.raises(UserError, match="no study 'depth'"):
+        read("wandb:me/project/depth")
+
+
+def test_wandb_out_of_reach_is_one_line(monkeypatch):
+    def refuse(timeout=None):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("wandb.Api", refuse)
+    with pytest.raises(UserError, match="wandb:me/project: W&B gave no runs: no route to host"):
+        read("wandb:me/project")
+
+
+def test_an_optuna_study_gives_the_records_numbers(tmp_path):
+    folder = recorded(tmp_path)
+    study = optuna.create_study(
+        storage=f"sqlite:///{tmp_path / 'optuna.db'}", study_name="position", direction="maximize"
+    )
+    for entry in json.loads((folder / "study.json").read_text())["runs"]:
+        value = json.loads((folder / entry["run"] / "summary.json").read_text())["test/acc"]
+        study.enqueue_trial({"model.pos_embed": entry["variant"], "seed": entry["seed"]})
+        trial = study.ask(
+            {
+                "model.pos_embed": optuna.distributions.CategoricalDistribution(list(ACCURACY)),
+                "seed": optuna.distributions.IntDistribution(0, 9),
+            }
+        )
+        study.tell(trial, value)
+    study.enqueue_trial({"model.pos_embed": "none", "seed": 5})
+    found = read(f"optuna:{tmp_path / 'optuna.db'}", metric="test/acc", baseline="none")
+    assert (
+        found.runs["status"].tolist().count("incomplete") == 1 and found.runs["status"].tolist().count("finished") == 4
+    )
+    assert same_numbers(analyze(found), folder)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("optuna:{}/nowhere.db", "nowhere.db: no such file"),
+        ("optuna:{}/text.db", "text.db: is not a storage of Optuna's"),
+        ("optuna:{}/optuna.db#other", "no study 'other'; #STUDY is one of: a, b"),
+        ("optuna:{}/optuna.db", "which study.; #STUDY is one of: a, b"),
+        ("wandb:{}", "holds no offline-run-"),
+        ("wandb:nothing", "is neither a folder nor ENTITY/PROJECT"),
+    ],
+)
+def test_a_mirror_that_is_not_there_is_one_line(tmp_path, place, message):
+    (tmp_path / "text.db").write_text("not a database, but longer than a page header would be " * 10)
+    for name in ("a", "b"):
+        optuna.create_study(storage=f"sqlite:///{tmp_path / 'optuna.db'}", study_name=name)
+    with pytest.raises(UserError, match=message):
+        read(place.format(tmp_path), metric="test/acc")
+
+
+def test_optuna_must_be_told_what_its_values_are(tmp_path):
+    with pytest.raises(UserError, match="say with --metric what its trials' values are"):
+        read(f"optuna:{tmp_path}/optuna.db")
+
+
+def test_a_folder_says_itself_what_is_compared(tmp_path):
+    with pytest.raises(UserError, match="--baseline: 'none' cannot be chosen for a folder"):
+        read(str(tmp_path), baseline="none")
+
+
+def run(name, seed, depth=1, variant="", status="finished", **model):
+    return ImportedRun(
+        name,
+        status,
+        {"seed": seed, "model": {"depth": depth, **model}, "data": {"root": name}},
+        variant,
+        {"test/acc": 0.5},
+    )
+
+
+def test_factors_are_what_differs_and_what_moves_together_is_one():
+    found = [run(f"r{depth}{seed}", seed, depth, width=8 * depth, act="gelu") for depth in (1, 2) for seed in (0, 1)]
+    study = infer("x", "wandb:x", found, "test/acc", None)
+    assert study.factors == {"model.depth+model.width": ["1, 8", "2, 16"]} and study.variants == ["1, 8", "2, 16"]
+    assert study.base == {"model.act": "gelu"} and set(PLACES) & set(study.base) == set()
+
+
+def test_two_mirrors_of_one_run_count_once():
+    found = [run("broken", 0, status="incomplete"), run("whole", 0), run("other", 1, depth=2)]
+    study = infer("x", "wandb:x", found, "test/acc", None)
+    assert sorted(study.runs["run"]) == ["other", "whole"] and list(study.troubles) == ["broken"]
+
+
+def test_the_same_columns_whichever_the_source(tmp_path):
+    mirrored = infer("x", "wandb:x", [run("a", 0), run("b", 0, depth=2)], "test/acc", None)
+    folder = read_folder(recorded(tmp_path))
+    core = [column for column in folder.runs.columns if "." not in column]
+    assert core == [column for column in mirrored.runs.columns if "." not in column] and set(METRICS) < set(core)
+
+
+def test_a_metric_that_only_later_epochs_have_is_kept():
+    rows = [{"epoch": 1.0, "train/loss": 2.0}, {"epoch": 2.0, "train/loss": 1.0, "val/acc": 0.5}]
+    found = [
+        ImportedRun(name, "finished", {"seed": seed}, "v", {"test/acc": 0.5}, rows) for seed, name in enumerate("ab")
+    ]
+    curves = infer("x", "wandb:x", found, "test/acc", None).curves
+    assert curves["val/acc"].dropna().tolist() == [0.5, 0.5]
+
+
+def test_runs_without_a_seed_that_are_otherwise_alike_are_refused():
+    alike = [ImportedRun(name, "finished", {"model": {"depth": 2}}, "", {"test/acc": 0.5}) for name in ("a", "b", "c")]
+    with pytest.raises(
+        UserError, match="2 runs have no setting `seed`.* b for one: they can be neither told apart nor"
+    ):
+        infer("x", "wandb:x", alike, "test/acc", None)
+    apart = [ImportedRun(str(depth), "finished", {"depth": depth}, "", {"test/acc": 0.5}) for depth in (1, 2)]
+    assert infer("x", "wandb:x", apart, "test/acc", None).variants == ["1", "2"]
+
+
+def test_names_that_go_on_beyond_another_ones_value_are_kept():
+    flat = {"optimizer": "adam", "optimizer.lr": 0.1, "model.depth": 2, "model.width.max": 3, "seed": 0}
+    for settings in (flat, dict(reversed(flat.items()))):
+        assert dict(flatten(nested(settings))) == settings
+    assert nested({"model.depth": 2, "model.width": 3}) == {"model": {"depth": 2, "width": 3}}
+
+
+def test_a_mirrors_digest_tells_one_state_of_its_runs_from_another():
+    before, after = (
+        infer("x", "wandb:x", [run("a", 0), run("b", 1, status=status)], "test/acc", None)
+        for status in ("incomplete", "finished")
+    )
+    assert digest(before) != digest(after) and digest(before) == digest(before)
+
+
+def test_a_history_without_epochs_and_values_that_are_not_numbers():
+    found = wandb_project._found(
+        "r", {"seed": 0}, None, {"test/acc": "NaN", "val/acc": {"last": 0.5}}, [{"_step": 1}], "finished", None
+    )
+    assert found.summary["test/acc"] is None and found.summary["val/acc"] == 0.5 and found.rows == []
+
+
+def test_words_of_ours_that_mean_something_else_in_a_mirror_of_others(tmp_path):
+    trial = optuna.trial.create_trial(value=0.5, user_attrs={"status": "ok"})
+    assert optuna_storage._found(trial, "test/acc").status == "finished"
+    theirs = ImportedRun("a", "finished", {"seed": 0}, "", {"cost": 0.5, "test/acc": 0.9}, [])
+    study = infer("theirs", "wandb:x/y", [theirs, run("b", 1)], "test/acc", None)
+    assert study.runs["test/acc"].max() == 0.9
+    assert study.runs["params"].isna().any()

@@ -1,0 +1,186 @@
+"""The probes: true labels, no shortcut for a bag of patches, and what each kind of position can know, by hand."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor
+
+from experiments.config import RunConfig, override
+from experiments.data import loading
+from experiments.data.catalogue import DATASETS
+from experiments.data.probes import GRID, PROBES, generate
+from experiments.errors import UserError
+from experiments.presets import preset
+from experiments.training.engine import Solo
+from experiments.training.fit import evaluate, fit
+from vit import ViT
+
+A, B = [255, 0, 0, 255], [0, 255, 255, 0]  # the pixels of each mark, row by row
+CHANCE = {"probe-where": 16, "probe-direction": 4, "probe-distance": 3}
+
+
+def cells(x: Tensor) -> Tensor:
+    """[N, 1, 8, 8] -> [N, 16, 4]: each cell's pixels, cut out one by one."""
+    corners = [(2 * row, 2 * column) for row in range(4) for column in range(4)]
+    return torch.stack([x[:, 0, r : r + 2, c : c + 2].flatten(1) for r, c in corners], 1)
+
+
+def find(image: Tensor, mark: list[int]) -> list[tuple[int, int]]:
+    return [divmod(i, 4) for i, cell in enumerate(image.tolist()) if cell == mark]
+
+
+def permuted(x: Tensor, order: Tensor) -> Tensor:
+    """Images with their cells in another order: cell i becomes what cell order[i] was."""
+    return cells(x)[:, order].reshape(-1, 4, 4, 2, 2).transpose(2, 3).reshape(-1, 1, 8, 8)
+
+
+def model(name: str, kind: str, **changes: object) -> ViT:
+    """An untrained model whose weights are large enough for everything it can see to show."""
+    config = override(RunConfig(), {"data.name": name, "model.pos_embed": kind, **changes})
+    torch.manual_seed(0)
+    net = ViT(config.vit_config()).double().eval()
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return net
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_images_and_classes_are_as_the_catalogue_says(name: str) -> None:
+    parts, classes = generate(name, 0)
+    assert len(classes) == len(set(classes)) == DATASETS[name].num_classes == CHANCE[name]
+    assert DATASETS[name].img_size == GRID * DATASETS[name].cell
+    for x, y in parts.values():
+        assert x.shape == (len(y), 1, 8, 8)
+        assert x.dtype == torch.uint8
+        assert torch.bincount(y).tolist() == [len(y) // CHANCE[name]] * CHANCE[name]
+
+
+def test_the_class_of_probe_where_is_the_cell_of_its_only_mark() -> None:
+    parts, classes = generate("probe-where", 3)
+    for x, y in parts.values():
+        for image, label in zip(cells(x), y.tolist(), strict=True):
+            ((row, column),) = find(image, A)
+            assert classes[label] == f"row {row}, column {column}"
+
+
+def test_the_class_of_probe_direction_is_where_b_lies_seen_from_a() -> None:
+    parts, classes = generate("probe-direction", 3)
+    for x, y in parts.values():
+        for image, label in zip(cells(x), y.tolist(), strict=True):
+            (a,), (b,) = find(image, A), find(image, B)
+            assert a[0] != b[0]
+            assert a[1] != b[1]
+            vertical, horizontal = ("above" if b[0] < a[0] else "below"), ("left" if b[1] < a[1] else "right")
+            assert classes[label] == f"{vertical} {horizontal}"
+
+
+def test_the_class_of_probe_distance_is_the_bin_of_the_euclidean_distance() -> None:
+    parts, classes = generate("probe-distance", 3)
+    for x, y in parts.values():
+        for image, label in zip(cells(x), y.tolist(), strict=True):
+            first, second = find(image, A)
+            far = math.dist(first, second)
+            assert classes[label] == ("near" if far < 1.5 else "middle" if far < 2.3 else "far")
+
+
+def test_every_layout_of_a_class_occurs_and_each_offset_of_a_quadrant_as_often_as_the_others() -> None:
+    x, y = generate("probe-direction", 0)[0]["train"]
+    marks = [(find(image, A)[0], find(image, B)[0]) for image in cells(x)]
+    assert len(set(marks)) == 4 * 36  # a quadrant's offset (r, c) fits (4 - r)(4 - c) times, 36 in all
+    offsets = Counter((b[0] - a[0], b[1] - a[1]) for a, b in marks)
+    assert len(offsets) == 36
+    share = len(y) / 36
+    chi2 = sum((n - share) ** 2 / share for n in offsets.values())
+    assert chi2 < 66.6  # 99.9 % point of chi-squared with 35 degrees of freedom
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_bag_of_patches_says_nothing_of_the_class(name: str) -> None:
+    """Sorted, the patches of an image are those of the other classes' images in its group, to the last pixel."""
+    for x, y in generate(name, 0)[0].values():
+        bags = torch.tensor([sorted(image) for image in cells(x).tolist()]).unflatten(0, (-1, CHANCE[name]))
+        assert (bags == bags[:, :1]).all()
+        assert (y.unflatten(0, (-1, CHANCE[name])) == torch.arange(CHANCE[name])).all()
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_training_and_test_groups_hold_other_noise(name: str) -> None:
+    parts, _ = generate(name, 0)
+    train, test = (
+        {tuple(map(tuple, sorted(image))) for image in cells(parts[part][0]).tolist()} for part in ("train", "test")
+    )
+    assert (len(train), len(test)) == (3840 // CHANCE[name], 960 // CHANCE[name])
+    assert not train & test
+    seen, new = ({cell for bag in bags for cell in bag} for bags in (train, test))
+    assert len(new & seen) < 0.1 * len(new)  # of 32^4 patches a few are drawn twice
+
+
+def test_the_split_seed_alone_decides_the_images() -> None:
+    first, again, other = (generate("probe-distance", seed)[0]["train"][0] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_run_gets_its_probe_split_by_class_and_the_test_set_whole() -> None:
+    splits = loading.load(override(RunConfig(), {"data.name": "probe-where"}))
+    assert splits.classes[6] == "row 1, column 2"
+    assert torch.bincount(splits.val.y).tolist() == [24] * 16
+    assert torch.equal(splits.test.x, generate("probe-where", 0)[0]["test"][0])
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_without_position_accuracy_is_exactly_chance_whatever_the_weights(name: str) -> None:
+    x, y = generate(name, 0)[0]["test"]
+    hits = model(name, "none")(x.double() / 255).argmax(-1) == y
+    assert hits.double().mean().item() == pytest.approx(1 / CHANCE[name], abs=1e-12)
+
+
+def test_a_fixed_distance_penalty_cannot_tell_an_image_from_its_turned_or_mirrored_self() -> None:
+    """All eight moves of the square, under every pooling; a quadrant becomes every other one by them."""
+    x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
+    order = torch.arange(16).reshape(4, 4)
+    for pool in ("cls", "gap", "map"):
+        net = model("probe-direction", "alibi-2d", **{"model.pool": pool})
+        for turns in range(4):
+            for mirrored in (order, order.flip(1)):
+                torch.testing.assert_close(net(permuted(x, mirrored.rot90(turns).flatten())), net(x))
+        assert not torch.allclose(net(permuted(x, torch.arange(16).roll(1))), net(x))
+
+
+@pytest.mark.parametrize("kind", ["relative", "rel-bias-2d", "alibi-2d"])
+def test_one_layer_under_class_token_pooling_shows_nothing_of_what_patches_see_of_patches(kind: str) -> None:
+    x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
+    other = permuted(x, torch.randperm(16, generator=torch.Generator().manual_seed(0)))
+    one, two = (model("probe-direction", kind, **{"model.depth": depth}) for depth in (1, 2))
+    torch.testing.assert_close(one(other), one(x))
+    assert not torch.allclose(two(other), two(x))
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"model.patch_size": 4}, "model.patch_size: 4 cuts or joins the cells of probe-where; allowed: 2"),
+        ({"model.patch_size": 1}, "model.patch_size: 1 cuts or joins the cells of probe-where; allowed: 2"),
+        ({"data.hflip": True}, "data.hflip: True would move or blur the marks of probe-where; allowed: False"),
+        ({"data.crop_padding": 1}, "data.crop_padding: 1 would move or blur the marks of probe-where; allowed: 0"),
+        ({"data.rrc_scale": 0.5}, "data.rrc_scale: 0.5 would move or blur the marks of probe-where; allowed: 1.0"),
+        ({"data.img_size": 16}, "data.img_size: 16 would move or blur the marks of probe-where; allowed: None"),
+    ],
+)
+def test_settings_that_would_give_the_class_away_or_spoil_it_are_refused(changes: dict[str, object], line: str) -> None:
+    with pytest.raises(UserError) as refused:
+        override(RunConfig(), {"data.name": "probe-where", **changes})
+    assert str(refused.value) == line
+
+
+def test_a_table_learns_what_it_can_know() -> None:
+    changes = {"data.name": "probe-direction", "model.pos_embed": "sincos-2d", "model.num_heads": 8}
+    config = override(preset("digits"), {**changes, "optim.lr": 3e-3, "train.epochs": 5})
+    splits = loading.load(config)
+    engine = Solo([config], len(splits.classes), torch.device("cpu"))
+    for _ in fit(engine, splits):
+        pass
+    ((_, accuracy),) = evaluate(engine, splits, splits.test)
+    assert accuracy > 0.95

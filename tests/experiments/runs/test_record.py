@@ -1,0 +1,225 @@
+"""The run folder: whole files or none, numbers back bit for bit, and nothing altered is believed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.runs import record
+from experiments.runs.record import RecordError
+
+ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300, "train/loss": math.nan}]
+STUDY = {
+    "name": "s",
+    "factors": {},
+    "base": {},
+    "baseline": "none",
+    "metric": "test/acc",
+    "margin": 0.01,
+    "seeds": [0],
+    "runs": [],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished run."""
+    run = tmp_path / "the-run"
+    run.mkdir()
+    record.write_json(run / record.CONFIG, {"seed": 0, "optim": {"lr": 0.1}})
+    record.write_text(run / record.METRICS, record.metrics_csv(ROWS))
+    record.write_bytes(run / record.CHECKPOINT, b"weights")
+    record.write_summary(run, {"run_id": "0123", "status": "diverged", "test/acc": math.nan, "cost": {"params": 7}})
+    return run
+
+
+def refusal(path: Path, **options: Any) -> str:
+    """The reason for which the run is refused, in one line that names the file."""
+    with pytest.raises(RecordError) as refused:
+        record.read_run(path.parent, **options)
+    line = str(refused.value)
+    assert line.startswith(f"{path}: ")
+    assert "\n" not in line
+    return line.removeprefix(f"{path}: ")
+
+
+def test_a_run_reads_back_as_it_was_written(folder: Path) -> None:
+    run = record.read_run(folder, checkpoint=True)
+    assert (run.name, run.dir, run.config) == ("the-run", folder, {"seed": 0, "optim": {"lr": 0.1}})
+    assert run.rows[0] == ROWS[0]
+    assert run.rows[1]["lr"] == 1e-300
+    assert math.isnan(run.rows[1]["train/loss"])
+    assert (run.summary["status"], run.summary["test/acc"], run.summary["cost"]) == ("diverged", None, {"params": 7})
+    assert record.is_finished(folder)
+
+
+def test_digests_are_what_sha256sum_says(folder: Path) -> None:
+    summary = json.loads((folder / record.SUMMARY).read_text())
+    for name, digest in summary["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    assert set(summary["files"]) == {record.CONFIG, record.METRICS, record.CHECKPOINT}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        (record.CONFIG, b'"seed": 0', b'"seed": 1'),
+        (record.METRICS, b"0.1", b"0.2"),
+        (record.METRICS, b"2,1e-300,nan\n", b""),
+        (record.SUMMARY, b'"params": 7', b'"params": 8'),
+        (record.SUMMARY, b'"status": "diverged"', b'"status": "finished"'),
+        (record.SUMMARY, b'"test/acc": null', b'"test/acc": 0.99'),
+    ],
+)
+def test_an_altered_file_is_refused(folder: Path, name: str, before: bytes, after: bytes) -> None:
+    body = (folder / name).read_bytes()
+    assert body.count(before) == 1
+    (folder / name).write_bytes(body.replace(before, after))
+    assert "it was changed after the run" in refusal(folder / name)
+
+
+def test_an_altered_checkpoint_is_refused_where_it_matters(folder: Path) -> None:
+    (folder / record.CHECKPOINT).write_bytes(b"weighty")
+    record.read_run(folder)
+    assert "it was changed after the run" in refusal(folder / record.CHECKPOINT, checkpoint=True)
+
+
+@pytest.mark.parametrize("name", [record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    assert "cannot be read: No such file" in refusal(folder / name, checkpoint=True)
+    assert record.is_finished(folder) == (name != record.SUMMARY)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"null"])
+def test_a_summary_that_is_no_object_is_refused(folder: Path, body: bytes) -> None:
+    (folder / record.SUMMARY).write_bytes(body)
+    assert refusal(folder / record.SUMMARY)
+
+
+def test_a_record_of_another_schema_or_status_is_refused(folder: Path) -> None:
+    for change in ({"schema": 2}, {"status": "guessed"}):
+        record.write_summary(folder, {"run_id": "0123", "status": "finished", **change})
+        assert "not known here" in refusal(folder / record.SUMMARY)
+
+
+def test_numbers_that_are_not_finite_are_null_for_everybody_who_reads_json(tmp_path: Path) -> None:
+    record.write_json(tmp_path / "x.json", {"a": [math.nan, math.inf, (1.5, -math.inf)]})
+    strict = json.loads((tmp_path / "x.json").read_text(), parse_constant=lambda word: pytest.fail(word))
+    assert strict == {"a": [None, None, [1.5, None]]}
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=5))
+def test_every_float_reads_back_bit_for_bit(values: list[float]) -> None:
+    text = record.metrics_csv([{"epoch": i, "value": value} for i, value in enumerate(values)])
+    header, *lines = text.splitlines()
+    assert header == "epoch,value"
+    back = [float(line.split(",")[1]) for line in lines]
+    assert [value.hex() for value in back] == [value.hex() for value in values]
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+
+
+@given(st.recursive(PLAIN, nested, max_leaves=8))
+def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value: Any) -> None:
+    assert json.loads(record.canonical(value)) == value
+    if isinstance(value, dict):
+        assert record.canonical(dict(reversed(value.items()))) == record.canonical(value)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record.write_text(tmp_path / "a.txt", "old")
+
+    def fail(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(RecordError, match=r"a\.txt: cannot be written: No space left on device"):
+        record.write_text(tmp_path / "a.txt", "new")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
+
+
+def test_kill_9_in_the_middle_of_writes_leaves_a_whole_file(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from experiments.runs import record\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "for i in range(10**9):\n"
+        "    record.write_text(path, f'{i % 10}' * 300_000)\n"
+    )
+    root = str(Path(__file__).resolve().parents[3])
+    for _ in range(3):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "a.txt")], env={**os.environ, "PYTHONPATH": root}
+        )
+        while not (tmp_path / "a.txt").exists():
+            assert process.poll() is None
+        for _ in range(200):  # a reader beside the writer never sees half a file either
+            text = (tmp_path / "a.txt").read_text()
+            assert (len(text), len(set(text))) == (300_000, 1)
+        process.kill()
+        process.wait()
+        text = (tmp_path / "a.txt").read_text()
+        assert (len(text), len(set(text))) == (300_000, 1)
+
+
+def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    record.write_text(tmp_path / "ours", "x")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_study_reads_back(tmp_path: Path) -> None:
+    record.write_study(tmp_path, STUDY)
+    assert record.read_study(tmp_path) == {"schema": 1, **STUDY}
+
+
+@pytest.mark.parametrize("missing", STUDY)
+def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Path) -> None:
+    record.write_study(tmp_path, {key: value for key, value in STUDY.items() if key != missing})
+    with pytest.raises(RecordError, match=rf"study\.json: has no '{missing}'"):
+        record.read_study(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list"), (None, "cannot be read: No such file")]
+)
+def test_a_study_that_cannot_be_read_is_refused(body: str | None, reason: str, tmp_path: Path) -> None:
+    if body is not None:
+        (tmp_path / record.STUDY).write_text(body)
+    with pytest.raises(RecordError, match=rf"study\.json: {reason}"):
+        record.read_study(tmp_path)
+
+
+def test_a_study_of_another_schema_is_refused(tmp_path: Path) -> None:
+    record.write_study(tmp_path, {**STUDY, "schema": 2})
+    with pytest.raises(RecordError, match=r"study\.json: schema 2: not known here"):
+        record.read_study(tmp_path)
+
+
+def test_reading_records_needs_neither_torch_nor_pandas() -> None:
+    code = (
+        "import sys, experiments.runs.record; print(sorted({'torch', 'pandas', 'numpy', 'wandb'} & set(sys.modules)))"
+    )
+    root = str(Path(__file__).resolve().parents[3])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root}
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,281 @@
+"""Interrupted at any moment, the same call ends with the same bytes; members of a cohort end each in its own way."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+from experiments.errors import TakenOver
+from experiments.runs import record, resume
+from experiments.runs.run import Job, train
+
+ROOT = Path(__file__).resolve().parents[3]
+
+INTERRUPTED = [
+    {},
+    {"optim__name": "sgd", "data__crop_padding": 1},
+    {"optim__name": "adam", "train__precision": "float64", "data__rrc_scale": 0.5},
+    {"train__precision": "bfloat16", "model__pos_drop_rate": 0.2, "model__drop_path_rate": 0.2, "model__depth": 2},
+    {"model__pos_embed": "none", "optim__schedule": "constant"},
+    {"model__pos_embed": "sinusoidal", "model__attn_drop_rate": 0.3, "data__hflip": True},
+]
+
+
+@pytest.mark.parametrize("changes", INTERRUPTED, ids=str)
+def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes: dict[str, Any], tmp_path: Path) -> None:
+    whole = tiny.run(tmp_path / "whole", **changes)
+    for epoch in (1, 2, 3):
+        folder, heard = tmp_path / str(epoch), []
+        with pytest.raises(tiny.Stop):
+            tiny.run(folder, tiny.stop_after(epoch), **changes)
+        assert not record.is_finished(folder)
+        summary = tiny.run(folder, lambda job, row, heard=heard: heard.append(row["epoch"]), **changes)
+        assert heard == list(range(epoch + 1, 4))  # no epoch twice
+        assert tiny.results(folder) == tiny.results(tmp_path / "whole")
+        assert {key: summary[key] for key in summary if "/" in key} == {key: whole[key] for key in whole if "/" in key}
+
+
+def test_interrupted_at_every_epoch_in_turn(tmp_path: Path) -> None:
+    tiny.run(tmp_path / "whole")
+    for epoch in (1, 2, 3):
+        with pytest.raises(tiny.Stop):
+            tiny.run(tmp_path / "often", tiny.stop_after(epoch))
+    tiny.run(tmp_path / "often")
+    assert tiny.results(tmp_path / "often") == tiny.results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+def test_interrupted_at_any_write_ends_with_the_same_bytes(
+    before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Power fails just before, or just after, each file that a run puts in place."""
+    replace, left = os.replace, math.inf
+
+    def failing(source: str, target: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and before:
+            raise tiny.Stop
+        replace(source, target)
+        if left == 0:
+            raise tiny.Stop
+
+    tiny.run(tmp_path / "whole", train__epochs=2)
+    monkeypatch.setattr(os, "replace", failing)
+    for write in range(1, 50):
+        folder, left = tmp_path / str(write), write
+        try:
+            tiny.run(folder, train__epochs=2)
+        except tiny.Stop:
+            left = math.inf
+            tiny.run(folder, train__epochs=2)
+        else:
+            break
+        assert tiny.results(folder) == tiny.results(tmp_path / "whole")
+        assert tiny.files(folder) == tiny.FILES
+    assert write > 6  # configuration, two epochs of two tiny.files each, checkpoint, table, summary
+
+
+def rows_in(folder: Path) -> list[Any]:
+    """What an unfinished run has to show for itself; nothing where it has just finished."""
+    try:
+        return resume.read_note(folder)["rows"]
+    except OSError:
+        return []
+
+
+def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    changes = {"train__epochs": 25, "data__hflip": True}
+    flags = [part for path, value in tiny.settings(**changes).items() for part in (f"--{path}", str(value))]
+    code = "from experiments.main import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *flags, "--device", "cpu", "--out", str(tmp_path / "killed")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not (states := list(tmp_path.glob(f"killed/*/{resume.NAME}"))) or len(rows_in(states[0].parent)) < 6:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    folder = states[0].parent
+    assert not record.is_finished(folder)
+    whole = tiny.run(tmp_path / "whole", **changes)
+    assert tiny.run(folder, **changes)["test/loss"] == whole["test/loss"]
+    assert tiny.results(folder) == tiny.results(tmp_path / "whole")
+    assert tiny.files(folder) == tiny.FILES
+
+
+@pytest.mark.parametrize("epochs", [1, 5], ids=["in its last epoch", "before"])
+def test_a_run_interrupted_as_it_diverges_is_still_diverged(epochs: int, tmp_path: Path) -> None:
+    changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant", "train__epochs": epochs}
+    whole = tiny.run(tmp_path / "whole", **changes)
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "cut", tiny.stop_after(whole["epochs"]), **changes)
+    again = tiny.run(tmp_path / "cut", **changes)
+    assert (again["status"], again["epochs"], again["test/acc"]) == ("diverged", whole["epochs"], None)
+    assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
+
+
+COHORT = {"train__precision": "float64", "optim__name": "sgd", "optim__schedule": "constant", "train__epochs": 4}
+
+
+def cohort(out: Path, on_row: Any = None) -> list[dict[str, Any]]:
+    """Three runs trained together, of which the second diverges at once; their summaries."""
+    members = [tiny.config(seed=seed, optim__lr=lr, **COHORT) for seed, lr in ((0, 0.01), (1, 1e300), (2, 0.02))]
+    return train([Job(config, out / str(i)) for i, config in enumerate(members)], device="cpu", on_row=on_row)
+
+
+def prune_the_third(job: int, row: dict[str, float]) -> bool:
+    return job == 2 and row["epoch"] == 2
+
+
+def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path: Path) -> None:
+    summaries = cohort(tmp_path, prune_the_third)
+    assert [(s["status"], s["epochs"]) for s in summaries] == [("finished", 4), ("diverged", 1), ("pruned", 2)]
+    assert [s["test/acc"] is None for s in summaries] == [False, True, True]
+    for i, seed, lr in ((0, 0, 0.01), (2, 2, 0.02)):  # each has the weights and the numbers of its own last epoch
+        alone = tiny.run(
+            tmp_path / f"alone{i}", lambda job, row, i=i: prune_the_third(i, row), seed=seed, optim__lr=lr, **COHORT
+        )
+        assert summaries[i]["val/loss"] == pytest.approx(alone["val/loss"], rel=1e-9)
+        expected = load_file(tmp_path / f"alone{i}" / record.CHECKPOINT)
+        for name, weights in load_file(tmp_path / str(i) / record.CHECKPOINT).items():
+            torch.testing.assert_close(weights, expected[name], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("job", "epoch"), [(0, 2), (1, 1), (2, 1), (0, 3)])
+def test_a_cohort_interrupted_between_its_members_ends_the_same(job: int, epoch: int, tmp_path: Path) -> None:
+    def on_row(number: int, row: dict[str, float]) -> bool:
+        if (number, row["epoch"]) == (job, epoch):
+            raise tiny.Stop
+        return prune_the_third(number, row)
+
+    whole = cohort(tmp_path / "whole", prune_the_third)
+    with pytest.raises(tiny.Stop):
+        cohort(tmp_path / "cut", on_row)
+    again = cohort(tmp_path / "cut", prune_the_third)
+    assert [(s["status"], s["epochs"]) for s in again] == [(s["status"], s["epochs"]) for s in whole]
+    assert again[0]["test/loss"] == pytest.approx(whole[0]["test/loss"], rel=1e-9)
+    assert all(tiny.files(tmp_path / "cut" / str(i)) == tiny.FILES for i in range(3))
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(
+    epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One member is an epoch ahead of the other then, and each goes on by itself, but as in a stack."""
+    write = resume.write
+
+    def failing(folder: Path, note: Any, *rest: Any, **options: Any) -> None:
+        write(folder, note, *rest, **options)
+        if folder.name == "0" and len(note["rows"]) == epoch:
+            raise tiny.Stop
+
+    def both(out: Path) -> None:
+        train([Job(tiny.config(seed=seed), out / str(seed)) for seed in (0, 1)], device="cpu")
+
+    both(tmp_path / "whole")
+    with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
+        patch.setattr(resume, "write", failing)
+        both(tmp_path / "cut")
+    both(tmp_path / "cut")
+    for seed in ("0", "1"):
+        assert tiny.results(tmp_path / "cut" / seed) == tiny.results(tmp_path / "whole" / seed)
+
+
+def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise tiny.Stop
+
+    with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
+        patch.setattr(record, "write_summary", killed)
+        tiny.run(tmp_path / "run", lambda job, row: row["epoch"] == 2)
+    summary = tiny.run(tmp_path / "run")
+    assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
+
+
+def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path: Path) -> None:
+    """As after a long sleep, in which another machine took the run over."""
+    tiny.run(tmp_path / "whole")
+
+    def sealed_by_another(job: int, row: dict[str, float]) -> None:
+        for name, body in {**tiny.results(tmp_path / "whole"), record.SUMMARY: summary}.items():
+            (tmp_path / "run" / name).write_bytes(body)
+
+    summary = (tmp_path / "whole" / record.SUMMARY).read_bytes()
+    with pytest.raises(TakenOver, match="another process has finished this run"):
+        tiny.run(tmp_path / "run", sealed_by_another)
+    assert tiny.results(tmp_path / "run") == tiny.results(tmp_path / "whole")
+    assert (tmp_path / "run" / record.SUMMARY).read_bytes() == summary
+    assert tiny.run(tmp_path / "run")["status"] == "finished"
+
+
+def test_seconds_count_every_session(tmp_path: Path) -> None:
+    def slowly(job: int, row: dict[str, float]) -> None:
+        time.sleep(0.3)
+        if row["epoch"] == 2:
+            raise tiny.Stop
+
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "a", slowly)
+    cost = tiny.run(tmp_path / "a")["cost"]
+    assert cost["wall_seconds"] >= cost["device_seconds"]
+    assert cost["wall_seconds"] > 0.3  # what passed before the last epoch that was kept
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda b: b[:100], lambda b: b"", lambda b: b"x" * 500, lambda b: b[:-99] + bytes([b[-99] ^ 1]) + b[-98:]],
+    ids=["cut", "empty", "junk", "a bit turned"],
+)
+def test_a_state_that_cannot_be_read_is_refused(spoil: Any, tmp_path: Path) -> None:
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "a", tiny.stop_after(1))
+    path = tmp_path / "a" / resume.NAME
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(record.RecordError, match=f"a/{resume.NAME}: cannot be read"):
+        tiny.run(tmp_path / "a")
+
+
+def test_a_state_that_a_power_cut_spoilt_is_replaced_by_the_last_that_reached_the_disk(tmp_path: Path) -> None:
+    changes = {"train__epochs": 5}
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "a", tiny.stop_after(3), **changes)
+    newer = tmp_path / "a" / resume.NEWER  # of the third epoch; the first was waited for
+    newer.write_bytes(newer.read_bytes()[:1000])
+    heard = []
+    tiny.run(tmp_path / "a", lambda job, row: heard.append(row["epoch"]), **changes)
+    assert heard == [2, 3, 4, 5]
+    tiny.run(tmp_path / "whole", **changes)
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "whole")
+    assert tiny.files(tmp_path / "a") == tiny.FILES
+
+
+def test_every_part_of_a_state_is_under_its_checksum(tmp_path: Path) -> None:
+    """Any byte that is turned is noticed, or made no difference (white space in a file's head)."""
+    tensors = {"w": torch.arange(3.0), "n": torch.tensor(2.0, dtype=torch.float64)}
+    resume.write(tmp_path, {"rows": [{"epoch": 1}]}, tensors)
+    path, before = tmp_path / resume.NAME, resume.read(tmp_path)
+    body = path.read_bytes()
+    for place in range(len(body)):
+        path.write_bytes(body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :])
+        try:
+            note, state = resume.read(tmp_path)
+        except record.RecordError:
+            continue
+        assert note == before[0]
+        assert all(torch.equal(state[name], before[1][name]) for name in tensors)

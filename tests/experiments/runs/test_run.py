@@ -1,0 +1,221 @@
+"""One run and its record: repeatable, what it says is so, diverged runs kept, the test set touched once."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from safetensors.torch import load_file
+
+from experiments.config import run_id
+from experiments.data import loading
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.run import pick_device
+from experiments.training.engine import initial_model
+
+
+def test_the_same_configuration_gives_the_same_bytes(tmp_path: Path) -> None:
+    changes = {"data__hflip": True, "model__attn_drop_rate": 0.1}
+    tiny.run(tmp_path / "a", **changes)
+    tiny.run(tmp_path / "b", **changes)
+    tiny.run(tmp_path / "c", **changes, seed=1)
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "b")
+    assert tiny.results(tmp_path / "a")[record.METRICS] != tiny.results(tmp_path / "c")[record.METRICS]
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = tiny.run(tmp_path / "a")
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()}
+    monkeypatch.setattr(loading, "load", lambda config: pytest.fail("looked at the data of a finished run"))
+    assert tiny.run(tmp_path / "a") == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()} == stamps
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+def test_a_run_that_diverges_is_kept_as_diverged(optimiser: str, tmp_path: Path) -> None:
+    heard: list[float] = []
+    changes = {"optim__lr": 1e30, "optim__name": optimiser, "optim__schedule": "constant", "train__epochs": 9}
+    summary = tiny.run(tmp_path / "a", lambda job, row: heard.append(row["epoch"]), **changes)
+    assert (summary["status"], summary["test/loss"], summary["test/acc"]) == ("diverged", None, None)
+    assert heard == list(range(1, summary["epochs"] + 1))
+    assert summary["epochs"] < 9
+    rows = record.read_run(tmp_path / "a", checkpoint=True).rows
+    assert not all(map(math.isfinite, rows[-1].values()))
+    assert all(math.isfinite(value) for row in rows[:-1] for value in row.values())
+    assert tiny.run(tmp_path / "a", **changes) == summary  # and it is finished with
+
+
+def test_a_pruned_run_says_so_and_has_no_test_figure(tmp_path: Path) -> None:
+    summary = tiny.run(tmp_path / "a", lambda job, row: row["epoch"] == 2)
+    assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
+    assert len(record.read_run(tmp_path / "a").rows) == 2
+
+
+def test_pruning_does_not_hide_that_a_run_diverged(tmp_path: Path) -> None:
+    changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant"}
+    assert (
+        tiny.run(tmp_path / "a", lambda job, row: not math.isfinite(row["train/loss"]), **changes)["status"]
+        == "diverged"
+    )
+
+
+class Watched(loading.Images):
+    """Images that count how often they are looked at."""
+
+    looks = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("x", "y"):
+            Watched.looks += 1
+        return super().__getattribute__(name)
+
+    def to(self, device: torch.device) -> loading.Images:
+        return self
+
+
+def use_test_set(monkeypatch: pytest.MonkeyPatch, test: type[loading.Images], shift: int = 0) -> None:
+    """Give the runs that follow a test set of that class, its labels moved on by `shift`."""
+    s = loading.load(tiny.config())
+    test_set = test(s.test.x, (s.test.y + shift) % 10)
+    monkeypatch.setattr(
+        loading, "load", lambda config: loading.Splits(s.train, s.val, test_set, s.classes, s.mean, s.std)
+    )
+
+
+def test_the_test_set_is_touched_only_when_training_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_test_set(monkeypatch, Watched)
+    Watched.looks, counts = 0, []
+    assert tiny.run(tmp_path / "a", lambda job, row: counts.append(Watched.looks))["test/acc"] is not None
+    assert counts == [0, 0, 0]
+    assert Watched.looks > 0
+
+
+def test_the_test_labels_have_no_influence_on_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = tiny.run(tmp_path / "a")
+    use_test_set(monkeypatch, loading.Images, shift=1)
+    assert tiny.run(tmp_path / "b")["test/loss"] != plain["test/loss"]
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "b")
+
+
+def test_what_a_record_says_is_so(tmp_path: Path) -> None:
+    config = tiny.config()
+    summary = tiny.run(tmp_path / "a")
+    assert tiny.files(tmp_path / "a") == tiny.FILES
+    assert (summary["status"], summary["epochs"], summary["run_id"]) == ("finished", 3, run_id(config))
+    assert json.loads((tmp_path / "a" / "config.json").read_text()) == config.model_dump()
+
+    header, *lines = (tmp_path / "a" / "metrics.csv").read_text().splitlines()
+    assert header == "epoch,lr,train/loss,train/acc,val/loss,val/acc"
+    assert [line.split(",")[0] for line in lines] == ["1", "2", "3"]
+    last = dict(zip(header.split(","), map(float, lines[-1].split(",")), strict=True))
+    assert {key: summary[key] for key in last if "/" in key} == {
+        key: value for key, value in last.items() if "/" in key
+    }
+
+    model = initial_model(
+        config, 10
+    )  # the checkpoint is the trained model: it has the test figures that the record claims
+    model.load_state_dict(load_file(tmp_path / "a" / "checkpoint.safetensors"))
+    splits = loading.load(config)
+    with torch.no_grad():
+        scores = model.eval()(splits.normalized(splits.scaled(splits.test.x)))
+    assert summary["test/acc"] == pytest.approx(float((scores.argmax(1) == splits.test.y).double().mean()))
+    assert summary["test/loss"] == pytest.approx(float(F.cross_entropy(scores, splits.test.y)), rel=1e-5)
+
+
+def test_cost_by_hand(tmp_path: Path) -> None:
+    """The digits model: 8 px, one channel, patch 2: 16 patches and a class token; width 32, two layers, MLP of 128."""
+    shape = {"model__embed_dim": 32, "model__depth": 2, "model__num_heads": 4, "model__mlp_ratio": 4}
+    cost = tiny.run(tmp_path / "a", **shape, train__epochs=1)["cost"]
+    layer = 2 * (32 + 32) + (32 * 96 + 96) + (32 * 32 + 32) + (32 * 128 + 128) + (128 * 32 + 32)
+    assert cost["params"] == (4 * 32 + 32) + 32 + 17 * 32 + 2 * layer + (32 + 32) + (32 * 10 + 10)
+    assert cost["params_fixed"] == 0
+    products = (
+        17 * (32 * 96 + 32 * 32 + 2 * 32 * 128) + 2 * 17 * 17 * 32
+    )  # projections and MLP; scores and their mixing
+    assert cost["flops_per_image"] == 2 * (16 * 4 * 32 + 2 * products + 32 * 10)
+    assert cost["cohort"] == 1
+    assert cost["wall_seconds"] >= cost["device_seconds"] > 0
+    assert cost["images_per_second"] == pytest.approx(80 / cost["device_seconds"])
+
+
+def test_a_fixed_table_is_not_learned_and_counted_apart(tmp_path: Path) -> None:
+    fixed, none = (tiny.run(tmp_path / kind, model__pos_embed=kind)["cost"] for kind in ("sinusoidal", "none"))
+    assert fixed["params"] == none["params"]
+    assert (fixed["params_fixed"], none["params_fixed"]) == (17 * 8, 0)
+
+
+def test_provenance_names_the_code_and_what_it_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/some/where/vit-train", "--data.root", "my pictures"])
+    origin = tiny.run(tmp_path / "a")["provenance"]
+    assert origin["command"] == "vit-train --data.root 'my pictures'"
+    assert torch.__version__.startswith(origin["versions"]["torch"])
+    assert origin["versions"]["python"] == sys.version.split()[0]
+    assert (origin["hardware"]["device"], origin["hardware"]["threads"]) == ("cpu", 1)
+    assert origin["started"] <= origin["finished"]
+
+
+def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "half", tiny.stop_after(1))
+    tiny.run(tmp_path / "whole")
+    for name in ("half", "whole"):
+        before = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+        with pytest.raises(record.RecordError, match=f"{name}.* is of another run"):
+            tiny.run(tmp_path / name, seed=1)
+        assert {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} == before
+
+
+@pytest.mark.parametrize("name", sorted(tiny.FILES))
+def test_a_finished_run_that_was_altered_is_refused(name: str, tmp_path: Path) -> None:
+    tiny.run(tmp_path / "a")
+    path = tmp_path / "a" / name
+    body = bytearray(path.read_bytes())
+    body[-3] ^= 1
+    path.write_bytes(body)
+    with pytest.raises(record.RecordError, match=f"a/{name}"):
+        tiny.run(tmp_path / "a")
+
+
+def test_refused_input_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"data\.root"):
+        tiny.run(tmp_path / "out" / "a", data__name="cifar10", data__root=str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"data\.train_limit"):
+        tiny.run(tmp_path / "out" / "a", data__train_limit=9999)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "hpu"])
+def test_a_device_that_is_not_here_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=f"device: '{name}' is not here; allowed: auto, cpu"):
+        pick_device(name)
+
+
+def test_the_users_own_images_train(tmp_path: Path) -> None:
+    for name, colour in (("red", (250, 0, 0)), ("green", (0, 250, 0))):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for i in range(20):
+            Image.new("RGB", (12, 10), colour).save(tmp_path / "images" / name / f"{i}.png")
+    changes = {
+        "data__name": "imagefolder",
+        "data__root": str(tmp_path / "images"),
+        "data__img_size": 8,
+        "data__train_limit": None,
+        "optim__lr": 0.02,
+        "train__epochs": 6,
+        "train__batch_size": 8,
+    }
+    summary = tiny.run(tmp_path / "a", **changes)
+    assert summary["test/acc"] == 1.0  # red is not green
+    shutil.rmtree(tmp_path / "images")
+    assert tiny.run(tmp_path / "a", **changes) == summary  # the record outlives the pictures

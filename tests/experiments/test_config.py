@@ -1,0 +1,349 @@
+"""Configurations: what is refused and in which words, and run ids, which must never change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from experiments.config import LEAVES, RunConfig, leaves, load, override, run_id
+from experiments.errors import UserError
+from experiments.presets import PRESETS, preset
+
+# As published. A run's id is made of what differs from these, so a default that changes makes old records lie.
+DEFAULTS = {
+    "data.name": "digits",
+    "data.root": "data",
+    "data.download": False,
+    "data.img_size": None,
+    "data.num_classes": None,
+    "data.val_fraction": 0.1,
+    "data.test_fraction": 0.2,
+    "data.split_seed": 0,
+    "data.train_limit": None,
+    "data.shuffle_patches": False,
+    "data.hflip": False,
+    "data.crop_padding": 0,
+    "data.rrc_scale": 1.0,
+    "data.normalize": "dataset",
+    "model.patch_size": 2,
+    "model.embed_dim": 32,
+    "model.depth": 2,
+    "model.num_heads": 4,
+    "model.mlp_ratio": 4.0,
+    "model.pos_embed": "learned-1d",
+    "model.pos_site": "natural",
+    "model.pool": "cls",
+    "model.head": "logits",
+    "model.class_token": True,
+    "model.reg_tokens": 0,
+    "model.attn": "fused",
+    "model.qkv_bias": True,
+    "model.norm": "pre",
+    "model.final_norm": True,
+    "model.act": "gelu",
+    "model.init": "timm",
+    "model.pos_drop_rate": 0.0,
+    "model.attn_drop_rate": 0.0,
+    "model.proj_drop_rate": 0.0,
+    "model.mlp_act_drop_rate": 0.0,
+    "model.mlp_drop_rate": 0.0,
+    "model.drop_rate": 0.0,
+    "model.drop_path_rate": 0.0,
+    "optim.name": "adamw",
+    "optim.lr": 1e-3,
+    "optim.weight_decay": 0.05,
+    "optim.momentum": 0.9,
+    "optim.schedule": "cosine",
+    "optim.warmup_epochs": 0.0,
+    "optim.grad_clip_norm": 0.0,
+    "train.epochs": 30,
+    "train.batch_size": 64,
+    "train.label_smoothing": 0.0,
+    "train.precision": "float32",
+    "seed": 0,
+}
+
+
+def test_published_defaults_stay() -> None:
+    now = {path: default for path, _, default in leaves()}
+    assert {path: now.get(path, "is gone") for path in DEFAULTS} == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("changes", "identity"),
+    [
+        # sha256 of what differs as canonical JSON; of RunConfig() that is {"model.pos_site":"stem"}, the resolved site
+        ({}, "62a8f688f3c08ee9"),
+        ({"seed": 3, "model.pos_embed": "none"}, "2bb2839c290b9432"),
+        ({"optim.lr": 5e-3, "train.epochs": 7, "data.hflip": True, "model.pos_embed": "rope-2d"}, "4186f56c5fa2082a"),
+    ],
+)
+def test_published_run_ids_stay(changes: dict[str, Any], identity: str) -> None:
+    assert run_id(override(RunConfig(), changes)) == identity
+
+
+def test_the_default_presets_id_stays() -> None:
+    assert run_id(preset("digits")) == "6c9cd04e5e32dbbe"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"data.root": "/elsewhere"}, {"data.download": True}, {"data.root": "/a", "data.download": True}]
+)
+@pytest.mark.parametrize("name", ["digits", "mnist", "cifar10"])
+def test_where_a_known_dataset_lies_is_not_part_of_a_run(name: str, changes: dict[str, Any]) -> None:
+    config = override(RunConfig(), {"data.name": name})
+    assert run_id(override(config, changes)) == run_id(config)
+
+
+def test_of_a_users_own_images_the_folder_is_the_name() -> None:
+    flowers, cars = (
+        override(RunConfig(), {"data.name": "imagefolder", "data.root": root}) for root in ("flowers", "cars")
+    )
+    assert run_id(flowers) != run_id(cars)
+
+
+@pytest.mark.parametrize(
+    ("kind", "site"),
+    [("learned-1d", "stem"), ("none", "stem"), ("rope-2d", "every-layer"), ("alibi-2d", "every-layer")],
+)
+def test_natural_site_is_the_same_run_as_its_name(kind: str, site: str) -> None:
+    natural = override(RunConfig(), {"model.pos_embed": kind})
+    assert run_id(override(natural, {"model.pos_site": site})) == run_id(natural)
+
+
+def test_another_site_is_another_run() -> None:
+    shared = override(RunConfig(), {"model.pos_site": "every-layer-shared"})
+    assert len({run_id(shared), run_id(RunConfig()), run_id(override(shared, {"model.pos_site": "every-layer"}))}) == 3
+
+
+@pytest.mark.parametrize("path", [path for path, value in DEFAULTS.items() if isinstance(value, float) and value < 0.9])
+def test_every_number_is_part_of_a_run(path: str) -> None:
+    assert run_id(override(RunConfig(), {path: 0.125})) != run_id(RunConfig())
+
+
+def test_the_spelling_of_a_value_is_not_part_of_a_run() -> None:
+    said = {"optim.lr": "0.01", "train.epochs": "5", "data.hflip": "true", "optim.warmup_epochs": "2"}
+    meant = {"optim.lr": 1e-2, "train.epochs": 5.0, "data.hflip": True, "optim.warmup_epochs": 2}
+    assert override(RunConfig(), said) == override(RunConfig(), meant)
+    assert run_id(override(RunConfig(), said)) == run_id(override(RunConfig(), dict(reversed(meant.items()))))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_configuration_survives_json(name: str) -> None:
+    config = preset(name)
+    back = load(json.loads(json.dumps(config.model_dump())))
+    assert back == config
+    assert run_id(back) == run_id(config)
+
+
+# As the sources print them (their code; `seeds` of the design): a changed field here is another published system.
+_001 = {
+    "data.name": "cifar10",
+    "data.hflip": True,
+    "data.rrc_scale": 0.8,
+    "data.normalize": "half",
+    "data.img_size": None,
+    "model.patch_size": 4,
+    "model.embed_dim": 48,
+    "model.depth": 4,
+    "model.num_heads": 4,
+    "model.mlp_ratio": 4.0,
+    "model.act": "gelu-tanh",
+    "model.qkv_bias": True,
+    "model.attn": "fused",
+    "model.norm": "pre",
+    "model.final_norm": False,
+    "model.pos_embed": "learned-1d",
+    "model.pool": "cls",
+    "model.head": "logits",
+    "model.init": "bert-0.02",
+    "model.pos_drop_rate": 0.0,
+    "model.attn_drop_rate": 0.0,
+    "model.proj_drop_rate": 0.0,
+    "model.mlp_drop_rate": 0.0,
+    "optim.name": "adamw",
+    "optim.lr": 1e-2,
+    "optim.weight_decay": 1e-2,
+    "optim.schedule": "constant",
+    "optim.grad_clip_norm": 0.0,
+    "train.batch_size": 256,
+    "train.epochs": 100,
+    "train.label_smoothing": 0.0,
+}
+_002 = {
+    **_001,
+    "model.pos_drop_rate": 0.1,
+    "model.attn_drop_rate": 0.1,
+    "model.proj_drop_rate": 0.1,
+    "model.mlp_drop_rate": 0.1,
+    "optim.lr": 1e-3,
+    "train.epochs": 15,
+}
+_003 = {
+    "data.name": "mnist",
+    "data.hflip": False,
+    "data.rrc_scale": 1.0,
+    "data.normalize": "unit",
+    "model.patch_size": 4,
+    "model.embed_dim": 8,
+    "model.depth": 2,
+    "model.num_heads": 2,
+    "model.mlp_ratio": 4.0,
+    "model.act": "gelu",
+    "model.qkv_bias": True,
+    "model.attn": "sliced",
+    "model.norm": "pre",
+    "model.final_norm": False,
+    "model.pos_embed": "sinusoidal",
+    "model.pool": "cls",
+    "model.head": "softmax",
+    "model.init": "torch",
+    "optim.name": "adam",
+    "optim.lr": 5e-3,
+    "optim.weight_decay": 0.0,
+    "optim.schedule": "constant",
+    "optim.grad_clip_norm": 0.0,
+    "train.batch_size": 128,
+    "train.epochs": 5,
+}
+_004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, but for what the preset says of itself
+    "data.normalize": "half",
+    "model.pos_drop_rate": 0.1,
+    "optim.name": "adamw",
+    "optim.lr": 1e-3,
+    "optim.weight_decay": 0.1,
+    "optim.schedule": "cosine",
+    "optim.warmup_epochs": 5,
+    "optim.grad_clip_norm": 1.0,
+    "train.batch_size": 512,
+    "train.epochs": 300,
+    "data.name": "imagefolder",
+    "data.img_size": 224,
+    "model.patch_size": 16,
+    "model.embed_dim": 768,
+    "model.depth": 12,
+    "model.num_heads": 12,
+    "model.mlp_ratio": 4.0,
+    "model.act": "gelu",
+    "model.pos_embed": "learned-1d",
+    "model.pool": "cls",
+    "model.mlp_act_drop_rate": 0.1,
+    "model.mlp_drop_rate": 0.1,
+    "model.norm": "pre",
+    "model.final_norm": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("tintn-cifar10", _001),
+        ("lodha-cifar10", _002),
+        ("owen-cifar10", {**_001, "train.epochs": 50}),
+        ("pulfer-mnist", _003),
+        ("vit-b16", _004),
+        ("vit-s16", {**_004, "model.embed_dim": 384, "model.num_heads": 6}),
+        ("vit-ti16", {**_004, "model.embed_dim": 192, "model.num_heads": 3}),
+    ],
+)
+def test_a_published_system_is_what_its_source_prints(name: str, printed: dict) -> None:
+    tree = preset(name).model_dump()
+    assert {path: tree[path.split(".")[0]][path.split(".")[1]] for path in printed} == printed
+
+
+def test_a_record_from_before_a_setting_existed_loads() -> None:
+    old = override(RunConfig(), {"seed": 4, "model.depth": 3}).model_dump()
+    for section, field in (("data", "shuffle_patches"), ("model", "reg_tokens"), ("train", "label_smoothing")):
+        del old[section][field]
+    assert load(old) == override(RunConfig(), {"seed": 4, "model.depth": 3})
+
+
+def test_a_configuration_cannot_be_changed_in_place() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        RunConfig().seed = 1
+    with pytest.raises(ValueError, match="frozen"):
+        RunConfig().model.depth = 1
+
+
+def test_none_unsets_what_may_be_unset() -> None:
+    config = override(preset("vit-b16"), {"data.name": "cifar10", "data.num_classes": "none", "data.img_size": "none"})
+    assert (config.data.num_classes, config.data.img_size) == (None, None)
+    with pytest.raises(UserError, match="model.depth: 'none' is not allowed"):
+        override(config, {"model.depth": "none"})
+
+
+def test_override_leaves_the_original_alone() -> None:
+    config = RunConfig()
+    assert override(config, {"model.depth": 5}).model.depth == 5
+    assert config == RunConfig()
+
+
+def test_dashes_are_underscores() -> None:
+    assert override(RunConfig(), {"model.pos-embed": "none"}) == override(RunConfig(), {"model.pos_embed": "none"})
+
+
+REFUSED = [  # changes -> what the line must say: the setting, the value, what is allowed or was meant
+    ({"model.pos_embd": "none"}, ["model.pos_embd", "did you mean model.pos_embed?"]),
+    ({"pos_embed": "none"}, ["pos_embed", "did you mean model.pos_embed?"]),
+    ({"model": {"depth": 2}}, ["model: no such setting"]),
+    ({"zzz.qqq": 1}, ["zzz.qqq: no such setting"]),
+    ({"model.pos_embed": "sinusodal"}, ["model.pos_embed", "'sinusodal'", "did you mean 'sinusoidal'?", "learned-2d"]),
+    ({"data.name": "cifar"}, ["data.name", "'cifar'", "did you mean 'cifar10'?", "digits"]),
+    ({"model.depth": "deep"}, ["model.depth", "'deep'", "integer"]),
+    ({"model.depth": 2.5}, ["model.depth", "2.5", "integer"]),
+    ({"model.depth": True}, ["model.depth", "true"]),
+    ({"optim.lr": True}, ["optim.lr", "true"]),
+    ({"model.depth": 0}, ["model.depth", "0", "greater than or equal to 1"]),
+    ({"optim.lr": -1e-3}, ["optim.lr", "-0.001", "greater than 0"]),
+    ({"optim.lr": "nan"}, ["optim.lr", "nan", "finite"]),
+    ({"optim.lr": "inf"}, ["optim.lr", "inf", "finite"]),
+    ({"optim.weight_decay": -0.1}, ["optim.weight_decay", "-0.1"]),
+    ({"optim.name": "lion"}, ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
+    ({"train.epochs": -1}, ["train.epochs", "-1"]),
+    ({"seed": -1}, ["seed", "-1"]),
+    ({"seed": 2**31}, ["seed", str(2**31)]),
+    ({"data.split_seed": 2**31}, ["data.split_seed", str(2**31)]),
+    ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),
+    ({"model.embed_dim": 30}, ["model.embed_dim: 30", "num_heads, 4"]),
+    (
+        {"model.embed_dim": 33, "model.num_heads": 3, "model.pos_embed": "learned-2d"},
+        ["model.embed_dim: 33", "multiple of 2"],
+    ),
+    ({"model.pos_embed": "none", "model.pos_site": "every-layer"}, ["model.pos_site", "'every-layer'", "none", "stem"]),
+    ({"model.class_token": False}, ["model.pool", "'cls'", "gap"]),
+    ({"model.drop_rate": 1.0}, ["model.drop_rate", "1.0", "less than 1"]),
+    ({"model.qkv_bias": "maybe"}, ["model.qkv_bias", "'maybe'", "boolean"]),
+    ({"data.crop_padding": 2, "data.rrc_scale": 0.5}, ["data.rrc_scale", "crop_padding"]),
+    ({"data.num_classes": 7}, ["data.num_classes", "7", "digits"]),
+    ({"data.val_fraction": 1.0}, ["data.val_fraction", "1.0", "less than 1"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), REFUSED, ids=[str(changes) for changes, _ in REFUSED])
+def test_refused_in_one_line_that_says_what_is_wrong(changes: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(UserError) as refusal:
+        override(RunConfig(), changes)
+    line = str(refusal.value)
+    assert "\n" not in line
+    assert [word for word in words if word not in line] == []
+
+
+@pytest.mark.parametrize("tree", [{"model": 3}, {"modle": {}}, {"model": {"depht": 2}}, [1], "x"])
+def test_a_tree_that_is_no_configuration_is_refused(tree: Any) -> None:
+    with pytest.raises(UserError):
+        load(tree)
+
+
+def test_every_setting_can_be_set_to_its_own_default() -> None:
+    assert override(RunConfig(), {path: default for path, _, default in leaves()}) == RunConfig()
+
+
+def test_every_setting_explains_itself() -> None:
+    assert [path for path, field in LEAVES.items() if not field.description] == []
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(UserError, match="'digit' is not known; did you mean 'digits'"):
+        preset("digit")

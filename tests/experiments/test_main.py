@@ -1,0 +1,319 @@
+"""`vit-train`: bad input is one line, status 2, nothing left behind; help is quick; a run says where its record is."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+
+from experiments.config import LEAVES
+from experiments.main import main
+from experiments.presets import PRESETS, Preset
+from vit.registry import REGISTRY
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def flags(**changes: object) -> list[str]:
+    """The tiny run on a command line."""
+    return [
+        part for path, value in tiny.settings(**changes).items() for part in (f"--{path.replace('_', '-')}", str(value))
+    ]
+
+
+def vit_train(*arguments: str | Path) -> int:
+    """The command's exit status."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code or 0
+
+
+BAD = {
+    "unknown flag": (["--model.depht", "3"], ["--model.depht: no such flag", "did you mean --model.depth?"]),
+    "abbreviated flag": (["--model.dep=3"], ["--model.dep: no such flag"]),
+    "unknown command": (["trane"], ["'trane'"]),
+    "unknown variant": (["--model.pos-embed", "sinusodal"], ["'sinusodal'", "did you mean 'sinusoidal'?"]),
+    "unknown site": (["--model.pos-site", "everywhere"], ["model.pos_site", "'everywhere'", "every-layer-shared"]),
+    "a site without sense": (["--model.pos-embed", "none", "--model.pos-site", "every-layer"], ["model.pos_site"]),
+    "unknown preset": (["--preset", "digit"], ["preset", "'digit'", "did you mean 'digits'?"]),
+    "unknown dataset": (["--data.name", "digit"], ["data.name", "'digit'", "did you mean 'digits'?"]),
+    "unknown optimiser": (["--optim.name", "lion"], ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
+    "crops of shuffled patches": (
+        ["--data.shuffle-patches", "true", "--data.crop-padding", "1"],
+        ["crop_padding: 1", "allowed with shuffle_patches: 0"],
+    ),
+    "no threads": (["--threads", "0"], ["--threads", "'0'", "a number from 1 up"]),
+    "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
+    "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
+    "a fraction of a layer": (["--model.depth", "1.5"], ["model.depth", "'1.5'", "integer"]),
+    "no value": (["--model.depth"], ["--model.depth", "expected one argument"]),
+    "negative": (["--train.epochs", "-1"], ["train.epochs", "'-1'", "greater than or equal to 1"]),
+    "negative rate": (["--optim.lr=-1e-3"], ["optim.lr", "'-1e-3'", "greater than 0"]),
+    "not a number": (["--optim.lr", "nan"], ["optim.lr", "'nan'", "finite"]),
+    "no epochs": (["--train.epochs", "0"], ["train.epochs", "'0'", "greater than or equal to 1"]),
+    "negative seed": (["--seed", "-1"], ["seed", "'-1'"]),
+    "neither true nor false": (["--data.hflip", "perhaps"], ["data.hflip", "'perhaps'", "boolean"]),
+    "patch 3 on 8 px": (["--model.patch-size", "3"], ["model.patch_size: 3", "8 px"]),
+    "heads that do not divide": (["--model.embed-dim", "30", "--model.num-heads", "4"], ["model.embed_dim: 30", "4"]),
+    "odd half of a 2-D table": (
+        ["--model.embed-dim", "7", "--model.num-heads", "1", "--model.pos-embed", "learned-2d"],
+        ["model.embed_dim: 7", "multiple of 2"],
+    ),
+    "class pooling without a class token": (["--model.class-token", "false"], ["model.pool", "class_token"]),
+    "two crops": (["--data.crop-padding", "2", "--data.rrc-scale", "0.5"], ["rrc_scale", "crop_padding"]),
+    "crops of padding": (["--data.crop-padding", "8"], ["data.crop_padding: 8", "8 px"]),
+    "warm-up without end": (["--optim.warmup-epochs", "1e308"], ["optim.warmup_epochs", "'1e308'", "1000000"]),
+    "a hidden layer past counting": (["--model.mlp-ratio", "1e300"], ["model.mlp_ratio", "'1e300'", "1000"]),
+    "classes of another dataset": (
+        ["--preset", "vit-b16", "--data.name", "cifar10"],
+        ["data.num_classes: 1000", "allowed: none"],
+    ),
+    "more images than there are": (["--data.train-limit", "5000"], ["data.train_limit: 5000", "1293"]),
+    "fewer images than classes": (["--data.train-limit", "5"], ["data.train_limit: 5"]),
+    "missing data root": (["--data.name", "cifar10", "--data.root", "/nowhere"], ["data.root: '/nowhere'"]),
+    "no such device": (["--device", "gpu"], ["device", "'gpu'", "auto, cpu"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, words = BAD[name]
+    assert vit_train(*flags(), "--out", tmp_path / "out", *arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("vit-train: error: ")
+    assert [word for word in words if word not in line] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_out_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        assert vit_train(*flags(), "--out", out) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"vit-train: error: out: '{out}")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_disk_that_is_full_is_one_line_and_the_run_can_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace, free = os.replace, 4
+
+    def full(source: str, target: str) -> None:
+        nonlocal free
+        free -= 1
+        if free < 0:
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    (folder,) = tmp_path.iterdir()
+    assert line.startswith(f"vit-train: error: {folder}")
+    assert line.endswith("cannot be written: No space left on device")
+    assert vit_train(*flags(), "--out", tmp_path) == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
+
+
+def test_a_run_says_what_it_reached_and_where_its_record_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0
+    printed = capsys.readouterr()
+    *epochs, last = printed.out.splitlines()
+    assert [line.split()[1] for line in epochs] == ["1/3", "2/3", "3/3"]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert re.fullmatch(r"digits-learned-1d-s0-[0-9a-f]{8}", folder.name)
+    assert re.fullmatch(rf"test accuracy \d+\.\d\d%, validation \d+\.\d\d%\. Record: {re.escape(str(folder))}", last)
+    assert printed.err == ""
+
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0  # the same command again only reads the record
+    assert capsys.readouterr().out.splitlines() == [last]
+
+
+def test_threads_are_as_many_as_asked_for_and_in_the_record(tmp_path: Path) -> None:
+    before = torch.get_num_threads()
+    try:
+        assert vit_train(*flags(), "--out", tmp_path, "--threads", "2") == 0
+    finally:
+        torch.set_num_threads(before)
+    (summary,) = tmp_path.glob("*/summary.json")
+    assert json.loads(summary.read_text())["provenance"]["hardware"]["threads"] == 2
+
+
+def test_runs_that_differ_lie_beside_each_other(tmp_path: Path) -> None:
+    for changes in ({}, {"seed": 1}, {"model__pos_embed": "none"}, {"model__depth": 2}):
+        assert vit_train(*flags(train__epochs=1, optim__warmup_epochs=0, **changes), "--out", tmp_path / "out") == 0
+    assert len(list((tmp_path / "out").glob("*/summary.json"))) == 4
+
+
+def test_a_diverged_run_ends_with_status_1_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = flags(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
+    for _ in range(2):  # and again when asked again
+        assert vit_train(*arguments, "--out", tmp_path / "out") == 1
+        assert "diverged in epoch" in capsys.readouterr().out
+    assert len(list((tmp_path / "out").glob("*/summary.json"))) == 1
+
+
+def test_a_corrupt_record_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train(*flags(), "--out", tmp_path) == 0
+    (folder,) = tmp_path.iterdir()
+    (folder / "summary.json").write_text("{")
+    capsys.readouterr()
+    assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vit-train: error: {folder / 'summary.json'}: is not JSON")
+
+
+def test_every_setting_is_a_flag_that_help_explains(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train("--help") == 0
+    text = capsys.readouterr().out
+    assert [path for path in LEAVES if f"--{path.replace('_', '-')}" not in text] == []
+    assert [name for name in REGISTRY if name not in text] == []
+
+
+HEAVY = {"torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "wandb", "optuna", "matplotlib", "safetensors"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom experiments.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print('heavy:', sorted({HEAVY!r} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_the_presets_are_listed_with_size_and_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train("presets") == 0
+    text = capsys.readouterr().out
+    rows = {line.split()[0]: line for line in text.splitlines() if line.split()}
+    assert [name for name in PRESETS if name not in rows] == []
+    assert "119,098" in rows["tintn-cifar10"]  # as its authors count them
+    assert "75.50%" in rows["tintn-cifar10"]
+    assert "1,642" in rows["pulfer-mnist"]
+    assert "400" in rows["pulfer-mnist"]
+    assert "86,567,656" in rows["vit-b16"]
+
+
+def test_the_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert vit_train("variants") == 0
+    text = capsys.readouterr().out
+    assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
+
+
+def test_interrupted_from_the_keyboard_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(self: object, job: int, row: dict[str, float]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.progress.EpochPrinter.__call__", interrupt)
+        assert vit_train(*flags(), "--out", tmp_path / "out") == 130
+    assert capsys.readouterr().err == "vit-train: stopped; the same command goes on from here\n"
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
+
+
+def test_a_plugin_may_have_no_docstring_and_a_name_that_is_no_plain_string(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from vit.pos_embed import Additive, register\n"
+        "NAME = 'mine'\n"
+        "@register(NAME)\nclass Mine(Additive):\n    pass\n"
+        "@register(name='other')\nclass Other(Additive):\n    pass\n"
+    )
+    env = {**os.environ, "VIT_PLUGINS": "mine", "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    code = "from experiments.main import main; main()"
+    for words in (["--help"], ["variants"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "other" in done.stdout
+
+
+PLUGINS = {
+    "broken": ("def broken(:\n", r"VIT_PLUGINS: 'mine' cannot be imported: SyntaxError: .*\(.*mine\.py:1\)"),
+    "failing": (
+        "x = 1\nraise RuntimeError('no\\nway')\n",
+        r"VIT_PLUGINS: 'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)",
+    ),
+    "taken": (
+        "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
+        r"VIT_PLUGINS: 'mine' cannot be imported: ValueError: .*'none' is already registered.*",
+    ),
+    "math": (None, r"VIT_PLUGINS: 'math' registers no positional embedding"),
+}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_that_cannot_be_used_is_one_line(name: str, tmp_path: Path) -> None:
+    source, said = PLUGINS[name]
+    module = name if source is None else "mine"
+    (tmp_path / "mine.py").write_text(source or "")
+    env = {**os.environ, "VIT_PLUGINS": module, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    code = "from experiments.main import main; main()"
+    words = [*flags(), "--model.pos-embed", "none", "--out", "out"]
+    done = subprocess.run([sys.executable, "-c", code, *words], env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(f"vit-train: error: {said}\n", done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_too_large_for_the_gpu_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
+
+    monkeypatch.setattr("experiments.training.engine.Solo.train_step", full)
+    assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vit-train: error: train.batch_size: 32 images of 8 px a step are too many")
+    assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
+
+
+def test_a_published_systems_run_says_what_its_source_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(PRESETS, "printed", Preset("as its source prints it", tiny.settings(), "Somebody, 2020", 0.987))
+    told = "published: 98.70%; to compare: vit-sweep run printed, which takes several seeds"
+    for words, said in (
+        ([], True),
+        (["--seed", "3", "--data.root", "elsewhere"], True),
+        (["--model.depth", "2"], False),
+    ):
+        assert vit_train("--preset", "printed", *words, "--out", tmp_path, "--tracking", "off") == 0
+        assert (capsys.readouterr().out.splitlines()[-1] == told) is said
+
+
+def test_a_folder_that_may_not_be_looked_into_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", closed)
+    assert vit_train(*flags(), "--out", tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("summary.json: cannot be read: Permission denied")

@@ -1,0 +1,74 @@
+"""Compiled runs become what plain ones become, and where nothing can be compiled, that is said before anything begins."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+
+from experiments.errors import UserError
+from experiments.runs.run import Job, train
+from experiments.training.compile import require
+
+ROOT = Path(__file__).resolve().parents[3]
+SMALL = {
+    "model__patch_size": 4,
+    "data__train_limit": 64,
+    "train__epochs": 2,
+    "train__precision": "float64",
+    "model__pos_drop_rate": 0.1,
+}
+
+
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
+def test_a_compiled_run_ends_as_a_plain_one(runs: int, tmp_path: Path) -> None:
+    try:
+        require("default", torch.device("cpu"))
+    except UserError as error:
+        pytest.skip(str(error))
+    plain, fast = (
+        train(
+            [
+                Job(tiny.config(seed=seed, train__compile=mode, **SMALL), tmp_path / mode / str(seed))
+                for seed in range(runs)
+            ],
+            device="cpu",
+        )
+        for mode in ("none", "default")
+    )
+    for a, b in zip(plain, fast, strict=True):
+        assert {k: b[k] for k in b if "/" in k} == pytest.approx({k: a[k] for k in a if "/" in k}, abs=1e-9)
+        assert a["run_id"] != b["run_id"]  # the record says which it was
+
+
+def test_without_a_compiler_one_line_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "CXX": str(tmp_path / "none"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "c"),
+    }
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from experiments.main import main; main()",
+            "--train.compile",
+            "default",
+            "--device",
+            "cpu",
+            "--out",
+            str(tmp_path / "runs"),
+        ],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 2
+    assert "train.compile: 'default' does not work here; allowed: none" in last
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "runs").exists()

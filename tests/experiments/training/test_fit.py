@@ -1,0 +1,268 @@
+"""Training against plain torch; the schedule against torch's; what the seed decides, and what two variants share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import tiny
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR
+
+from experiments.config import RunConfig
+from experiments.data import loading
+from experiments.training.engine import Solo, initial_model
+from experiments.training.fit import evaluate, fit, learning_rate
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def splits() -> loading.Splits:
+    return loading.load(tiny.config())
+
+
+def rows(config: RunConfig, splits: loading.Splits) -> list[dict[str, float]]:
+    return [row for (row,) in fit(Solo([config], 10, CPU), splits)]
+
+
+def batches(config: RunConfig, splits: loading.Splits) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """What every training step is given: images, classes, dropout key."""
+    seen: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    class Spy(Solo):
+        def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: list[float]) -> tuple[Tensor, Tensor]:
+            seen.append((x[0].clone(), y[0].clone(), keys[0].clone()))
+            return super().train_step(x, y, keys, lrs)
+
+    list(fit(Spy([config], 10, CPU), splits))
+    return seen
+
+
+def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
+    """The same schedule from torch's own parts."""
+    total = config.train.epochs * steps_per_epoch
+    warmup = round(config.optim.warmup_epochs * steps_per_epoch)
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=config.optim.lr)
+    rise = LinearLR(optimizer, 1 / max(warmup, 1), 1.0, max(warmup - 1, 1)) if warmup else None
+    fall = CosineAnnealingLR(optimizer, total - warmup) if total > warmup else ConstantLR(optimizer, 1.0)
+    schedule = SequentialLR(optimizer, [rise, fall], [warmup]) if rise else fall
+    for _ in range(total):
+        yield optimizer.param_groups[0]["lr"]
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.filterwarnings("ignore:.*epoch parameter in .scheduler.step:UserWarning")
+@pytest.mark.parametrize(
+    ("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)]
+)
+def test_warm_up_and_cosine_are_torchs(epochs: int, warmup: float, steps: int) -> None:
+    config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01)
+    ours = [learning_rate(config, step, steps) for step in range(epochs * steps)]
+    assert ours == pytest.approx(list(torch_schedule(config, steps)), rel=1e-9, abs=1e-12)
+
+
+def test_schedule_by_hand() -> None:
+    config = tiny.config(train__epochs=3, optim__warmup_epochs=1, optim__lr=1.0)  # two steps an epoch: 2 up, 4 down
+    half = math.sqrt(0.5)
+    expected = [0.5, 1.0, 1.0, (1 + half) / 2, 0.5, (1 - half) / 2]
+    assert [learning_rate(config, step, 2) for step in range(6)] == pytest.approx(expected)
+    assert all(learning_rate(tiny.config(optim__schedule="constant"), step, 2) == 5e-3 for step in range(6))
+
+
+def test_rows_say_the_rate_that_was_last_used(splits: loading.Splits) -> None:
+    config = tiny.config()  # 80 images in batches of 32: 3 steps an epoch
+    assert [row["lr"] for row in rows(config, splits)] == [learning_rate(config, step, 3) for step in (2, 5, 8)]
+
+
+OPTIMISERS = {
+    "adamw": lambda groups, lr: torch.optim.AdamW(groups, lr=lr),
+    "adam": lambda groups, lr: torch.optim.Adam(groups, lr=lr),
+    "sgd": lambda groups, lr: torch.optim.SGD(groups, lr=lr, momentum=0.9),
+}
+
+
+def shorten(gradients: list[Tensor], longest: float) -> bool:
+    """Scale gradients to a total length of at most `longest`; whether there was need to."""
+    length = math.sqrt(sum(g.square().sum().item() for g in gradients))
+    for g in gradients:
+        g *= min(1.0, longest / length)
+    return length > longest
+
+
+@pytest.mark.parametrize(("name", "longest"), [*((name, 0.0) for name in OPTIMISERS), ("adamw", 2.0), ("sgd", 2.0)])
+def test_training_is_plain_torch(name: str, longest: float, splits: loading.Splits) -> None:
+    """A whole training of 9 steps, against a loop as any tutorial has it."""
+    config = tiny.config(
+        optim__name=name,
+        train__precision="float64",
+        train__label_smoothing=0.1,
+        optim__weight_decay=0.1,
+        optim__grad_clip_norm=longest,
+    )
+    engine = Solo([config], 10, CPU)
+    model = initial_model(config, 10)
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and not n.startswith("pos.")]
+    others = [p for p in model.parameters() if all(p is not m for m in matrices)]
+    plain = OPTIMISERS[name](
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], config.optim.lr
+    )
+    rates = torch_schedule(config, 3)
+    seen, expected, clipped = batches(config, splits), [], []
+    for epoch in range(3):
+        losses, hits = [], 0
+        for x, y, _ in seen[3 * epoch : 3 * epoch + 3]:
+            rate = next(rates)
+            for group in plain.param_groups:
+                group["lr"] = rate
+            scores = model.train()(x)
+            loss = F.cross_entropy(scores, y, label_smoothing=0.1)
+            plain.zero_grad()
+            loss.backward()
+            clipped.append(longest > 0 and shorten([p.grad for p in model.parameters()], longest))
+            plain.step()
+            losses += [loss.item()] * len(y)
+            hits += int((scores.argmax(1) == y).sum())
+        expected.append({"train/loss": sum(losses) / 80, "train/acc": hits / 80})
+    got = [row for (row,) in fit(engine, splits)]
+    assert len(set(clipped)) == (2 if longest else 1), "some steps are to be clipped, and some are not"
+    rel = 1e-5 if longest else 1e-9  # torch's clipping adds 1e-6 to the norm
+    for ours, theirs in zip(got, expected, strict=True):
+        assert {key: ours[key] for key in theirs} == pytest.approx(theirs, rel=rel)
+    for key, p in model.named_parameters():
+        torch.testing.assert_close(engine.weights()[key], p.detach(), rtol=rel, atol=1e-2 * rel)
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_weight_decay_leaves_biases_norms_tokens_and_positions_alone(name: str, splits: loading.Splits) -> None:
+    changes = {
+        "optim__name": name,
+        "optim__schedule": "constant",
+        "train__precision": "float64",
+        "model__reg_tokens": 1,
+    }
+    weights = []
+    for decay in (0.0, 0.5):
+        config = tiny.config(optim__weight_decay=decay, **changes)
+        engine = Solo([config], 10, CPU)
+        x = splits.normalized(splits.scaled(splits.train.x[:32], torch.float64))
+        engine.train_step(x[None], splits.train.y[None, :32], torch.zeros(1, dtype=torch.int32), [0.01])
+        weights.append(engine.weights())
+    spared = {key for key in weights[0] if torch.equal(weights[0][key], weights[1][key])}
+    decayed = {
+        "patch_embed.proj",
+        "blocks.0.attn.qkv",
+        "blocks.0.attn.proj",
+        "blocks.0.mlp.fc1",
+        "blocks.0.mlp.fc2",
+        "head.0",
+    }
+    assert set(weights[0]) - spared == {f"{layer}.weight" for layer in decayed}
+    if name == "adamw":  # decoupled: the weights shrink by lr * decay and by nothing else
+        start = initial_model(tiny.config(**changes), 10).state_dict()
+        for layer in decayed:
+            shrunk = weights[0][f"{layer}.weight"] - weights[1][f"{layer}.weight"]
+            torch.testing.assert_close(shrunk, start[f"{layer}.weight"] * 0.01 * 0.5, rtol=0, atol=1e-12)
+
+
+def test_evaluation_is_the_mean_over_images_whatever_the_batches(
+    splits: loading.Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny.config(model__mlp_drop_rate=0.5, train__label_smoothing=0.3, train__precision="float64")
+    engine = Solo([config], 10, CPU)
+    with torch.no_grad():
+        scores = initial_model(config, 10).eval()(splits.normalized(splits.scaled(splits.test.x, torch.float64)))
+    expected = float(F.cross_entropy(scores, splits.test.y)), float((scores.argmax(1) == splits.test.y).double().mean())
+    for size in (1000, 7):
+        monkeypatch.setattr("experiments.training.fit.EVAL_BATCH", size)
+        assert evaluate(engine, splits, splits.test)[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_every_image_is_seen_once_an_epoch_and_in_another_order_each_time(splits: loading.Splits) -> None:
+    seen = batches(tiny.config(), splits)
+    orders = [torch.cat([x for x, _, _ in seen[i : i + 3]]) for i in (0, 3, 6)]
+    whole = splits.normalized(splits.scaled(splits.train.x))
+    for order in orders:
+        assert sorted(map(str, order.flatten(1).tolist())) == sorted(map(str, whole.flatten(1).tolist()))
+    assert not torch.equal(orders[0], orders[1])
+    assert not torch.equal(orders[1], orders[2])
+
+
+def test_the_seed_decides_everything_that_chance_does(splits: loading.Splits) -> None:
+    changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1}
+    same, again, other = (tiny.config(seed=seed, **changes) for seed in (0, 0, 1))
+    assert rows(same, splits) == rows(again, splits)
+    first, second = (initial_model(c, 10).state_dict() for c in (same, other))
+    assert all(
+        not torch.equal(first[key], second[key]) for key in ("patch_embed.proj.weight", "cls_token", "pos.0.table")
+    )
+    one, two = batches(same, splits), batches(other, splits)
+    assert not torch.equal(torch.cat([y for _, y, _ in one]), torch.cat([y for _, y, _ in two]))  # order
+    assert {int(key) for _, _, key in one}.isdisjoint(int(key) for _, _, key in two)  # dropout
+
+
+def test_the_seed_decides_augmentation_apart_from_order(splits: loading.Splits) -> None:
+    """Of the 240 places in three epochs about half come mirrored; two seeds, or two epochs, agree on about half."""
+    plain = splits.normalized(splits.scaled(splits.train.x))
+    fates = []
+    for seed in (0, 1):
+        seen = torch.cat([x for x, _, _ in batches(tiny.config(data__hflip=True, seed=seed), splits)])
+        straight, mirrored = (
+            ((seen[:, None] - known[None]).flatten(2).abs().amax(2) < 1e-5).any(1) for known in (plain, plain.flip(-1))
+        )
+        assert bool((straight | mirrored).all())
+        fates.append(mirrored)
+    assert all(80 < int(some.sum()) < 160 for some in fates)  # 120, give or take 5 standard deviations
+    assert 80 < int((fates[0] == fates[1]).sum()) < 160
+    assert 17 < int((fates[0][:80] == fates[0][80:160]).sum()) < 63
+
+
+def test_training_is_deaf_to_torchs_global_generator(splits: loading.Splits) -> None:
+    config = tiny.config(data__hflip=True, model__attn_drop_rate=0.2)
+    torch.manual_seed(1)
+    first = rows(config, splits)
+    state = torch.get_rng_state()
+    torch.manual_seed(2)
+    assert rows(config, splits) == first
+    torch.manual_seed(1)
+    assert torch.equal(torch.get_rng_state(), state)  # and left it as it was
+
+
+@pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned-2d", "rope-2d"])
+def test_variants_of_one_seed_start_from_one_backbone_and_see_the_same_batches(
+    kind: str, splits: loading.Splits
+) -> None:
+    changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1, "train__epochs": 1}
+    one, other = tiny.config(**changes), tiny.config(model__pos_embed=kind, **changes)
+    ours, theirs = (dict(initial_model(c, 10).named_parameters()) for c in (one, other))
+    backbone = {key for key in ours if not key.startswith("pos.")}
+    assert backbone == {key for key in theirs if not key.startswith("pos.")}
+    assert all(torch.equal(ours[key], theirs[key]) for key in backbone)
+    for mine, yours in zip(batches(one, splits), batches(other, splits), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, yours, strict=True))
+
+
+def test_dropout_follows_the_key_of_the_step(splits: loading.Splits) -> None:
+    config = tiny.config(model__pos_drop_rate=0.5)
+    plain, dropped = rows(tiny.config(), splits), rows(config, splits)
+    assert plain[0]["train/loss"] != dropped[0]["train/loss"]
+    assert rows(config, splits) == dropped
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float64"])
+def test_every_precision_learns(precision: str, splits: loading.Splits) -> None:
+    losses = [row["train/loss"] for row in rows(tiny.config(train__precision=precision, train__epochs=4), splits)]
+    assert losses[-1] < losses[0]
+
+
+def test_softmax_head_has_its_floor(splits: loading.Splits) -> None:
+    """Cross-entropy of probabilities cannot go below ln(1 + 9/e) for ten classes, however sure the model is."""
+    config = tiny.config(model__head="softmax", train__epochs=8, optim__lr=0.02)
+    floor = math.log(1 + 9 / math.e)
+    losses = [row["train/loss"] for row in rows(config, splits)]
+    assert min(losses) > floor
+    assert losses[-1] < losses[0] < math.log(10) + 0.1

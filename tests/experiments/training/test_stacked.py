@@ -1,0 +1,211 @@
+"""A cohort changes nothing but the time: runs trained alone and together, in any order, become the same."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from experiments.config import RunConfig, cohort_key, override
+from experiments.data import loading
+from experiments.runs.provenance import model_cost
+from experiments.training import stacked
+from experiments.training.engine import Solo
+from experiments.training.fit import evaluate, fit
+from experiments.training.stacked import Stacked
+from vit.config import ViTConfig
+from vit.pos_embed import Additive
+from vit.registry import REGISTRY, Kind
+
+TINY = {
+    "data.train_limit": 120,
+    "model.embed_dim": 16,
+    "model.num_heads": 2,
+    "train.epochs": 2,
+    "train.batch_size": 50,
+    "optim.lr": 5e-3,
+    "model.init": "torch",
+}
+DROPOUT = {
+    "model.pos_drop_rate": 0.1,
+    "model.attn_drop_rate": 0.1,
+    "model.mlp_drop_rate": 0.2,
+    "model.drop_path_rate": 0.2,
+}
+AUGMENTED = {"data.hflip": True, "data.crop_padding": 1}
+TOLERANCE = {
+    "float64": 1e-5,
+    "float32": 2e-3,
+}  # float32: rounding grown by Adam, whose first steps follow gradients' signs
+
+
+def config(seed: int, **changes: object) -> RunConfig:
+    return override(RunConfig(), {**TINY, "seed": seed, **changes})
+
+
+@cache
+def splits() -> loading.Splits:
+    return loading.load(config(0))
+
+
+def figures(engine: Solo | Stacked) -> list[dict[str, float]]:
+    """Each run's last row and its test figures, after training to the end."""
+    *_, rows = fit(engine, splits())
+    tests = evaluate(engine, splits(), splits().test)
+    return [{**row, "test/loss": loss, "test/acc": acc} for row, (loss, acc) in zip(rows, tests, strict=True)]
+
+
+def make(configs: list[RunConfig]) -> Solo | Stacked:
+    return (Solo if len(configs) == 1 else Stacked)(configs, 10, torch.device("cpu"))
+
+
+def assert_same(alone: dict, together: dict, tolerance: float) -> None:
+    assert alone.keys() == together.keys()
+    for key in alone:
+        assert together[key] == pytest.approx(alone[key], abs=tolerance, rel=0), key
+
+
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_every_variant_alone_and_in_cohorts_in_either_order(kind: str) -> None:
+    changes = {"model.pos_embed": kind, "train.precision": "float64", **DROPOUT, **AUGMENTED}
+    configs = [config(seed, **changes) for seed in range(3)]
+    alone = [figures(make([c]))[0] for c in configs]
+    for order in ([0, 1, 2], [2, 1, 0]):
+        for run, together in zip(order, figures(make([configs[i] for i in order])), strict=True):
+            assert_same(alone[run], together, TOLERANCE["float64"])
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_a_cohort_of_eight(precision: str) -> None:
+    configs = [config(seed, **{"train.precision": precision}) for seed in range(8)]
+    together = figures(make(configs[::-1]))[::-1]
+    for run in (0, 5, 7):
+        alone = figures(make([configs[run]]))[0]
+        if precision == "float32":  # one image more or less right, of 144 to 360, is rounding too
+            close = {key: value for key, value in alone.items() if key.endswith("loss")}
+            assert_same(close, {key: together[run][key] for key in close}, TOLERANCE["float32"])
+        else:
+            assert_same(alone, together[run], TOLERANCE["float64"])
+
+
+@pytest.mark.parametrize("head", ["logits", "softmax", "mlp"])
+@pytest.mark.parametrize(
+    "model", [{"model.pool": "map"}, {"model.attn": "sliced", "model.norm": "post"}, {"model.reg_tokens": 2}]
+)
+def test_every_part_of_the_model_stacks(head: str, model: dict) -> None:
+    configs = [config(seed, **{**model, "model.head": head, "train.precision": "float64"}) for seed in range(2)]
+    for c, together in zip(configs, figures(make(configs)), strict=True):
+        assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+def test_members_may_differ_in_learning_rate_and_weight_decay(optimiser: str) -> None:
+    configs = [
+        config(
+            seed, **{"optim.lr": lr, "optim.weight_decay": wd, "optim.name": optimiser, "train.precision": "float64"}
+        )
+        for seed, lr, wd in [(0, 1e-2, 0.0), (1, 1e-3, 0.1), (1, 5e-3, 0.3)]
+    ]
+    for c, together in zip(configs, figures(make(configs)), strict=True):
+        assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
+
+
+def test_each_members_gradient_is_clipped_by_its_own_norm() -> None:
+    configs = [
+        config(seed, **{"optim.lr": lr, "optim.name": "sgd", "optim.grad_clip_norm": 0.5, "train.precision": "float64"})
+        for seed, lr in [(0, 0.3), (1, 0.3), (1, 0.1)]
+    ]
+    for stack in (configs[:2], configs):  # one optimiser for all, and one over views
+        for c, together in zip(stack, figures(make(stack)), strict=True):
+            assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
+    free = override(configs[0], {"optim.grad_clip_norm": 0})
+    assert abs(figures(make([free]))[0]["train/loss"] - figures(make([configs[0]]))[0]["train/loss"]) > 0.01
+
+
+class HalfFrozen(Additive):
+    """What a user may write: a table that is not trained, another drawn and not stored, and a parameter to spare."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.frozen = torch.nn.Parameter(torch.randn(cfg.grid_size**2, cfg.embed_dim), requires_grad=False)
+        self.register_buffer("drawn", torch.randn(cfg.embed_dim), persistent=False)
+        self.spare = torch.nn.Parameter(torch.ones(3))
+
+    def add(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.nn.functional.pad(self.frozen * self.drawn, (0, 0, x.shape[1] - len(self.frozen), 0))
+
+
+@pytest.mark.parametrize("rates", [(5e-3, 5e-3), (5e-3, 1e-2)], ids=["one optimiser", "views"])
+@pytest.mark.parametrize("longest", [0.0, 0.5])
+def test_what_is_not_trained_stays_as_it_was(
+    rates: tuple[float, float], longest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REGISTRY, "half-frozen", Kind(HalfFrozen, HalfFrozen.sites))
+    changes = {"model.pos_embed": "half-frozen", "train.precision": "float64", "optim.grad_clip_norm": longest}
+    configs = [config(seed, **{**changes, "optim.lr": lr}) for seed, lr in enumerate(rates)]
+    stack = make(configs)
+    begun = [{name: t.clone() for name, t in stack.weights(r).items()} for r in range(2)]
+    for c, together in zip(configs, figures(stack), strict=True):
+        assert_same(figures(make([c]))[0], together, TOLERANCE["float64"])
+    for r, weights in enumerate(begun):
+        kept = {name for name, t in weights.items() if torch.equal(t, stack.weights(r)[name])}
+        assert kept == {"pos.0.frozen", "pos.0.spare"}
+    cost = model_cost(configs[0].vit_config())
+    assert cost["params_fixed"] == 16 * 16  # 4 x 4 patches of width 16
+    assert cost["params"] == sum(t.numel() for name, t in begun[0].items() if name != "pos.0.frozen")
+
+
+def test_a_diverging_member_does_not_hurt_the_rest() -> None:
+    good, bad = (
+        config(0, **{"train.precision": "float64"}),
+        config(1, **{"train.precision": "float64", "optim.lr": 1e300}),
+    )
+    kept, lost = figures(make([good, bad]))
+    assert not lost["train/loss"] < float("inf")
+    assert_same(figures(make([good]))[0], kept, TOLERANCE["float64"])
+
+
+def test_states_move_between_cohorts_and_single_runs() -> None:
+    """After one epoch together, each run goes on alone, and the other way round, to the same end."""
+    configs = [config(seed, **{"train.precision": "float64", **DROPOUT}) for seed in range(2)]
+    expected = figures(make(configs))
+    stack = make(configs)
+    next(fit(stack, splits()))
+    singles = [make([c]) for c in configs]
+    for r, single in enumerate(singles):
+        single.load_states([{name: t.clone() for name, t in stack.states()[r].items()}])
+        *_, rows = fit(single, splits(), start=1)
+        assert rows[0]["val/loss"] == pytest.approx(expected[r]["val/loss"], abs=1e-5)
+    fresh = [make([c]) for c in configs]
+    for single in fresh:
+        next(fit(single, splits()))
+    again = make(configs)
+    again.load_states([single.states()[0] for single in fresh])
+    *_, rows = fit(again, splits(), start=1)
+    for row, end in zip(rows, expected, strict=True):
+        assert row["val/loss"] == pytest.approx(end["val/loss"], abs=1e-5)
+
+
+def test_runs_of_different_variants_are_not_stacked() -> None:
+    assert cohort_key(config(0)) == cohort_key(config(1, **{"optim.lr": 1e-2}))
+    assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
+    with pytest.raises(ValueError, match="may differ only in seed"):
+        make([config(0), config(0, **{"model.depth": 3})])
+
+
+def test_where_two_runs_do_not_fit_they_are_trained_one_by_one(monkeypatch):
+    def peak(configs, num_classes, device):
+        if len(configs) > 1:
+            raise torch.OutOfMemoryError
+        return 10
+
+    monkeypatch.setattr(stacked, "_step_peak", peak)
+    monkeypatch.setattr(stacked, "_free_memory", lambda: None)
+    assert [stacked.fitting([config(0)] * runs, 10, torch.device("cuda")) for runs in (1, 2, 3, 8)] == [1] * 4
+
+
+def test_a_cohort_is_as_large_as_what_was_measured_lets_it_be(monkeypatch):
+    """One run takes 30 bytes, each further one 20; 0.8 of 200 are to be had: 30 + 6 x 20 <= 160 < 30 + 7 x 20."""
+    monkeypatch.setattr(stacked, "_step_peak", lambda configs, *_: {1: 30, 2: 50}[len(configs)])
+    monkeypatch.setattr(stacked, "_free_memory", lambda: None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (200, 1000))
+    assert [stacked.fitting([config(0)] * runs, 10, torch.device("cuda")) for runs in (2, 7, 8, 99)] == [2, 7, 7, 7]

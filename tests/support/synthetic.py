@@ -1,0 +1,155 @@
+"""Studies whose runs were never trained, for tests of the analysis: whole folders with true digests. Writes only where
+it is told to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.config import RunConfig, override, run_id
+from experiments.runs import record
+
+ACCURACY = {"none": 0.72, "sinusoidal": 0.968, "learned-1d": 0.952, "learned-2d": 0.960}
+
+
+def write_study(
+    out: Path,
+    name: str = "position",
+    accuracy: Mapping[str, float] | None = None,
+    seeds: int = 5,
+    epochs: int = 4,
+    spread: float = 0.004,
+    levels: Callable[[str], dict[str, Any]] = lambda variant: {"model.pos_embed": variant},
+    factors: Mapping[str, list[Any]] | None = None,
+    statuses: Mapping[tuple[str, int], str] | None = None,
+    weights: Callable[[dict[str, Any]], bytes] = lambda config: b"weights of nothing",
+    **plan: Any,
+) -> Path:
+    """A study's folder under `out`, every planned run written unless `statuses` says otherwise; returns the folder.
+
+    `accuracy`: variant -> true test accuracy, about which seeds scatter by `spread`. `statuses`: (variant, seed) ->
+    "diverged", "pruned", "incomplete" (a folder without summary) or "absent". `weights`: a run's nested configuration ->
+    its checkpoint. Same arguments, same bytes.
+    """
+    accuracy = ACCURACY if accuracy is None else accuracy
+    study_dir = out / name
+    study_dir.mkdir(parents=True)
+    entries = []
+    for seed in range(seeds):
+        for index, (variant, truth) in enumerate(accuracy.items()):
+            config = RunConfig(seed=seed) if factors else override(RunConfig(), {**levels(variant), "seed": seed})
+            entry = {
+                "run": f"v{index}-s{seed}",
+                "run_id": run_id(config),
+                "variant": variant,
+                "levels": levels(variant),
+                "seed": seed,
+            }
+            entries.append(entry)
+            tree = config.model_dump()
+            for path, level in entry["levels"].items():
+                section, field = path.split(".")
+                tree[section][field] = level
+            status = (statuses or {}).get((variant, seed), "finished")
+            generator = np.random.default_rng([index, seed])
+            reached = float(np.clip(truth + spread * generator.standard_normal(), 0, 1))
+            write_run(study_dir / entry["run"], tree, entry["run_id"], reached, epochs, status, index, weights(tree))
+    plan = {
+        "name": name,
+        "description": "Does the positional embedding matter, and which one?",
+        "preset": "digits",
+        "factors": factors or {"model.pos_embed": list(accuracy)},
+        "extra": [],
+        "baseline": next(iter(accuracy)),
+        "metric": "test/acc",
+        "margin": 0.01,
+        "seeds": list(range(seeds)),
+        "base": RunConfig().model_dump(),
+        "command": f"vit-sweep run {name} --preset digits --seeds {seeds} --out runs",
+        "runs": entries,
+        **plan,
+    }
+    record.write_study(study_dir, plan)
+    return study_dir
+
+
+def write_run(
+    run_dir: Path,
+    config: dict[str, Any],
+    identity: str,
+    reached: float,
+    epochs: int,
+    status: str,
+    size: int,
+    weights: bytes,
+) -> None:
+    """One run's folder: a curve that rises to `reached`."""
+    if status == "absent":
+        return
+    run_dir.mkdir()
+    rows = curve(reached, epochs)
+    record.write_json(run_dir / record.CONFIG, config)
+    record.write_text(run_dir / record.METRICS, record.metrics_csv(rows))
+    (run_dir / record.CHECKPOINT).write_bytes(weights)
+    if status != "incomplete":
+        record.write_summary(run_dir, summary(identity, rows[-1], reached, status, size))
+
+
+def curve(reached: float, epochs: int) -> list[dict[str, float]]:
+    """The rows of metrics.csv."""
+    steps = np.arange(1, epochs + 1) / epochs
+    return [
+        {
+            "epoch": epoch,
+            "lr": 0.005 * (1 - step),
+            "train/loss": 2.3 - 2.1 * reached * step,
+            "train/acc": min(1.0, reached * step**0.3 + 0.01),
+            "val/loss": 2.3 - 2.0 * reached * step,
+            "val/acc": reached * step**0.4,
+        }
+        for epoch, step in enumerate(steps.tolist(), start=1)
+    ]
+
+
+def summary(identity: str, last: Mapping[str, float], reached: float, status: str, size: int) -> dict[str, Any]:
+    """What write_summary seals; a diverged run has nothing measured."""
+    ended_well = status != "diverged"
+    return {
+        "run_id": identity,
+        "status": status,
+        "epochs": int(last["epoch"]),
+        **{
+            metric: last[metric] if ended_well else None
+            for metric in ("train/loss", "train/acc", "val/loss", "val/acc")
+        },
+        "test/loss": 2.3 - 2.0 * reached if ended_well else None,
+        "test/acc": reached if ended_well else None,
+        "cost": {
+            "params": 25_000 + 500 * size,
+            "params_fixed": 0,
+            "flops_per_image": 9.1e5 + 1e4 * size,
+            "wall_seconds": 4.2,
+            "device_seconds": 4.0 + 0.1 * size,
+            "images_per_second": 9000.0,
+            "peak_memory_bytes": None,
+            "cohort": 1,
+        },
+        "provenance": {
+            "commit": "0123456789abcdef0123456789abcdef01234567",
+            "dirty": False,
+            "started": "2025-01-01T00:00:00+00:00",
+            "finished": "2025-01-01T00:00:04+00:00",
+            "command": "vit-sweep run position",
+            "versions": {"python": "3.11.7", "torch": "2.15.0"},
+            "hardware": {"device": "cpu", "name": "A processor", "threads": 1},
+        },
+    }
+
+
+def sequence(count: int) -> Sequence[str]:
+    """Names of as many variants: v0, v1, ..."""
+    return [f"v{index}" for index in range(count)]

@@ -1,0 +1,67 @@
+"""The smallest run that has every part, for tests that train: well under a second on one core. No assertions here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from experiments.config import RunConfig, override
+from experiments.runs import record
+from experiments.runs.run import Job, train
+
+TINY = {
+    "data.train_limit": 80,
+    "model.embed_dim": 8,
+    "model.num_heads": 2,
+    "model.depth": 1,
+    "model.mlp_ratio": 2.0,
+    "model.init": "torch",
+    "optim.lr": 5e-3,
+    "optim.warmup_epochs": 1,
+    "train.epochs": 3,
+    "train.batch_size": 32,
+}
+
+
+FILES = {record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY}  # what a finished run leaves
+
+
+def settings(**changes: Any) -> dict[str, Any]:
+    """By dotted path: digits, 80 training images, one layer of width 8, 3 epochs; and changes, as `model__depth=2`."""
+    return {**TINY, **{path.replace("__", "."): value for path, value in changes.items()}}
+
+
+def config(**changes: Any) -> RunConfig:
+    """The run of these `settings`."""
+    return override(RunConfig(), settings(**changes))
+
+
+def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
+    """Train it in a folder; the summary."""
+    (summary,) = train([Job(config(**changes), folder)], device="cpu", on_row=on_row)
+    return summary
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """What a run left that must not depend on when and how often it was interrupted, byte for byte."""
+    return {name: (folder / name).read_bytes() for name in (record.CONFIG, record.METRICS, record.CHECKPOINT)}
+
+
+def files(folder: Path) -> set[str]:
+    """What lies in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+class Stop(Exception):
+    """The end of the world, as far as a run can tell."""
+
+
+def stop_after(epoch: int) -> Callable[[int, dict[str, float]], None]:
+    """An `on_row` that ends the world once that epoch is done."""
+
+    def on_row(job: int, row: dict[str, float]) -> None:
+        if row["epoch"] == epoch:
+            raise Stop
+
+    return on_row

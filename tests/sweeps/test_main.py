@@ -1,0 +1,158 @@
+"""vit-sweep as a user meets it: what it prints, its exit statuses, and one line for every kind of bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.errors import UserError
+from experiments.runs.record import read_run
+from sweeps.builtin import STUDIES
+from sweeps.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def command(capsys, *words) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `vit-sweep WORDS`."""
+    with pytest.raises(SystemExit) as exited:
+        main(list(map(str, words)))
+    out, err = capsys.readouterr()
+    return exited.value.code, out, err
+
+
+def study(folder: Path, **fields) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}, **fields}))  # JSON is YAML
+    return path
+
+
+def test_list_names_every_study(capsys):
+    status, out, _ = command(capsys, "list")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "and"]
+
+
+@pytest.mark.parametrize("words", [["list"], ["--help"], ["run", "--help"], ["show", "--help"]])
+def test_help_and_list_do_not_import_what_is_slow(words):
+    code = f"""
+import sys
+from sweeps.main import main
+try:
+    main({words!r})
+except SystemExit as exited:
+    assert not exited.code
+print([name for name in ("torch", "optuna", "scipy", "pandas", "sklearn") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
+    path = study(tmp_path, factors={"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}, seeds=3)
+    status, out, _ = command(capsys, "show", path, "--out", tmp_path, "--set", "train.epochs=7", "--optim.lr", "0.25")
+    assert status == 0
+    assert "patch_size=4, embed_dim=32      3     0" in out
+    assert "12 runs, 0 done" in out
+    assert "train.epochs=7" in out
+    assert "optim.lr=0.25" in out
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "positoin"], "did you mean 'position'?"),
+        (["run", "none.yaml"], "none.yaml: cannot be read"),
+        (["run", "x" * 300], "study: 'xxx"),
+        (["run", "mine.yaml", "--out", "x" * 300], "cannot be written: File name too long"),
+        (["run", "mine.yaml", "--seeds", "0"], "seeds: 0"),
+        (["run", "mine.yaml", "--seeds", "-1"], "--seeds: '-1'"),
+        (["run", "mine.yaml", "--seeds", "few"], "few"),
+        (["run", "mine.yaml", "--seeds", "1,1"], "[1, 1]"),
+        (["run", "mine.yaml", "--workers", "0"], "--workers"),
+        (["run", "mine.yaml", "--preset", "digitz"], "did you mean 'digits'?"),
+        (["run", "mine.yaml", "--device", "tpu9"], "device: 'tpu9'"),
+        (["run", "mine.yaml", "--tracking", "loud"], "'loud'"),
+        (["run", "mine.yaml", "--set", "train.epochs"], "PATH=VALUE"),
+        (["run", "mine.yaml", "--set", "train.epoch=3"], "did you mean train.epochs?"),
+        (["run", "mine.yaml", "--train.epochs", "-3"], "train.epochs: '-3'"),
+        (["run", "mine.yaml", "--model.patch-size", "3"], "patch_size: 3 does not divide"),
+        (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
+        (["run", "mine.yaml", "--seed", "3"], "--seeds"),
+        (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
+        (["run", "mine.yaml", "--colour", "red"], "--colour"),
+        (
+            ["run", "mine.yaml", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"],
+            "data.root: 'nowhere'",
+        ),
+        (
+            ["run", "pulfer-mnist", "--preset", "digits"],
+            "--preset: 'digits' is not allowed: the study is the preset pulfer-mnist",
+        ),
+        (["run"], "STUDY"),
+        (["sweep"], "'sweep'"),
+        ([], "list"),
+    ],
+)
+def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(capfd, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    study(tmp_path)
+    status, out, err = command(capfd, *words)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("vit-sweep")
+    assert ": error: " in err
+    assert said in err
+    assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["mine.yaml"]
+
+
+def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
+    path = study(
+        tmp_path,
+        factors={"model.patch_size": [2, 4], "model.embed_dim": [16, 32]},
+        seeds=1,
+        base={"train.epochs": 1, "model.depth": 1, "data.train_limit": 200},
+    )
+    words = [sys.executable, "-m", "sweeps.main", "run", str(path), "--out", str(tmp_path), "--tracking", "off"]
+    first = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert first.stdout.splitlines()[-1] == f"next: vit-report {tmp_path / 'mine'}"
+    planned = json.loads((tmp_path / "mine" / "study.json").read_text())["runs"]
+    cells = [(2, 16), (2, 32), (4, 16), (4, 32)]
+    assert [run["variant"] for run in planned] == [f"patch_size={patch}, embed_dim={width}" for patch, width in cells]
+    times = {}
+    for run in planned:
+        record = read_run(tmp_path / "mine" / run["run"], checkpoint=True)
+        assert record.summary["run_id"] == run["run_id"]
+        assert record.config["model"]["patch_size"] == run["levels"]["model.patch_size"]
+        times[run["run"]] = record.summary["provenance"]["finished"]
+    again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "4 of 4 runs have ended already" in again.stderr
+    assert times == {name: read_run(tmp_path / "mine" / name).summary["provenance"]["finished"] for name in times}
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["with an epoch to lose", "with none"])
+def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(begun, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+
+    def filled(plan, study_dir, *rest):
+        run_dir, neighbour = study_dir / plan.runs[0].name, study_dir.parent / "single"
+        for folder in (run_dir, neighbour):
+            folder.mkdir()
+        (run_dir / "config.json").write_text("{}")
+        (neighbour / "summary.json").write_text("another study's, begun meanwhile")
+        if begun:
+            (run_dir / "resume.safetensors").write_text("hours of work")
+        raise UserError("metrics.csv: cannot be written: No space left on device")
+
+    monkeypatch.setattr("sweeps.pool.sweep", filled)
+    assert command(capfd, "run", "position")[0] == 2
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert "runs/single/summary.json" in left
+    assert any(name.endswith("resume.safetensors") for name in left) == begun
+    assert (tmp_path / "runs" / "position").exists() == begun

@@ -1,0 +1,269 @@
+"""Studies as data: what is allowed, how variants and runs are named, what a folder keeps. Nothing is trained here."""
+
+import datetime
+import json
+
+import pytest
+
+from experiments.config import override, run_id
+from experiments.errors import UserError
+from experiments.presets import PRESETS, preset
+from experiments.runs.record import read_study
+from sweeps.builtin import STUDIES, find, read
+from sweeps.plan import make_plan, write
+from sweeps.study import make
+
+DEPTHS = {"name": "mine", "factors": {"model.depth": [1, 2]}}
+LINKED = "model.pos_embed+model.pos_site"
+
+
+def plan_of(**fields):
+    return make_plan(make({**DEPTHS, **fields}, "mine.yaml"))
+
+
+def labels(plan):
+    return list(dict.fromkeys(run.variant for run in plan.runs))
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_built_in_study_can_be_planned_on_its_own_base(name):
+    study = STUDIES[name]
+    plan = make_plan(study)
+    assert len({run.run_id for run in plan.runs}) == len(plan.runs) == len(list(study.cells())) * len(study.seed_list)
+    assert plan.baseline in labels(plan)
+
+
+def test_the_position_study_is_the_papers_question():
+    plan = make_plan(STUDIES["position"])
+    assert labels(plan) == ["none", "sinusoidal", "learned-1d", "learned-2d"]
+    assert plan.baseline == "none"
+    assert len(plan.runs) == 20
+
+
+def test_kind_x_site_crosses_every_kind_that_can_enter_at_both_sites():
+    from vit.registry import REGISTRY
+
+    kinds, sites = (STUDIES["kind-x-site"].factors[f"model.{name}"] for name in ("pos_embed", "pos_site"))
+    assert sites == ["stem", "every-layer"]
+    assert set(kinds) == {kind for kind, cls in REGISTRY.items() if set(sites) <= set(cls.sites)}
+    _, *shared = STUDIES["kind-x-site"].extra
+    assert {cell["model.pos_site"] for cell in shared} == {"every-layer-shared"}
+    assert {cell["model.pos_embed"] for cell in shared} == {
+        kind for kind in kinds if "every-layer-shared" in REGISTRY[kind].sites
+    }
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_a_study_of_one_variant(name):
+    plan = make_plan(find(name))
+    assert [run.config for run in plan.runs] == [override(preset(name), {"seed": seed}) for seed in range(5)]
+    assert (plan.preset, plan.study.name) == (name, name)
+
+
+def test_runs_are_the_base_with_their_levels_and_seed_and_nothing_else():
+    factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
+    plan = plan_of(factors=factors, base={"train.epochs": 3}, seeds=[4, 9])
+    assert len(plan.runs) == 8
+    run = next(r for r in plan.runs if r.variant == "patch_size=4, embed_dim=16" and r.seed == 9)
+    wanted = {"model.patch_size": 4, "model.embed_dim": 16, "train.epochs": 3, "seed": 9}
+    assert run.config == override(preset("digits"), wanted)
+    assert run.run_id == run_id(run.config)
+    assert run.levels == {"model.patch_size": 4, "model.embed_dim": 16}
+    assert run.name == f"patch_size=4,embed_dim=16-s9-{run.run_id[:8]}"
+
+
+def test_linked_settings_move_together_and_are_split_up_in_the_runs():
+    levels = [["none", "natural"], ["learned-1d", "stem"]]
+    plan = plan_of(factors={LINKED: levels}, baseline=levels[1], seeds=1)
+    assert labels(plan) == ["none, natural", "learned-1d, stem"]
+    assert plan.baseline == "learned-1d, stem"
+    assert plan.runs[1].levels == {"model.pos_embed": "learned-1d", "model.pos_site": "stem"}
+
+
+def test_extra_cells_stand_beside_the_product_and_leave_the_rest_to_the_base():
+    plan = plan_of(
+        factors={"model.pos_embed": ["learned-1d", "learned-2d"], "model.pos_site": ["stem"]},
+        extra=[{"model.pos_embed": "none"}],
+        baseline={"model.pos_embed": "none"},
+        seeds=1,
+    )
+    assert labels(plan)[-1] == plan.baseline == "pos_embed=none"
+    assert plan.runs[-1].levels == {"model.pos_embed": "none", "model.pos_site": "natural"}
+    assert len(plan.runs) == 3
+
+
+def test_levels_are_kept_as_the_configuration_understands_them():
+    plan = plan_of(factors={"optim.lr": ["1e-3", 0.01], "model.drop_rate": [0]}, seeds=1)
+    assert plan.factors == {"optim.lr": [0.001, 0.01], "model.drop_rate": [0.0]}
+    assert labels(plan) == ["lr=0.001, drop_rate=0", "lr=0.01, drop_rate=0"]
+
+
+def test_paths_that_end_alike_are_labelled_in_full():
+    plan = plan_of(factors={"data.name": ["digits"], "optim.name": ["adam", "sgd"]}, seeds=1)
+    assert labels(plan)[0] == "data.name=digits, optim.name=adam"
+
+
+def test_names_shorten_labels():
+    factors = {"model.pos_drop_rate+model.mlp_drop_rate": [[0, 0], [0.1, 0.1], [0.1, 0.2]]}
+    plan = plan_of(factors=factors, names={next(iter(factors)): "hidden"}, seeds=1)
+    assert labels(plan) == ["hidden=0", "hidden=0.1", "hidden=0.1/0.2"]
+
+
+def test_folder_names_are_safe_whatever_the_level(tmp_path):
+    plan = plan_of(factors={"data.root+data.train_limit": [["../../etc/a b", 100], ["x" * 300, 200]]}, seeds=1)
+    for run in plan.runs:
+        assert (tmp_path / run.name).parent == tmp_path
+        assert len(run.name) < 90
+        assert not set(run.name) & set("/ \\:*?\"<>|'\n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"factors": {}}, "factors"),
+        ({"factors": {"model.depth": []}}, "model.depth"),
+        ({"factors": {"model.depth": 3}}, "3"),
+        ({"factors": {"model.depht": [1]}}, "did you mean model.depth?"),
+        ({"factors": {"model.depth": [0]}}, "model.depth: 0"),
+        ({"factors": {"model.depth": [[1], [2]]}}, "single value"),
+        ({"factors": {"model.pos_embed": ["learned-3d"]}}, "'learned-3d' is not known"),
+        ({"factors": {"model.patch_size": [2, 3]}}, "'3': model.patch_size: 3 does not divide"),
+        ({"factors": {"model.embed_dim": [8, 9], "model.num_heads": [3]}}, "'embed_dim=8, num_heads=3'"),
+        ({"factors": {"model.depth": [1, "1"]}}, "one and the same"),
+        ({"factors": {"data.root": ["here", "there"]}}, "one and the same"),
+        ({"factors": {"seed": [1, 2]}}, "seed"),
+        ({"factors": {"model.depth": [1], "model.depth+model.act": [[2, "gelu"]]}}, "model.depth occurs twice"),
+        ({"factors": {LINKED: [["none"]]}}, "list of 2 values"),
+        ({"factor": {}}, "factor: no such key; did you mean 'factors'?"),
+        ({"extra": [{"model.head": "mlp"}]}, "model.head is no factor"),
+        ({"extra": [{}]}, "empty cell"),
+        ({"seeds": 0}, "seeds: 0"),
+        ({"seeds": []}, "seeds: []"),
+        ({"seeds": "many"}, "seeds: 'many'"),
+        ({"seeds": [1, 1]}, "seeds: [1, 1]"),
+        ({"baseline": 3}, "baseline: '3' is no variant; allowed: 1, 2"),
+        ({"baseline": {"model.head": "mlp"}}, "baseline: 'model.head=mlp' is no variant"),
+        ({"factors": {"model.depth": [1], "model.reg_tokens": [0, 1]}, "baseline": {"model.depth": 1}}, "several"),
+        ({"metric": "accuracy"}, "test/acc"),
+        ({"margin": -1}, "margin: -1"),
+        ({"name": "../up"}, "name: '../up'"),
+        ({"base": "digitz"}, "did you mean 'digits'?"),
+        ({"base": {"model.depth": 3}}, "is a factor"),
+        ({"base": {"train.epoch": 3}}, "did you mean train.epochs?"),
+        ({"base": {"seed": 3}}, "--seeds"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
+    with pytest.raises(UserError) as caught:
+        plan_of(**fields)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("- a\n- b\n", "a list, not a mapping"),
+        ("", "not a mapping"),
+        ("name: [x\n", "is not YAML: line 2"),
+        ("name: x\n", "factors: is needed"),
+        ("factors: {model.depth: [1]}\n", "name: is needed"),
+        ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
+        ("1: x\n", "keys that are no names"),
+        ("name: {{name}}\n", "a key that is no name"),
+        ("name: 2024-99-99\n", "is not YAML"),
+        ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "one and the same"),
+    ],
+)
+def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
+    path = tmp_path / "mine.yaml"
+    path.write_text(body)
+    with pytest.raises(UserError) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_studies_are_found_by_name_or_by_path(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("name: mine\nfactors:\n  model.patch-size: [2, 4]\n")
+    assert find("depth") is STUDIES["depth"]
+    assert list(find(str(path)).factors) == ["model.patch_size"]
+    with pytest.raises(UserError, match="did you mean 'position'?"):
+        find("positon")
+    with pytest.raises(UserError, match="cannot be read"):
+        find(str(tmp_path / "none.yaml"))
+
+
+def test_study_json_says_what_was_planned(tmp_path):
+    plan = plan_of(seeds=2)
+    write(plan, tmp_path / "mine", "vit-sweep run mine.yaml")
+    study = read_study(tmp_path / "mine")
+    assert study["factors"] == {"model.depth": [1, 2]}
+    assert study["baseline"] == "1"
+    assert study["base"] == preset("digits").model_dump()
+    assert study["seeds"] == [0, 1]
+    assert [run["run"] for run in study["runs"]] == [run.name for run in plan.runs]
+    first = {"variant": "1", "levels": {"model.depth": 1}, "seed": 0}
+    assert study["runs"][0] == {"run": plan.runs[0].name, "run_id": plan.runs[0].run_id, **first}
+
+
+def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
+    write(plan_of(seeds=[0, 5]), tmp_path, "first")
+    write(plan_of(seeds=2), tmp_path, "second")
+    study = read_study(tmp_path)
+    assert study["seeds"] == [0, 1, 5]
+    assert len(study["runs"]) == len({run["run"] for run in study["runs"]}) == 6
+    assert study["command"] == "second"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"base": {"train.epochs": 4}}, "base.train.epochs is 30 there and 4 here"),
+        ({"factors": {"model.depth": [1, 2, 3]}}, "factors.model.depth"),
+        ({"factors": {"model.head": ["logits", "mlp"]}}, "factors.model.depth"),
+        ({"extra": [{"model.depth": 4}]}, "extra"),
+        ({"names": {"model.depth": "layers"}}, "'1' there is called 'layers=1' here"),
+    ],
+)
+def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
+    write(plan_of(), tmp_path, "first")
+    before = (tmp_path / "study.json").read_bytes()
+    with pytest.raises(UserError, match="holds another study") as caught:
+        write(plan_of(**fields), tmp_path, "second")
+    assert said in str(caught.value)
+    assert (tmp_path / "study.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}], ids=str)
+def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
+    (path,) = fields
+    write(plan_of(), tmp_path, "first")
+    write(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
+    finished = tmp_path / read_study(tmp_path)["runs"][0]["run"]
+    finished.mkdir()
+    (finished / "summary.json").write_text("{}")
+    with pytest.raises(UserError, match=f"{path} is .* is to be stated before the runs"):
+        write(plan_of(), tmp_path, "third")
+
+
+@pytest.mark.parametrize(
+    "baseline", [{1: 2}, datetime.date(2024, 1, 1), {"model.depth": datetime.date(2024, 1, 1)}], ids=str
+)
+def test_a_baseline_that_is_no_level_is_one_line(baseline):
+    with pytest.raises(UserError, match="is no variant"):
+        plan_of(baseline=baseline)
+
+
+def test_where_data_lie_makes_no_other_study(tmp_path):
+    write(plan_of(base={"data.root": "here"}), tmp_path, "first")
+    write(plan_of(base={"data.root": "there"}), tmp_path, "second")
+    assert json.loads((tmp_path / "study.json").read_text())["base"]["data"]["root"] == "there"
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        write(plan_of(), tmp_path / "file" / "mine", "command")

@@ -1,0 +1,211 @@
+"""Diagnostics against hand-computed cases, closed forms and double loops."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from vit import ViT, ViTConfig, diagnostics
+from vit.pos_embed import REGISTRY, Additive, build
+
+SMALL = {"img_size": 12, "patch_size": 3, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 5}
+G, N = 4, 16
+
+
+def config(**changes: object) -> ViTConfig:
+    return ViTConfig(**{**SMALL, **changes})
+
+
+def position(kind: str, **changes: object) -> tuple[torch.nn.Module, ViTConfig]:
+    torch.manual_seed(0)
+    cfg = config(pos_embed=kind, **changes)
+    return build(cfg)[0], cfg
+
+
+def attention(*shape: int) -> Tensor:
+    return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).softmax(-1)
+
+
+def class_token(count: int, tokens: int) -> Tensor:
+    """All of the feature is the class token: [count, tokens]."""
+    return torch.eye(tokens)[:1].expand(count, -1)
+
+
+def test_pooled_attention_of_the_class_token_is_the_head_mean_of_its_row_with_registers_left_out() -> None:
+    cfg = config(img_size=4, patch_size=1, reg_tokens=1)  # a pixel a patch: nothing is interpolated
+    weights = attention(3, 2, 2 + N, 2 + N)
+    heat = diagnostics.pooled_attention(weights, class_token(3, 2 + N).double(), cfg)
+    for b in range(3):
+        for r in range(G):
+            for c in range(G):
+                expected = (weights[b, 0, 0, 2 + 4 * r + c] + weights[b, 1, 0, 2 + 4 * r + c]) / 2
+                assert heat[b, r, c] == pytest.approx(expected.item())
+
+
+def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows() -> None:
+    cfg = config(img_size=4, patch_size=1, pool="gap")
+    weights = attention(2, 2, 1 + N, 1 + N)
+    shares = torch.tensor([0.0] + [1 / N] * N, dtype=torch.float64).expand(2, -1)
+    heat = diagnostics.pooled_attention(weights, shares, cfg)
+    torch.testing.assert_close(heat.flatten(1), weights[:, :, 1:, 1:].mean((1, 2)))
+
+
+@pytest.mark.parametrize("pool", ["cls", "gap", "map"])
+def test_pooling_shares_say_what_the_feature_is_made_of(pool: str) -> None:
+    """Of tokens that are unit vectors, linear pooling makes the shares themselves; attention pooling's are its weights."""
+    torch.manual_seed(0)
+    model = ViT(config(pool=pool, reg_tokens=1, init="torch")).double().eval()
+    images = torch.randn(3, 1, 12, 12, dtype=torch.float64)
+    shares = model.pooling_shares(images)
+    torch.testing.assert_close(shares.sum(-1), torch.ones(3, dtype=torch.float64))
+    if pool == "map":
+        tokens = model.encode(images)
+        with torch.no_grad():
+            query = model.pooling.q(model.pooling.probe)[0, 0].unflatten(0, (2, 8))
+            key = model.pooling.kv(tokens)[..., :16].unflatten(-1, (2, 8))
+        expected = torch.stack([(key[:, :, h] @ query[h] / 8**0.5).softmax(-1) for h in range(2)]).mean(0)
+        torch.testing.assert_close(shares, expected)
+    else:
+        tokens = torch.eye(2 + N, dtype=torch.float64).expand(3, -1, -1)  # token t is unit vector t
+        torch.testing.assert_close(shares, model.pooling(tokens))
+
+
+def test_pooled_attention_is_resized_bilinearly_between_patch_centres() -> None:
+    cfg = config(img_size=8, patch_size=4)  # 2 x 2 patches, whose centres lie at pixels 1.5 and 5.5
+    weights = torch.zeros(1, 1, 5, 5)
+    weights[0, 0, 0, 1:] = torch.tensor([0.0, 0.8, 0.0, 0.8])  # left column 0, right column .8
+    share = torch.tensor([0, 0, 0.125, 0.375, 0.625, 0.875, 1, 1])  # of the way from one centre to the other
+    heat = diagnostics.pooled_attention(weights, class_token(1, 5), cfg)
+    torch.testing.assert_close(heat[0], (0.8 * share).expand(8, 8))
+
+
+def test_pooled_attention_of_uniform_attention_is_flat() -> None:
+    heat = diagnostics.pooled_attention(torch.full((2, 2, 17, 17), 1 / 17), class_token(2, 17), config())
+    torch.testing.assert_close(heat, torch.full((2, 12, 12), 1 / 17))
+
+
+def test_rollout_of_attention_to_oneself_is_the_identity() -> None:
+    layers = [torch.eye(5).expand(2, 3, 5, 5)] * 4
+    torch.testing.assert_close(diagnostics.rollout(layers), torch.eye(5).expand(2, 5, 5))
+
+
+def test_rollout_of_uniform_attention_has_a_closed_form() -> None:
+    """Each layer is (I + J) / 2 with J uniform and J J = J, so L of them are 2^-L I + (1 - 2^-L) J."""
+    size, depth = 5, 3
+    uniform = torch.full((1, 2, size, size), 1 / size, dtype=torch.float64)
+    rolled = diagnostics.rollout([uniform] * depth)
+    expected = 0.5**depth * torch.eye(size, dtype=torch.float64) + (1 - 0.5**depth) / size
+    torch.testing.assert_close(rolled[0], expected)
+
+
+def test_rollout_multiplies_later_layers_from_the_left() -> None:
+    """By hand: layer 1 lets token 0 read token 1, layer 2 lets token 1 read token 0."""
+    first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])[None, None]
+    second = torch.tensor([[1.0, 0.0], [1.0, 0.0]])[None, None]
+    expected = torch.tensor([[0.5, 0.5], [0.25, 0.75]])  # [[1, 0], [.5, .5]] @ [[.5, .5], [0, 1]]
+    torch.testing.assert_close(diagnostics.rollout([first, second])[0], expected)
+
+
+def test_rollout_of_a_model_says_what_share_each_input_has() -> None:
+    torch.manual_seed(0)
+    model = ViT(config())
+    rolled = diagnostics.rollout(model.attention_maps(torch.randn(2, 1, 12, 12)))
+    torch.testing.assert_close(rolled.sum(-1), torch.ones(2, 17))
+    assert (rolled >= 0).all()
+
+
+def test_mean_attention_distance_equals_a_double_loop() -> None:
+    cfg = config(reg_tokens=1)
+    maps = [attention(2, 2, 2 + N, 2 + N), attention(2, 2, 2 + N, 2 + N).flip(-1)]
+    measured = diagnostics.mean_attention_distance(maps, cfg)
+    for layer, weights in enumerate(maps):
+        for head in range(2):
+            far = []
+            for b in range(2):
+                for i in range(N):
+                    row = weights[b, head, 2 + i, 2:]
+                    distances = [3 * math.dist(divmod(i, G), divmod(j, G)) for j in range(N)]
+                    far.append(sum(w * d for w, d in zip(row.tolist(), distances, strict=True)) / row.sum().item())
+            assert measured[layer, head] == pytest.approx(sum(far) / len(far))
+
+
+def test_mean_attention_distance_by_hand() -> None:
+    """2 x 2 patches of 4 px: each looks at the others at 4, 4 and 4 sqrt 2 px; the class token's share does not count."""
+    cfg = config(img_size=8, patch_size=4)
+    uniform = torch.full((1, 1, 5, 5), 0.2, dtype=torch.float64)
+    oneself = torch.eye(5, dtype=torch.float64)[None, None]
+    across = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
+    across[0, 0, range(5), [0, 4, 3, 2, 1]] = 0.25
+    across[..., 0] = 0.75
+    measured = diagnostics.mean_attention_distance([uniform, oneself, across], cfg)
+    expected = torch.tensor([(8 + 4 * math.sqrt(2)) / 4, 0, 4 * math.sqrt(2)], dtype=torch.float64)[:, None]
+    torch.testing.assert_close(measured, expected)
+
+
+def test_position_table_is_the_sinusoid_of_source_003() -> None:
+    """get_positional_embeddings(100, 300) of Pulfer (2022), as its heat map shows it."""
+    cfg = config(
+        img_size=10, patch_size=1, embed_dim=300, num_heads=3, class_token=False, pool="gap", pos_embed="sinusoidal"
+    )
+    table = diagnostics.position_table(build(cfg)[0], cfg)
+    assert table.shape == (100, 300)
+    for i, j in ((0, 0), (0, 1), (7, 10), (99, 299), (50, 151)):
+        expected = math.sin(i / 10000 ** (j / 300)) if j % 2 == 0 else math.cos(i / 10000 ** ((j - 1) / 300))
+        assert table[i, j] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_every_kind_shows_its_place_in_one_of_the_two_pictures(kind: str) -> None:
+    """Except `none`, which has none, and kinds that look at the tokens they add to, of which no table is true."""
+    pos, cfg = position(kind)
+    blank, other = torch.zeros(1, 17, 16), torch.randn(1, 17, 16)
+    similarity, logits = diagnostics.position_similarity(pos, cfg), diagnostics.position_logits(pos, cfg)
+    if isinstance(pos, Additive) and torch.allclose(pos.add(blank), pos.add(other) - other, atol=1e-5):
+        assert logits is None
+        assert similarity.shape == (G, G, G, G)
+        torch.testing.assert_close(similarity, similarity.permute(2, 3, 0, 1))
+        torch.testing.assert_close(similarity.reshape(N, N).diagonal(), torch.ones(N))
+    elif kind == "none" or isinstance(pos, Additive):
+        assert similarity is None
+        assert logits is None
+    else:
+        assert similarity is None
+        assert logits.shape == (2, G, G, G, G)
+
+
+def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_when_both_have_one_length() -> None:
+    pos, cfg = position("learned-2d")
+    with torch.no_grad():
+        for table in (pos.x_table, pos.y_table):
+            table.copy_(torch.nn.functional.normalize(table, dim=-1))
+    similarity = diagnostics.position_similarity(pos, cfg)
+    for (r, c), (i, j) in (((0, 0), (0, 3)), ((1, 2), (3, 0)), ((2, 2), (2, 2))):
+        expected = (pos.y_table[r] @ pos.y_table[i] + pos.x_table[c] @ pos.x_table[j]) / 2
+        assert similarity[r, c, i, j] == pytest.approx(expected.item(), abs=1e-6)
+
+
+def test_position_logits_of_a_fixed_penalty_are_its_distances() -> None:
+    pos, cfg = position("alibi-2d", reg_tokens=1)
+    logits = diagnostics.position_logits(pos, cfg)
+    for head, slope in enumerate((2**-4, 2**-8)):
+        for (r, c), (i, j) in (((0, 0), (0, 0)), ((0, 1), (3, 3)), ((2, 1), (0, 1))):
+            expected = -slope * math.dist((r, c), (i, j))
+            assert logits[head, r, c, i, j] == pytest.approx(expected, abs=1e-6)
+
+
+def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
+    """One pair of numbers turns with the row by 1 rad a cell: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
+
+    Without a position it is 1 for all, which is no doing of the position's.
+    """
+    pos, cfg = position("rope-2d", embed_dim=8)  # heads of width 4: one pair for rows, one for columns
+    one = torch.tensor([1.0, 0, 0, 0]).expand(2, 4)
+    logits = diagnostics.position_logits(pos, cfg, one, one)
+    for i in range(G):
+        for j in range(G):
+            assert logits[1, i, 0, j, 2] == pytest.approx((math.cos(j - i) - 1) / 2, abs=1e-6)
+    quarter = torch.tensor([0.0, 1, 0, 0]).expand(2, 4)  # a key a quarter turn ahead tells above from below
+    turned = diagnostics.position_logits(pos, cfg, one, quarter)
+    assert turned[0, 1, 1, 2, 1] == pytest.approx(-math.sin(1) / 2, abs=1e-6)
+    assert turned[0, 2, 1, 1, 1] == pytest.approx(math.sin(1) / 2, abs=1e-6)

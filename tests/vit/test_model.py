@@ -1,0 +1,301 @@
+"""The whole model against independent code with the same weights, its sizes by hand, its dropout by its law."""
+
+import math
+from functools import partial
+
+import pytest
+import timm.layers
+import torch
+from pydantic import ValidationError
+from timm.models.vision_transformer import VisionTransformer
+from timm_weights import randomised, to_timm
+from torch import Tensor, nn
+
+from experiments.presets import preset
+from vit import ViT, ViTConfig
+from vit.dropout import Dropout, keep_mask
+from vit.model import ACTIVATIONS
+
+SIZES = [
+    {"img_size": 32, "patch_size": 4, "in_chans": 3, "embed_dim": 48, "depth": 4, "num_heads": 4},
+    {"img_size": 8, "patch_size": 2, "in_chans": 1, "embed_dim": 24, "depth": 2, "num_heads": 3},
+    {"img_size": 20, "patch_size": 5, "in_chans": 2, "embed_dim": 32, "depth": 3, "num_heads": 8, "mlp_ratio": 2.0},
+]
+
+
+def images_for(cfg: ViTConfig) -> Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return torch.randn(3, cfg.in_chans, cfg.img_size, cfg.img_size, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ({}, {}),
+        ({"pool": "gap"}, {"global_pool": "avg", "fc_norm": False}),
+        ({"pool": "gap", "class_token": False}, {"global_pool": "avg", "fc_norm": False, "class_token": False}),
+        ({"reg_tokens": 4}, {"reg_tokens": 4}),
+        ({"pool": "map", "class_token": False}, {"global_pool": "map", "class_token": False}),
+        ({"final_norm": False, "qkv_bias": False}, {"final_norm": False, "qkv_bias": False}),
+        ({"act": "gelu-tanh"}, {"act_layer": lambda: nn.GELU(approximate="tanh")}),
+    ],
+    ids=["cls", "gap", "gap-without-class-token", "registers", "map", "no-final-norm-no-qkv-bias", "gelu-tanh"],
+)
+def test_equals_timm(size: dict, ours: dict, theirs: dict) -> None:
+    cfg = ViTConfig(**size, **ours, num_classes=7)
+    model = randomised(ViT(cfg))
+    other = to_timm(model, VisionTransformer(**size, **theirs, num_classes=7, norm_layer=timm.layers.LayerNorm))
+    images = images_for(cfg)
+    with torch.no_grad():
+        assert torch.allclose(model(images), other(images), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("act", ["gelu", "gelu-tanh"])
+def test_encoder_equals_torch(size: dict, norm: str, act: str) -> None:
+    cfg = ViTConfig(**size, norm=norm, act=act, final_norm=True, num_classes=7)
+    model = randomised(ViT(cfg))
+    layer = nn.TransformerEncoderLayer(
+        cfg.embed_dim,
+        cfg.num_heads,
+        int(cfg.embed_dim * cfg.mlp_ratio),
+        dropout=0.0,
+        norm_first=norm == "pre",
+        activation=partial(nn.functional.gelu, approximate=ACTIVATIONS[act]),
+        layer_norm_eps=1e-6,
+        batch_first=True,
+    )
+    encoder = nn.TransformerEncoder(layer, cfg.depth, nn.LayerNorm(cfg.embed_dim, eps=1e-6), enable_nested_tensor=False)
+    names = {
+        "self_attn.in_proj_": "attn.qkv.",
+        "self_attn.out_proj.": "attn.proj.",
+        "linear1": "mlp.fc1",
+        "linear2": "mlp.fc2",
+    }
+    weights, state = dict(model.named_parameters()), {}
+    for name in encoder.state_dict():
+        source = name.replace("layers.", "blocks.")
+        for theirs, ours in names.items():
+            source = source.replace(theirs, ours)
+        state[name] = weights[source].detach()
+    encoder.load_state_dict(state)
+    images = images_for(cfg)
+    with torch.no_grad():
+        expected = encoder.double().eval()(model.pos[0].add(model.embed(images)))
+        assert torch.allclose(model.encode(images), expected, atol=1e-5, rtol=0)
+
+
+def test_sliced_heads_equal_a_loop_over_samples_and_heads() -> None:
+    """Pulfer's attention, as published: for each sequence, for each head, its own slice and its own three maps."""
+    cfg = ViTConfig(
+        img_size=8, patch_size=2, in_chans=1, embed_dim=8, depth=1, num_heads=2, num_classes=3, attn="sliced"
+    )
+    model = randomised(ViT(cfg))
+    attention, x = model.blocks[0].attn, torch.randn(3, cfg.num_tokens, 8, dtype=torch.float64)
+    expected = []
+    for sequence in x:
+        heads = []
+        for h in range(2):
+            part = sequence[:, h * 4 : (h + 1) * 4]
+            q, k, v = attention.qkv[h](part).split(4, dim=-1)
+            heads.append((q @ k.T / 4**0.5).softmax(-1) @ v)
+        expected.append(torch.hstack(heads))
+    assert torch.allclose(attention(x, model.pos[-1]), torch.stack(expected), atol=1e-10)
+
+
+@pytest.mark.parametrize("head", ["logits", "softmax", "mlp"])
+def test_heads(head: str) -> None:
+    cfg = ViTConfig(**SIZES[1], num_classes=7, head=head)
+    model = randomised(ViT(cfg))
+    images, linear = images_for(cfg), [m for m in model.head if isinstance(m, nn.Linear)]
+    with torch.no_grad():
+        feature = model.encode(images)[:, 0]
+        if head == "mlp":
+            feature = torch.tanh(linear[0](feature))
+        logits = feature @ linear[-1].weight.T + linear[-1].bias
+        expected = logits.softmax(-1) if head == "softmax" else logits
+        assert torch.allclose(model(images), expected)
+
+
+def test_softmax_before_cross_entropy_cannot_fall_below_its_floor() -> None:
+    """-log(e / (e + 9)): what Pulfer's tutorial calls a loss of 1.46 at best, for ten classes."""
+    perfect = torch.eye(10)
+    loss = nn.functional.cross_entropy(perfect, torch.arange(10)).item()
+    assert loss == pytest.approx(math.log(math.e + 9) - 1) == pytest.approx(1.4612, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "trainable", "fixed"),
+    [
+        ("tintn-cifar10", 119_098, 0),  # printed by Lodha's notebook for the same model
+        ("lodha-cifar10", 119_098, 0),
+        ("owen-cifar10", 119_098, 0),
+        ("pulfer-mnist", 1_642, 400),  # 50 x 8 fixed sinusoids
+        ("vit-b16", 86_567_656, 0),  # timm's vit_base_patch16_224
+        ("vit-s16", 22_050_664, 0),
+        ("vit-ti16", 5_717_416, 0),
+    ],
+)
+def test_parameter_counts(name: str, trainable: int, fixed: int) -> None:
+    config = preset(name)
+    with torch.device("meta"):
+        model = ViT(config.vit_config(config.data.num_classes))
+    assert sum(p.numel() for p in model.parameters()) == trainable
+    assert sum(b.numel() for b in model.buffers()) == fixed
+
+
+def test_attention_maps_are_the_weights_that_the_model_used() -> None:
+    cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed="relative")
+    model, images = randomised(ViT(cfg)), images_for(ViTConfig(**SIZES[0]))
+    maps = model.attention_maps(images)
+    assert [m.shape for m in maps] == [(3, 4, 65, 65)] * 4
+    assert torch.allclose(torch.stack(maps).sum(-1), torch.ones((), dtype=torch.float64))
+    listed: list[Tensor] = []
+    assert torch.allclose(model(images, maps=listed), model(images), atol=1e-10)  # the explicit path and the fused one
+
+
+def test_attention_runs_the_fused_kernel() -> None:
+    """For every registered variant, biased or not: no product of queries and keys is ever spelled out."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from vit.registry import REGISTRY
+
+    for kind in REGISTRY:
+        cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed=kind)
+        model, images = ViT(cfg).eval(), images_for(cfg).float()
+        q = torch.zeros(1, cfg.num_heads, cfg.num_tokens, cfg.head_dim)
+        bias = model.pos[0].bias(q)
+        for training in (False, True):
+            if training and bias is not None and bias.requires_grad:
+                continue  # PyTorch's CPU kernel has no gradient for a mask that is learned
+            model.train(training)
+            with torch.set_grad_enabled(training), profile(activities=[ProfilerActivity.CPU]) as trace:
+                model(images)
+            kernels = {event.key for event in trace.key_averages()}
+            assert any("flash_attention" in kernel for kernel in kernels), (kind, training)
+            assert "aten::_scaled_dot_product_attention_math" not in kernels, (kind, training)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"embed_dim": 50}, "embed_dim: 50 is not divisible by num_heads, 4"),
+        ({"patch_size": 3}, "patch_size: 3 does not divide the image side, 32 px"),
+        ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
+        ({"drop_rate": 1.0}, "drop_rate"),
+        ({"depth": 0}, "depth"),
+        ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 of embed_dim, 48, leaves the MLP no hidden unit"),
+        ({"dpeth": 3}, "dpeth"),
+    ],
+)
+def test_impossible_combinations_are_refused(changes: dict, line: str) -> None:
+    with pytest.raises(ValidationError, match=line):
+        ViTConfig(**{**SIZES[0], "num_classes": 7, **changes})
+
+
+RATE_FIELDS = (
+    "pos_drop_rate",
+    "attn_drop_rate",
+    "proj_drop_rate",
+    "mlp_act_drop_rate",
+    "mlp_drop_rate",
+    "drop_rate",
+    "drop_path_rate",
+)
+
+
+@pytest.mark.parametrize("field", RATE_FIELDS)
+def test_every_dropout_acts_in_training_only_and_is_decided_by_the_key(field: str) -> None:
+    cfg = ViTConfig(**SIZES[0], num_classes=7, **{field: 0.5})
+    model, images = randomised(ViT(cfg)), images_for(cfg)
+    plain = randomised(ViT(ViTConfig(**SIZES[0], num_classes=7)))
+    one, two = torch.tensor(1, dtype=torch.int32), torch.tensor(2, dtype=torch.int32)
+    with torch.no_grad():
+        assert torch.equal(model(images), plain(images))
+        model.train()
+        assert torch.equal(model(images, one), model(images, one))
+        assert not torch.equal(model(images, one), model(images, two))
+        assert not torch.equal(model(images, one), plain(images))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_dropout_keeps_its_rate_its_scale_and_its_independence(rate: float) -> None:
+    n = 400_000
+    masks = [
+        keep_mask(torch.tensor(key, dtype=torch.int32), stream, (n,), rate).double()
+        for key in (0, 1, 2**31 - 1)
+        for stream in (0, 1, 7)
+    ]
+    sd = math.sqrt(rate * (1 - rate))
+    for mask in masks:
+        assert abs(mask.mean().item() - (1 - rate)) < 5 * sd / math.sqrt(n)
+        for lag in (1, 2, 64, 65):  # neighbours in a row and in a column do not fall together
+            pairs = (mask[lag:] - (1 - rate)) * (mask[:-lag] - (1 - rate))
+            assert abs(pairs.mean().item()) < 5 * sd**2 / math.sqrt(n)
+    for i, a in enumerate(masks):
+        for b in masks[:i]:
+            assert abs(((a - 1 + rate) * (b - 1 + rate)).mean().item()) < 5 * sd**2 / math.sqrt(n)
+    layer = Dropout(rate, 3).train()
+    out = layer(torch.ones(n), torch.tensor(4, dtype=torch.int32))
+    assert out.unique().tolist() == pytest.approx([0.0, 1 / (1 - rate)])
+
+
+def test_stochastic_depth_drops_whole_samples() -> None:
+    out = Dropout(0.5, 0, per_sample=True).train()(torch.ones(200, 3, 4), torch.tensor(9, dtype=torch.int32))
+    assert {tuple(sample.unique().tolist()) for sample in out} == {(0.0,), (2.0,)}
+
+
+@pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
+def test_initial_weights_follow_their_law(scheme: str) -> None:
+    torch.manual_seed(0)
+    model = ViT(ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=10, init=scheme))
+    weight, bias, cls = model.blocks[0].mlp.fc1.weight, model.blocks[0].mlp.fc1.bias, model.cls_token
+    bound = 1 / math.sqrt(192)  # nn.Linear's uniform law
+    deviation = {"timm": 0.02, "bert-0.02": 0.02, "torch": bound / math.sqrt(3)}[scheme]
+    assert weight.std().item() == pytest.approx(deviation, rel=0.03)
+    assert bias.any().item() == (scheme == "torch")
+    assert cls.std().item() == pytest.approx({"timm": 1e-6, "bert-0.02": 0.02, "torch": 12**-0.5}[scheme], rel=0.2)
+    assert cls.min().item() >= 0 or scheme != "torch"
+    pooling = ViT(
+        ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=1, num_heads=4, pool="map", init=scheme)
+    ).pooling
+    probe = {"timm": 192**-0.5, "bert-0.02": 0.02, "torch": 12**-0.5}[scheme]  # timm's AttentionPoolLatent: D^-.5
+    assert pooling.probe.std().item() == pytest.approx(probe, rel=0.2)
+    assert model.pos[0].table.std().item() == pytest.approx(0.02, rel=0.05)
+
+
+@pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
+def test_every_part_starts_by_its_schemes_law(scheme: str) -> None:
+    torch.manual_seed(0)
+    shape = dict(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=1000, reg_tokens=8)
+    model = ViT(ViTConfig(**shape, init=scheme))
+    default = {
+        "patch_embed.proj": 48,
+        "head.0": 192,
+    }  # values that a unit sums: nn.Linear is uniform within their root's inverse
+    for name, inputs in default.items():
+        part = model.get_submodule(name)
+        by_torch = scheme == "torch" or (
+            scheme == "timm" and name == "patch_embed.proj"
+        )  # a convolution in timm, left alone
+        deviation = 1 / math.sqrt(3 * inputs) if by_torch else 0.02
+        assert part.weight.std().item() == pytest.approx(deviation, rel=0.03), name
+        assert part.bias.any().item() == by_torch, name
+    registers = {"timm": 1e-6, "bert-0.02": 0.02, "torch": 12**-0.5}[scheme]
+    assert model.reg_token.std().item() == pytest.approx(registers, rel=0.1)
+
+
+def test_variants_of_one_seed_start_from_the_same_backbone() -> None:
+    from vit.registry import REGISTRY
+
+    def backbone(kind: str) -> dict[str, Tensor]:
+        torch.manual_seed(11)
+        model = ViT(ViTConfig(**SIZES[0], num_classes=7, pos_embed=kind))
+        return {name: p for name, p in model.named_parameters() if not name.startswith("pos.")}
+
+    first = backbone("none")
+    for kind in REGISTRY:
+        other = backbone(kind)
+        assert first.keys() == other.keys() and all(torch.equal(first[name], other[name]) for name in first)

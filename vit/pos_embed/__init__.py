@@ -1,0 +1,14 @@
+"""Positional embeddings, one small class a kind, by family. `vit.registry` lists them.
+
+A user's own kind is a class with the decorator `register`, in a module named in VIT_PLUGINS:
+
+    @register("my-kind")
+    class MyKind(Additive):
+        def __init__(self, cfg): ...
+        def add(self, x): ...                 # [B, T, D] -> [B, T, D]
+"""
+
+from vit.pos_embed.base import Additive, PosEmbed, build, grid
+from vit.registry import REGISTRY, register
+
+__all__ = ["REGISTRY", "Additive", "PosEmbed", "build", "grid", "register"]

@@ -1,0 +1,113 @@
+"""Kinds that add a vector to each token."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vit.config import ViTConfig
+from vit.init import STD
+from vit.pos_embed.base import Additive, grid
+
+
+def _add_to_patches(x: Tensor, table: Tensor) -> Tensor:
+    """Add table [N, D] to the last N tokens of x [B, T, D]."""
+    return x + F.pad(table, (0, 0, x.shape[-2] - table.shape[-2], 0))
+
+
+def _add_to_class_and_patches(x: Tensor, table: Tensor, class_tokens: int) -> Tensor:
+    """Add table [C + N, D] to x [B, T, D]: its first C rows to the class token, the others to the patches."""
+    registers = x.shape[-2] - table.shape[-2]
+    if registers:
+        head, tail = table[:class_tokens], table[class_tokens:]
+        table = torch.cat([head, table.new_zeros(registers, table.shape[-1]), tail])
+    return x + table
+
+
+class Sinusoidal(Additive):
+    """Fixed 1-D sines (Vaswani et al. 2017, section 3.5), as Pulfer (2022) writes them, over raster order.
+
+    p[i, j] = sin(i / 10000^(j / D)) for even j, cos(i / 10000^((j - 1) / D)) for odd j.
+    The class token has index 0, the first patch 1; without a class token the first patch has index 0.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.class_token = int(cfg.class_token)
+        i = torch.arange(self.class_token + cfg.num_patches, dtype=torch.float64)[:, None]
+        j = torch.arange(cfg.embed_dim)[None, :]
+        angle = i / 10000 ** ((j - j % 2) / cfg.embed_dim)
+        table = torch.where(j % 2 == 0, angle.sin(), angle.cos())
+        self.register_buffer("table", table.to(torch.get_default_dtype()))  # [C + N, D]
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_class_and_patches(x, self.table, self.class_token)
+
+
+class Learned1d(Additive):
+    """A learned vector for each place in raster order, the class token's included (arXiv 2010.11929, eq. 1 and D.4)."""
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.class_token = int(cfg.class_token)
+        self.table = nn.Parameter(torch.empty(self.class_token + cfg.num_patches, cfg.embed_dim))  # [C + N, D]
+        nn.init.trunc_normal_(self.table, std=STD)
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_class_and_patches(x, self.table, self.class_token)
+
+
+class Learned2d(Additive):
+    """Two learned tables, for columns (X) and rows (Y), each D / 2 wide, concatenated (arXiv 2010.11929, D.4).
+
+    The class token, which has no place on the grid, gets nothing.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.x_table = nn.Parameter(torch.empty(cfg.grid_size, cfg.embed_dim // 2))  # [G, D/2]
+        self.y_table = nn.Parameter(torch.empty(cfg.grid_size, cfg.embed_dim // 2))  # [G, D/2]
+        for table in (self.x_table, self.y_table):
+            nn.init.trunc_normal_(table, std=STD)
+
+    def add(self, x: Tensor) -> Tensor:
+        size, half = self.x_table.shape
+        columns = self.x_table[None, :, :].expand(size, size, half)
+        rows = self.y_table[:, None, :].expand(size, size, half)
+        return _add_to_patches(x, torch.cat([columns, rows], -1).reshape(size * size, 2 * half))
+
+
+class SinCos2d(Additive):
+    """Fixed 2-D sines: a quarter of the width each for sin x, cos x, sin y, cos y (Chen et al. 2021, MoCo v3).
+
+    Frequencies 10000^(-t / (D / 4)), t < D / 4 (big_vision's table, otherwise the same, has D / 4 - 1 there, so that the
+    last is 1 / 10000). The class token gets nothing.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        quarter = cfg.embed_dim // 4
+        frequency = 10000 ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
+        y, x = (grid(cfg.grid_size).double()[:, axis, None] * frequency for axis in (0, 1))  # [N, D/4]
+        table = torch.cat([x.sin(), x.cos(), y.sin(), y.cos()], 1)
+        self.register_buffer("table", table.to(torch.get_default_dtype()))  # [N, D]
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_patches(x, self.table)
+
+
+class FrozenRandom(Additive):
+    """A `learned-1d` table as it starts, never trained: a control that tells place without having learned it.
+
+    It is heard where contents start as small as it does (deviation .02; `init` bert-0.02), and hardly where they do not.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        start = Learned1d(cfg)
+        self.class_token = start.class_token
+        self.register_buffer("table", start.table.detach())  # [C + N, D]
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_class_and_patches(x, self.table, self.class_token)
