@@ -60,11 +60,7 @@ STUDIES: dict[str, Study] = {
                 "model.attn_drop_rate": "attention",
             },
         ),
-        Study(
-            name="depth",
-            description="How many layers are enough?",
-            factors={"model.depth": [1, 2, 4, 6]},
-        ),
+        Study(name="depth", description="How many layers are enough?", factors={"model.depth": [1, 2, 4, 6]}),
         Study(
             name="table-8",
             description="The eight cells of arXiv 2010.11929, Table 8: three kinds, where they enter, and none.",
@@ -104,11 +100,7 @@ STUDIES: dict[str, Study] = {
             {"preset": "digits", "data.shuffle_patches": True},
         ),
         *(
-            _over_all_kinds(
-                name,
-                f"{dataset.about[0].upper()}{dataset.about[1:]}",
-                {**PROBE_BASE, "data.name": name},
-            )
+            _over_all_kinds(name, f"{dataset.about[0].upper()}{dataset.about[1:]}", {**PROBE_BASE, "data.name": name})
             for name, dataset in DATASETS.items()
             if dataset.source == "generated"
         ),

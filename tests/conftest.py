@@ -15,7 +15,7 @@ os.environ["NETRC"] = os.devnull  # nobody's key is found, whoever runs the test
 for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_DATA_DIR", "WANDB_PROJECT", "WANDB_ENTITY"):
     os.environ.pop(name, None)
 
-import torch
+import torch  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -97,7 +97,7 @@ class ViTConfig(Architecture):
     def _grid(self) -> ViTConfig:
         if self.img_size % self.patch_size:
             raise ValueError(f"patch_size: {self.patch_size} does not divide the image side, {self.img_size} px")
-        self.site  # a kind or site that is not known, or does not suit the shape, is refused here
+        registry.resolve(self)  # refuses a kind or site that is unknown or does not suit the shape
         return self
 
     @property

@@ -263,10 +263,7 @@ def _plot(a: Results, b: Results, shared: list[str]) -> Plot:
         metric, scale = a.study.metric, a.study.metric.scale
         figure, (axes,) = style.rows([style.short(variant) for variant in shared])
         handles = []
-        for offset, results, colour, marker in (
-            (-0.14, a, style.PALETTE[1], "o"),
-            (0.14, b, style.PALETTE[0], "D"),
-        ):
+        for offset, results, colour, marker in ((-0.14, a, style.PALETTE[1], "o"), (0.14, b, style.PALETTE[0], "D")):
             for row, variant in enumerate(shared):
                 style.interval(axes, results.mean(variant), row + offset, scale, colour, marker)
             handles.append(axes.plot([], [], marker, color=colour)[0])

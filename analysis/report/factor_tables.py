@@ -20,12 +20,7 @@ def factor_tables(results: Results) -> list[Table]:
     fitted = results.factorial
     if fitted is None:
         return []
-    return [
-        variance(fitted),
-        effects(fitted, 1),
-        contrasts(fitted),
-        *_interactions(fitted),
-    ]
+    return [variance(fitted), effects(fitted, 1), contrasts(fitted), *_interactions(fitted)]
 
 
 def variance(fitted: Factorial) -> Table:

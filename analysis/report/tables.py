@@ -295,10 +295,7 @@ def runs_table(results: Results, variant: str, linked: bool = True) -> Table:
                 Cell(run["status"], mark=run["status"] if run["status"] != "finished" else ""),
                 Cell(formatting.count(run["epochs"]), sort=run["epochs"]),
                 *(
-                    Cell(
-                        formatting.number(run[metric] * metric.scale, 2 if metric.is_share else 4),
-                        sort=run[metric],
-                    )
+                    Cell(formatting.number(run[metric] * metric.scale, 2 if metric.is_share else 4), sort=run[metric])
                     for metric in metrics
                 ),
                 Cell(formatting.number(less, 2 if study.metric.is_share else 4, signed=True), sort=less),

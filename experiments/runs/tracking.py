@@ -108,7 +108,7 @@ class RunTracker:
         """Do it; on failure, of whatever kind, say so once and mirror no more."""
         try:
             call()
-        except Exception as error:  # noqa: BLE001 (W&B's errors have no base in common, and none may stop a run)
+        except Exception as error:
             print(
                 f"tracking: stopped for this run: {_brief(error)}; its record is complete without it", file=sys.stderr
             )

@@ -65,7 +65,7 @@ def test_each_kind_shows_what_it_has(looks):
     assert own == pytest.approx([1] * 16, abs=1e-6)  # a position is like itself
     for look in looks.values():
         assert look.distance.shape == (2, 4) and look.attention.shape == look.rollout.shape == (inspect.EXAMPLES, 8, 8)
-        assert 0 < look.distance.min() and look.distance.max() < 6 * np.sqrt(
+        assert look.distance.min() > 0 and look.distance.max() < 6 * np.sqrt(
             2
         )  # at most corner to corner: three patches of 2 px
 

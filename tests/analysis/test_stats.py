@@ -342,12 +342,7 @@ def test_factorial_agrees_with_statsmodels_formula(lost):
     renamed = frame.rename(columns={KIND: "k", SITE: "s"})
     fit = smf.ols("acc ~ C(k, Sum) * C(s, Sum) + C(seed, Sum)", renamed).fit()
     table = anova_lm(fit, typ=2)
-    rows = {
-        (KIND,): "C(k, Sum)",
-        (SITE,): "C(s, Sum)",
-        (KIND, SITE): "C(k, Sum):C(s, Sum)",
-        ("seed",): "C(seed, Sum)",
-    }
+    rows = {(KIND,): "C(k, Sum)", (SITE,): "C(s, Sum)", (KIND, SITE): "C(k, Sum):C(s, Sum)", ("seed",): "C(seed, Sum)"}
     for row in found.anova[:-1]:
         expected = table.loc[rows[row.term]]
         assert (row.df, row.sum_sq, row.f, row.p) == pytest.approx(

@@ -105,8 +105,7 @@ def _contrast(a, b):
 
 
 @pytest.mark.parametrize(
-    "colour",
-    [*style.PALETTE, style.FAINT, *(colour for colour, _ in style.VERDICTS.values() if colour != style.INK)],
+    "colour", [*style.PALETTE, style.FAINT, *(colour for colour, _ in style.VERDICTS.values() if colour != style.INK)]
 )
 def test_colours_stand_out_from_light_and_dark_paper(colour):
     assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3

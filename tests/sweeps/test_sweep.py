@@ -216,7 +216,7 @@ def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(stubbed):
 def test_finished_runs_are_skipped_though_the_queue_was_lost(stubbed):
     stubbed.run("--seeds", "2")
     (stubbed.dir / "optuna.db").unlink()
-    status, out, err = stubbed.run()  # and with more seeds
+    status, _, err = stubbed.run()  # and with more seeds
     assert status == 0
     assert "4 of 6 runs have ended already" in err
     assert set(stubbed.ended().values()) == {1}
