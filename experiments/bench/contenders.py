@@ -19,7 +19,7 @@ from experiments.bench.limits import Clock, Machine, Score
 from experiments.bench.rivals import MODELS, tutorial_loader
 from experiments.config import RunConfig, override
 from experiments.data import augment
-from experiments.data.loading import Splits
+from experiments.data.images import Splits
 from experiments.runs import resume
 from experiments.runs.run import Job, train
 from experiments.runs.tracking import Mode, Tracking

@@ -19,7 +19,7 @@ from experiments.bench.limits import needs
 from experiments.bench.rivals import MODELS
 from experiments.config import RunConfig, override
 from experiments.data import loading
-from experiments.data.loading import Images, Splits
+from experiments.data.images import Images, Splits
 from experiments.presets import preset
 from experiments.runs import provenance
 from experiments.training.engine import initial_model

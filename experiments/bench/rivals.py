@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchvision import transforms
 
 from experiments.config import DataConfig
-from experiments.data.loading import Images
+from experiments.data.images import Images
 from vit import ViTConfig
 from vit.model import ACTIVATIONS, LAYER_NORM_EPS
 

@@ -1,7 +1,8 @@
-"""Augmentation of a whole batch at once, on whatever device it is on. Tensors in, tensors out; nothing is drawn here.
+"""Augments a whole batch on its own device. The caller supplies the random numbers.
 
-Mirroring, padded cropping and random resized cropping are all separable: every output row is a weighted sum of input
-rows, every column of columns. So a batch is augmented by two batched matrix products, `rows @ images @ columns.T`.
+Horizontal flips, padded crops and random resized crops are separable: each output row is a weighted sum of input rows,
+and each output column a weighted sum of input columns. So two batched matrix products augment a batch:
+`rows @ images @ columns.T`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import math
 import torch
 from torch import Tensor
 
-TRIES = 10  # candidates for a random resized crop, torchvision's number
-DRAWS = 1 + 2 * TRIES + 2  # uniform numbers that one image needs: mirror, area and ratio of each candidate, corner
-RATIO = (3 / 4, 4 / 3)  # aspect ratios of random resized crops, torchvision's default
+TRIES = 10  # candidates for a random resized crop, as in torchvision
+DRAWS = 1 + 2 * TRIES + 2  # uniform numbers per image: flip, area and aspect ratio of each candidate, corner
+RATIO = (3 / 4, 4 / 3)  # range of the aspect ratio of random resized crops, torchvision's default
 
 
 def resampling(start: Tensor, length: Tensor, size: int, pad: bool) -> Tensor:
-    """Matrices [..., size, size] that stretch the window [start, start + length) pixels of an axis over the whole axis.
+    """Matrices [..., size, size] that resample the window [start, start + length) of an axis to `size` pixels.
 
-    Bilinear with half-pixel centres, as `torchvision.transforms.functional.resized_crop`. Outside the image is black
-    where `pad`; otherwise the window's own border is repeated. start, length: [...], pixels.
+    Bilinear with half-pixel centres, as `torchvision.transforms.functional.resized_crop`. With `pad`, pixels outside
+    the image are black; without it, the window's border is repeated. start, length: [...], pixels.
     """
     out = torch.arange(size, device=start.device, dtype=start.dtype)
     at = start[..., None] + (out + 0.5) * (length[..., None] / size) - 0.5  # [..., size], source coordinates
@@ -30,10 +31,11 @@ def resampling(start: Tensor, length: Tensor, size: int, pad: bool) -> Tensor:
 
 
 def crop_boxes(draws: Tensor, size: int, min_scale: float) -> Tensor:
-    """Random resized crops: draws [..., 2 TRIES + 2] uniform on [0, 1) -> (top, left, height, width) [..., 4], whole pixels.
+    """Boxes of random resized crops: (top, left, height, width) [..., 4], in whole pixels.
 
-    Area uniform on [min_scale, 1] of the image and log-uniform aspect ratio (Szegedy et al., 2015); of ten candidates
-    the first that fits, else the whole image: the law of `torchvision.transforms.RandomResizedCrop` for square images.
+    The area is uniform on [min_scale, 1] of the image and the aspect ratio log-uniform (Szegedy et al., 2015). The box
+    is the first of ten candidates that fits, or else the whole image. This is the distribution of
+    `torchvision.transforms.RandomResizedCrop` for square images. draws: [..., 2 TRIES + 2], uniform on [0, 1).
     """
     area = size * size * (min_scale + (1 - min_scale) * draws[..., :TRIES])  # [..., TRIES]
     low, high = math.log(RATIO[0]), math.log(RATIO[1])
@@ -48,12 +50,12 @@ def crop_boxes(draws: Tensor, size: int, min_scale: float) -> Tensor:
 
 
 def wanted(hflip: bool, crop_padding: int, rrc_scale: float) -> bool:
-    """Whether these settings change an image at all."""
+    """Whether these settings augment at all."""
     return hflip or crop_padding > 0 or rrc_scale < 1
 
 
 def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor] | None:
-    """The matrices of a batch's rows and columns, each [..., size, size]; None where nothing is augmented.
+    """The row and column matrices of a batch, each [..., size, size]; None if the settings do not augment.
 
     draws: [..., DRAWS] uniform on [0, 1).
     """
@@ -68,13 +70,13 @@ def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale:
     rows = resampling(top, height, size, pad=bool(crop_padding))
     columns = resampling(left, width, size, pad=bool(crop_padding))
     if hflip:
-        mirrored = (draws[..., 0] < 0.5)[..., None, None]
-        columns = torch.where(mirrored, columns.flip(-2), columns)
+        flipped = (draws[..., 0] < 0.5)[..., None, None]
+        columns = torch.where(flipped, columns.flip(-2), columns)
     return rows, columns
 
 
 def apply(images: Tensor, matrices: tuple[Tensor, Tensor] | None) -> Tensor:
-    """images: [..., C, S, S] floating point; matrices as `windows` makes them -> [..., C, S, S]"""
+    """Augment floating-point images [..., C, S, S] with the matrices from `windows`; None returns them unchanged."""
     if matrices is None:
         return images
     rows, columns = (m.to(images.dtype)[..., None, :, :] for m in matrices)  # [..., 1, S, S]

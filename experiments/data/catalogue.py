@@ -1,4 +1,4 @@
-"""The catalogue of datasets: what each is called, the shape of its images, where it comes from. Nothing is loaded here."""
+"""The catalogue of datasets: name, image shape, classes, source. Nothing is loaded here."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Dataset:
-    """`img_size` pixels a side, `in_chans` channels; None where the user's own files or settings decide.
+    """A dataset by its shape: `img_size` pixels a side, `in_chans` channels; None if the user's files decide.
 
-    `cell`: side in pixels of the squares that a generated image is made of; a patch must be one of them.
+    `cell`: side in pixels of the cells that a generated image consists of; the patch size must equal it.
     """
 
     source: Literal["sklearn", "torchvision", "folder", "generated"]
@@ -18,20 +18,20 @@ class Dataset:
     in_chans: int
     num_classes: int | None
     about: str
-    torchvision: str = ""  # its class in torchvision.datasets
+    torchvision: str = ""  # class in torchvision.datasets
     cell: int | None = None
 
 
 DATASETS: dict[str, Dataset] = {
-    "digits": Dataset("sklearn", 8, 1, 10, "scikit-learn's 1,797 handwritten digits; comes with the installation"),
+    "digits": Dataset("sklearn", 8, 1, 10, "1,797 handwritten digits; installed with scikit-learn"),
     "mnist": Dataset("torchvision", 28, 1, 10, "70,000 handwritten digits", "MNIST"),
-    "fashion-mnist": Dataset("torchvision", 28, 1, 10, "70,000 pictures of clothes", "FashionMNIST"),
+    "fashion-mnist": Dataset("torchvision", 28, 1, 10, "70,000 images of clothes", "FashionMNIST"),
     "cifar10": Dataset("torchvision", 32, 3, 10, "60,000 photographs", "CIFAR10"),
     "cifar100": Dataset("torchvision", 32, 3, 100, "60,000 photographs", "CIFAR100"),
-    "imagefolder": Dataset("folder", None, 3, None, "your own: one folder a class under data.root"),
+    "imagefolder": Dataset("folder", None, 3, None, "your own images: one folder for each class under data.root"),
     "probe-where": Dataset("generated", 8, 1, 16, "a control: which cell holds the mark?", cell=2),
     "probe-direction": Dataset(
-        "generated", 8, 1, 4, "a control: in which quadrant does mark B lie, seen from mark A?", cell=2
+        "generated", 8, 1, 4, "a control: in which quadrant is mark B, relative to mark A?", cell=2
     ),
-    "probe-distance": Dataset("generated", 8, 1, 3, "a control: how far apart are two marks?", cell=2),
+    "probe-distance": Dataset("generated", 8, 1, 3, "a control: how far apart are the two marks?", cell=2),
 }

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data import augment
-from experiments.data.loading import Images, Splits
+from experiments.data.images import Images, Splits
 from experiments.training.engine import DTYPES, EVAL_BATCH, Solo, batches, stream
 from experiments.training.stacked import Stacked
 

@@ -16,7 +16,7 @@ from experiments.bench.contest import Team, race
 from experiments.bench.limits import Traffic, needs
 from experiments.bench.rivals import MODELS, Pictures, TutorialViT, timm_model
 from experiments.config import RunConfig, override
-from experiments.data.loading import Images, Splits
+from experiments.data.images import Images, Splits
 from experiments.presets import preset
 from vit import ViT
 

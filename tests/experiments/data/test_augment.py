@@ -1,4 +1,4 @@
-"""Augmentation in batches gives what torchvision gives image by image, and draws its boxes from the same law."""
+"""Batched augmentation equals torchvision's, image by image, and samples its boxes from the same distribution."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def draws(n: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("side", [8, 13, 28, 32])
 @pytest.mark.parametrize("hflip", [False, True])
-def test_random_resized_crop_is_torchvisions(side: int, hflip: bool) -> None:
+def test_random_resized_crop_matches_torchvision(side: int, hflip: bool) -> None:
     x, u = images(64, side), draws(64)
     ours = augment.apply(x, augment.windows(u, side, hflip=hflip, crop_padding=0, rrc_scale=0.1))
     boxes = augment.crop_boxes(u[:, 1:], side, 0.1).int().tolist()
-    for image, result, box, mirror in zip(x, ours, boxes, u[:, 0] < 0.5, strict=True):
+    for image, result, box, flip in zip(x, ours, boxes, u[:, 0] < 0.5, strict=True):
         expected = tv.resized_crop(image, *box, [side, side], antialias=True)
-        expected = tv.horizontal_flip(expected) if hflip and mirror else expected
+        expected = tv.horizontal_flip(expected) if hflip and flip else expected
         torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("box", [(0, 0, 8, 8), (0, 0, 1, 1), (7, 7, 1, 1), (0, 3, 8, 2), (5, 0, 3, 8), (2, 3, 5, 4)])
-def test_every_kind_of_window(box: tuple[int, int, int, int]) -> None:
+def test_resampling_of_edge_and_corner_windows(box: tuple[int, int, int, int]) -> None:
     x = images(1, 8)[0]
     top, left, height, width = torch.tensor(box, dtype=torch.float64)
     rows, columns = (augment.resampling(*axis, 8, pad=False) for axis in ((top, height), (left, width)))
@@ -47,24 +47,24 @@ def test_every_kind_of_window(box: tuple[int, int, int, int]) -> None:
 
 @pytest.mark.parametrize(("side", "padding"), [(8, 1), (8, 2), (32, 4), (8, 9)])
 @pytest.mark.parametrize("hflip", [False, True])
-def test_padded_crop_is_torchvisions_pad_then_crop(side: int, padding: int, hflip: bool) -> None:
+def test_padded_crop_matches_torchvision(side: int, padding: int, hflip: bool) -> None:
     x, u = images(64, side), draws(64)
     ours = augment.apply(x, augment.windows(u, side, hflip=hflip, crop_padding=padding, rrc_scale=1.0))
     corners = (u[:, 1:3] * (2 * padding + 1)).floor().int().tolist()
-    for image, result, corner, mirror in zip(x, ours, corners, u[:, 0] < 0.5, strict=True):
+    for image, result, corner, flip in zip(x, ours, corners, u[:, 0] < 0.5, strict=True):
         expected = tv.crop(tv.pad(image, [padding]), *corner, side, side)
-        assert torch.equal(result, tv.horizontal_flip(expected) if hflip and mirror else expected)
+        assert torch.equal(result, tv.horizontal_flip(expected) if hflip and flip else expected)
 
 
-def test_mirroring_is_exact_and_half_the_images() -> None:
+def test_hflip_is_exact_and_flips_half_of_the_images() -> None:
     x, u = images(4000, 4, 1), draws(4000)
     ours = augment.apply(x, augment.windows(u, 4, hflip=True, crop_padding=0, rrc_scale=1.0))
-    mirrored = (ours == tv.horizontal_flip(x)).flatten(1).all(1)
-    assert torch.equal(ours[~mirrored], x[~mirrored])
-    assert 1850 < int(mirrored.sum()) < 2150  # 5 standard deviations about 2000
+    flipped = (ours == tv.horizontal_flip(x)).flatten(1).all(1)
+    assert torch.equal(ours[~flipped], x[~flipped])
+    assert 1850 < int(flipped.sum()) < 2150  # 5 standard deviations about 2000
 
 
-def test_nothing_asked_nothing_done() -> None:
+def test_without_augmentation_images_are_unchanged() -> None:
     x = images(3, 8)
     assert augment.windows(draws(3), 8, **OFF) is None
     assert augment.apply(x, None) is x
@@ -75,7 +75,7 @@ SETTINGS = [{"hflip": True}, {"crop_padding": 2, "hflip": True}, {"rrc_scale": 0
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_batch_is_its_images_one_by_one(setting: dict, dtype: torch.dtype) -> None:
+def test_batch_equals_single_images(setting: dict, dtype: torch.dtype) -> None:
     x, u = images(16, 8).to(dtype), draws(16).to(dtype)
     together = augment.apply(x, augment.windows(u, 8, **{**OFF, **setting}))
     alone = [augment.apply(x[i : i + 1], augment.windows(u[i : i + 1], 8, **{**OFF, **setting})) for i in range(16)]
@@ -87,7 +87,7 @@ def test_a_batch_is_its_images_one_by_one(setting: dict, dtype: torch.dtype) -> 
 
 
 @pytest.mark.parametrize(("side", "scale"), [(32, 0.08), (32, 0.8), (8, 0.3)])
-def test_boxes_follow_torchvisions_law(side: int, scale: float) -> None:
+def test_boxes_have_torchvisions_distribution(side: int, scale: float) -> None:
     n = 3000
     ours = augment.crop_boxes(draws(n, seed=5)[:, 1:], side, scale).numpy()
     torch.manual_seed(11)
@@ -95,16 +95,16 @@ def test_boxes_follow_torchvisions_law(side: int, scale: float) -> None:
     blank = torch.empty(1, side, side)
     drawn = [theirs.make_params([blank]) for _ in range(n)]
     expected = np.array([[d["top"], d["left"], d["height"], d["width"]] for d in drawn])
-    figures = {
+    statistics = {
         **{name: lambda b, i=i: b[:, i] for i, name in enumerate(("top", "left", "height", "width"))},
         "area": lambda b: b[:, 2] * b[:, 3],
         "aspect": lambda b: b[:, 3] / b[:, 2],
     }
-    p = {name: ks_2samp(figure(ours), figure(expected)).pvalue for name, figure in figures.items()}
+    p = {name: ks_2samp(statistic(ours), statistic(expected)).pvalue for name, statistic in statistics.items()}
     assert min(p.values()) > 1e-3, p
 
 
-def test_boxes_lie_inside_the_image() -> None:
+def test_boxes_are_inside_the_image() -> None:
     extremes = torch.stack([torch.zeros(augment.DRAWS), torch.full((augment.DRAWS,), 1 - 2**-24)])
     u = torch.cat([extremes, draws(5000).float()])
     top, left, height, width = augment.crop_boxes(u[:, 1:], 28, 0.01).unbind(-1)
@@ -112,10 +112,10 @@ def test_boxes_lie_inside_the_image() -> None:
         assert bool((start >= 0).all() & (length >= 1).all() & (start + length <= 28).all())
 
 
-def test_padded_crops_are_uniform_over_all_places() -> None:
+def test_padded_crops_are_uniform_over_all_offsets() -> None:
     u = draws(9000, seed=3)
     x = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
-    x[0, 0, 2, 2] = 1  # a mark that shows where the crop went
+    x[0, 0, 2, 2] = 1  # shows the offset of the crop
     seen = augment.apply(x.expand(9000, -1, -1, -1), augment.windows(u, 5, hflip=False, crop_padding=1, rrc_scale=1.0))
     places = seen[:, 0, 1:4, 1:4].flatten(1).argmax(1)
     assert chisquare(np.bincount(places, minlength=9)).pvalue > 1e-3

@@ -1,4 +1,4 @@
-"""The probes: true labels, no shortcut for a bag of patches, and what each kind of position can know, by hand."""
+"""Probes: labels are true, a bag of patches is at chance, and accuracy limits of some positional embeddings hold."""
 
 import math
 from collections import Counter
@@ -37,7 +37,7 @@ def permuted(x: Tensor, order: Tensor) -> Tensor:
 
 
 def model(name: str, kind: str, **changes: object) -> ViT:
-    """An untrained model whose weights are large enough for everything it can see to show."""
+    """An untrained model with weights so large that every input it can see changes its output."""
     config = override(RunConfig(), {"data.name": name, "model.pos_embed": kind, **changes})
     torch.manual_seed(0)
     net = ViT(config.vit_config()).double().eval()
@@ -47,7 +47,7 @@ def model(name: str, kind: str, **changes: object) -> ViT:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_images_and_classes_are_as_the_catalogue_says(name: str) -> None:
+def test_shapes_and_classes_match_the_catalogue(name: str) -> None:
     parts, classes = generate(name, 0)
     assert len(classes) == len(set(classes)) == DATASETS[name].num_classes == CHANCE[name]
     assert DATASETS[name].img_size == GRID * DATASETS[name].cell
@@ -57,7 +57,7 @@ def test_images_and_classes_are_as_the_catalogue_says(name: str) -> None:
         assert torch.bincount(y).tolist() == [len(y) // CHANCE[name]] * CHANCE[name]
 
 
-def test_the_class_of_probe_where_is_the_cell_of_its_only_mark() -> None:
+def test_class_of_probe_where_is_the_cell_of_its_mark() -> None:
     parts, classes = generate("probe-where", 3)
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
@@ -65,7 +65,7 @@ def test_the_class_of_probe_where_is_the_cell_of_its_only_mark() -> None:
             assert classes[label] == f"row {row}, column {column}"
 
 
-def test_the_class_of_probe_direction_is_where_b_lies_seen_from_a() -> None:
+def test_class_of_probe_direction_is_the_quadrant_of_b_relative_to_a() -> None:
     parts, classes = generate("probe-direction", 3)
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
@@ -76,7 +76,7 @@ def test_the_class_of_probe_direction_is_where_b_lies_seen_from_a() -> None:
             assert classes[label] == f"{vertical} {horizontal}"
 
 
-def test_the_class_of_probe_distance_is_the_bin_of_the_euclidean_distance() -> None:
+def test_class_of_probe_distance_is_the_bin_of_the_euclidean_distance() -> None:
     parts, classes = generate("probe-distance", 3)
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
@@ -85,7 +85,7 @@ def test_the_class_of_probe_distance_is_the_bin_of_the_euclidean_distance() -> N
             assert classes[label] == ("near" if far < 1.5 else "middle" if far < 2.3 else "far")
 
 
-def test_every_layout_of_a_class_occurs_and_each_offset_of_a_quadrant_as_often_as_the_others() -> None:
+def test_every_placement_occurs_and_offsets_are_uniform() -> None:
     x, y = generate("probe-direction", 0)[0]["train"]
     marks = [(find(image, A)[0], find(image, B)[0]) for image in cells(x)]
     assert len(set(marks)) == 4 * 36  # a quadrant's offset (r, c) fits (4 - r)(4 - c) times, 36 in all
@@ -97,8 +97,8 @@ def test_every_layout_of_a_class_occurs_and_each_offset_of_a_quadrant_as_often_a
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_a_bag_of_patches_says_nothing_of_the_class(name: str) -> None:
-    """Sorted, the patches of an image are those of the other classes' images in its group, to the last pixel."""
+def test_bag_of_patches_is_the_same_for_every_class(name: str) -> None:
+    """The sorted patches of an image equal those of the other images in its group."""
     for x, y in generate(name, 0)[0].values():
         bags = torch.tensor([sorted(image) for image in cells(x).tolist()]).unflatten(0, (-1, CHANCE[name]))
         assert (bags == bags[:, :1]).all()
@@ -106,7 +106,7 @@ def test_a_bag_of_patches_says_nothing_of_the_class(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_training_and_test_groups_hold_other_noise(name: str) -> None:
+def test_training_and_test_groups_have_different_noise(name: str) -> None:
     parts, _ = generate(name, 0)
     train, test = (
         {tuple(map(tuple, sorted(image))) for image in cells(parts[part][0]).tolist()} for part in ("train", "test")
@@ -114,16 +114,16 @@ def test_training_and_test_groups_hold_other_noise(name: str) -> None:
     assert (len(train), len(test)) == (3840 // CHANCE[name], 960 // CHANCE[name])
     assert not train & test
     seen, new = ({cell for bag in bags for cell in bag} for bags in (train, test))
-    assert len(new & seen) < 0.1 * len(new)  # of 32^4 patches a few are drawn twice
+    assert len(new & seen) < 0.1 * len(new)  # of 32^4 possible patches a few repeat
 
 
-def test_the_split_seed_alone_decides_the_images() -> None:
+def test_images_depend_on_the_split_seed_only() -> None:
     first, again, other = (generate("probe-distance", seed)[0]["train"][0] for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_a_run_gets_its_probe_split_by_class_and_the_test_set_whole() -> None:
+def test_loading_stratifies_validation_and_keeps_the_test_set() -> None:
     splits = loading.load(override(RunConfig(), {"data.name": "probe-where"}))
     assert splits.classes[6] == "row 1, column 2"
     assert torch.bincount(splits.val.y).tolist() == [24] * 16
@@ -131,14 +131,14 @@ def test_a_run_gets_its_probe_split_by_class_and_the_test_set_whole() -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_without_position_accuracy_is_exactly_chance_whatever_the_weights(name: str) -> None:
+def test_without_position_accuracy_is_exactly_chance(name: str) -> None:
     x, y = generate(name, 0)[0]["test"]
     hits = model(name, "none")(x.double() / 255).argmax(-1) == y
     assert hits.double().mean().item() == pytest.approx(1 / CHANCE[name], abs=1e-12)
 
 
-def test_a_fixed_distance_penalty_cannot_tell_an_image_from_its_turned_or_mirrored_self() -> None:
-    """All eight moves of the square, under every pooling; a quadrant becomes every other one by them."""
+def test_fixed_distance_penalty_is_invariant_under_the_symmetries_of_the_square() -> None:
+    """All eight symmetries, with every pooling. They map each quadrant to every other, so alibi-2d is at chance."""
     x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
     order = torch.arange(16).reshape(4, 4)
     for pool in ("cls", "gap", "map"):
@@ -150,7 +150,7 @@ def test_a_fixed_distance_penalty_cannot_tell_an_image_from_its_turned_or_mirror
 
 
 @pytest.mark.parametrize("kind", ["relative", "rel-bias-2d", "alibi-2d"])
-def test_one_layer_under_class_token_pooling_shows_nothing_of_what_patches_see_of_patches(kind: str) -> None:
+def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kind: str) -> None:
     x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
     other = permuted(x, torch.randperm(16, generator=torch.Generator().manual_seed(0)))
     one, two = (model("probe-direction", kind, **{"model.depth": depth}) for depth in (1, 2))
@@ -169,13 +169,13 @@ def test_one_layer_under_class_token_pooling_shows_nothing_of_what_patches_see_o
         ({"data.img_size": 16}, "data.img_size: 16 would move or blur the marks of probe-where; allowed: None"),
     ],
 )
-def test_settings_that_would_give_the_class_away_or_spoil_it_are_refused(changes: dict[str, object], line: str) -> None:
+def test_settings_that_would_move_or_blur_marks_are_refused(changes: dict[str, object], line: str) -> None:
     with pytest.raises(UserError) as refused:
         override(RunConfig(), {"data.name": "probe-where", **changes})
     assert str(refused.value) == line
 
 
-def test_a_table_learns_what_it_can_know() -> None:
+def test_sincos_2d_learns_probe_direction() -> None:
     changes = {"data.name": "probe-direction", "model.pos_embed": "sincos-2d", "model.num_heads": 8}
     config = override(preset("digits"), {**changes, "optim.lr": 3e-3, "train.epochs": 5})
     splits = loading.load(config)

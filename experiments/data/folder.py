@@ -1,0 +1,98 @@
+"""Reads the user's own images: one folder for each class, every image decoded into memory once."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from experiments.config import DataConfig
+from experiments.data.images import Images
+from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
+    """Read ROOT/CLASS/IMAGE, or ROOT/train/CLASS/IMAGE and ROOT/test/CLASS/IMAGE.
+
+    Returns the parts (`train`, and `test` if there is one) and the class names. Raises `UserError` naming the folder
+    or file that cannot be used.
+    """
+    parts, classes = {}, None
+    for name, folder in _part_folders(data.root).items():
+        parts[name], found = _read_classes(folder, data.image_shape[1])
+        if classes is not None and found != classes:
+            raise UserError(
+                f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but train has {', '.join(classes)}"
+            )
+        classes = found
+    if data.num_classes is not None and data.num_classes != len(classes):
+        raise UserError(f"data.num_classes: {data.num_classes}, but {data.root!r} has {len(classes)} class folders")
+    return parts, classes
+
+
+def _part_folders(data_root: str) -> dict[str, Path]:
+    """The folder of each part: the root itself if it holds the class folders."""
+    root = Path(data_root)
+    try:
+        has_test = (root / "train").is_dir() and (root / "test").is_dir()
+    except OSError as error:
+        raise UserError(f"data.root: {data_root!r} cannot be read: {error.strerror}") from error
+    if has_test:
+        return {"train": root / "train", "test": root / "test"}
+    if any(path.is_dir() for path in (root / "train").glob("*")):
+        raise UserError(f"data.root: {data_root!r} has train/CLASS but no test folder; name the other part test")
+    return {"train": root}
+
+
+def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
+    """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
+    from PIL import Image
+    from torchvision.datasets import ImageFolder
+    from torchvision.transforms import v2
+
+    transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
+    try:
+        files = ImageFolder(str(folder), transform=transform, loader=_open_rgb)
+    except OSError as error:  # FileNotFoundError also where a class folder has no image
+        raise UserError(f"data.root: {str(folder)!r} is not a folder of class folders with images ({error})") from error
+    if len(files.classes) < 2:
+        raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
+    _check_memory(len(files), side)
+    x = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
+    for i, (path, _) in enumerate(files.samples):
+        try:
+            x[i] = files[i][0]
+        except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's, for a broken file
+            raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
+    return Images(x, torch.tensor(files.targets)), tuple(files.classes)
+
+
+def _check_memory(count: int, side: int) -> None:
+    """Raise `UserError` if this machine's memory is too small for the decoded images."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return
+    need, have = count * 3 * side**2, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if need > have:
+        sizes = f"{count:,} decoded images need {need / 2**30:.1f} GiB, but this machine has {have / 2**30:.1f} GiB"
+        raise UserError(
+            f"data.img_size: {side}: {sizes}; allowed: up to {math.isqrt(have // (3 * count))}, or fewer images"
+        )
+
+
+def _open_rgb(path: str) -> Image.Image:
+    """Open an image with 8 bits per channel. Raises `ValueError` if the range of its pixels is unknown."""
+    import numpy as np
+    from PIL import Image
+
+    image = Image.open(path)
+    if image.mode in ("I", "F"):
+        raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
+    if image.mode.startswith("I;16"):  # Pillow would clip every value above 255
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    return image.convert("RGB")

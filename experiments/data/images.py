@@ -1,0 +1,53 @@
+"""Images and their splits, as tensors: uint8 in memory, normalized on the way into the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Images:
+    """Labelled images. x: [N, C, S, S] uint8, y: [N] int64"""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def to(self, device: torch.device) -> Images:
+        """The same images on another device."""
+        return Images(self.x.to(device), self.y.to(device))
+
+    def pick(self, index: Tensor) -> Images:
+        """The images at these indices, [n] int64."""
+        return Images(self.x[index], self.y[index])
+
+
+@dataclass(frozen=True)
+class Splits:
+    """A dataset split in three, its class names, and the normalization of each channel: (x / 255 - mean) / std."""
+
+    train: Images
+    val: Images
+    test: Images
+    classes: tuple[str, ...]
+    mean: Tensor  # [C]
+    std: Tensor  # [C]
+
+    def to(self, device: torch.device) -> Splits:
+        """The same splits on another device."""
+        parts = (part.to(device) for part in (self.train, self.val, self.test))
+        return Splits(*parts, self.classes, self.mean.to(device), self.std.to(device))
+
+    def scaled(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Scale uint8 pixels [..., C, S, S] to floating point in [0, 1]."""
+        return x.to(dtype) / 255
+
+    def normalized(self, x: Tensor) -> Tensor:
+        """Normalize scaled pixels [..., C, S, S] by channel: the input of the model."""
+        mean, std = (v.to(x.dtype)[:, None, None] for v in (self.mean, self.std))
+        return (x - mean) / std

@@ -1,0 +1,155 @@
+"""The user's image folders: layout, decoding, and one clear line for what cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from experiments.config import RunConfig, override
+from experiments.data.images import Splits
+from experiments.data.loading import load
+from experiments.errors import UserError
+
+
+def paint(folder: Path, colour: tuple[int, int, int], count: int, size: tuple[int, int] = (20, 16)) -> None:
+    folder.mkdir(parents=True)
+    for i in range(count):
+        Image.new("RGB", size, colour).save(folder / f"{i}.png")
+
+
+def load_folder(root: Path, **changes: object) -> Splits:
+    """Load the images under a root, 8 pixels a side."""
+    settings = {"data.name": "imagefolder", "data.root": str(root), "data.img_size": 8}
+    return load(override(RunConfig(), {**settings, **{f"data.{field}": value for field, value in changes.items()}}))
+
+
+def test_root_of_class_folders_is_split(tmp_path: Path) -> None:
+    paint(tmp_path / "red", (255, 0, 0), 20)
+    paint(tmp_path / "blue", (0, 0, 255), 30)
+    splits = load_folder(tmp_path, test_fraction=0.2, val_fraction=0.25)
+    assert splits.classes == ("blue", "red")
+    assert [torch.bincount(part.y).tolist() for part in (splits.train, splits.val, splits.test)] == [
+        [18, 12],
+        [6, 4],
+        [6, 4],
+    ]
+    for part in (splits.train, splits.val, splits.test):
+        assert part.x.shape[1:] == (3, 8, 8)
+        expected = torch.tensor([[0, 0, 255], [255, 0, 0]], dtype=torch.uint8)[part.y]
+        assert torch.equal(part.x, expected[:, :, None, None].expand_as(part.x))
+
+
+def test_images_too_large_for_memory_are_refused_before_reading(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            (tmp_path / name / f"{i}.png").write_bytes(b"never read")
+    with pytest.raises(UserError, match=r"data\.img_size: 10000000: 6 decoded images need 1676380\.6 GiB, but this"):
+        load_folder(tmp_path, img_size=10_000_000)
+
+
+def test_train_and_test_folders_are_kept_apart(tmp_path: Path) -> None:
+    for part, count in (("train", 20), ("test", 3)):
+        paint(tmp_path / part / "a", (9, 9, 9), count)
+        paint(tmp_path / part / "b", (200, 9, 9), count)
+    splits = load_folder(tmp_path)
+    assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 6]
+
+
+def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        paint(tmp_path / name, (10, 20, 30), 6)
+        for mode in ("L", "RGBA", "P", "1", "LA", "CMYK"):
+            extension = "jpg" if mode == "CMYK" else "png"
+            Image.new("RGB", (9, 30), (10, 20, 30)).convert(mode).save(tmp_path / name / f"mode-{mode}.{extension}")
+    splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
+    assert len(splits.train) + len(splits.val) + len(splits.test) == 24
+    assert splits.train.x.shape[1:] == (3, 8, 8)
+
+
+def test_16_bit_images_are_scaled_not_clipped(tmp_path: Path) -> None:
+    for name, value in (("a", 0x4000), ("b", 0xC0FF)):
+        (tmp_path / name).mkdir()
+        for i in range(12):
+            Image.fromarray(np.full((8, 8), value, np.uint16)).save(tmp_path / name / f"{i}.png")
+    splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
+    assert {int(v) for part in (splits.train, splits.val, splits.test) for v in part.x.unique()} == {0x40, 0xC0}
+
+
+def _chunk(path: Path) -> None:
+    body = path.read_bytes()
+    path.write_bytes(body[:33] + b"\0\0\0\4\0\0\0\0" + body[41:])  # an invalid chunk name
+
+
+def two_classes(root: Path) -> None:
+    for name in ("a", "b"):
+        paint(root / name, (1, 2, 3), 10)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def _bomb(path: Path) -> None:
+    header = path.read_bytes()
+    path.write_bytes(header[:6] + b"\xff\xff\xff\xff" + header[10:])  # a GIF whose header claims 65,535 x 65,535 pixels
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("cut.png", _cut),
+        ("chunk.png", _chunk),
+        ("float.tif", lambda path: Image.new("F", (9, 9)).save(path)),
+        ("bomb.gif", _bomb),
+        ("text.png", lambda path: path.write_text("not an image")),
+        ("empty.jpg", lambda path: path.write_bytes(b"")),
+    ],
+)
+def test_unreadable_image_is_named(name: str, spoil, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    two_classes(tmp_path)
+    path = tmp_path / "b" / name
+    Image.effect_noise((64, 64), 50).save(path)
+    if name == "bomb.gif":
+        path = path.rename(path.with_suffix(".png"))  # ImageFolder skips .gif names; Pillow reads the content
+    spoil(path)
+    with pytest.raises(UserError) as refusal:
+        load_folder(tmp_path)
+    assert str(path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_folders_without_two_filled_classes_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    paint(tmp_path / "single" / "only", (1, 1, 1), 5)
+    paint(tmp_path / "hollow" / "a", (1, 1, 1), 5)
+    (tmp_path / "hollow" / "b").mkdir()
+    for name in ("empty", "single", "hollow"):
+        with pytest.raises(UserError, match=rf"data\.root: .*{name}"):
+            load_folder(tmp_path / name)
+
+
+def test_train_without_test_is_refused(tmp_path: Path) -> None:
+    for part in ("train", "val"):  # the usual layout of ImageNet
+        for name in ("a", "b"):
+            paint(tmp_path / part / name, (1, 1, 1), 5)
+    with pytest.raises(UserError, match=r"data\.root: .*train/CLASS but no test"):
+        load_folder(tmp_path)
+
+
+def test_parts_with_different_classes_are_refused(tmp_path: Path) -> None:
+    for part, names in (("train", "ab"), ("test", "ac")):
+        for name in names:
+            paint(tmp_path / part / name, (1, 1, 1), 5)
+    with pytest.raises(UserError, match="has the classes a, c, but train has a, b"):
+        load_folder(tmp_path)
+
+
+def test_num_classes_must_match_the_folders(tmp_path: Path) -> None:
+    two_classes(tmp_path)
+    with pytest.raises(UserError, match=r"data\.num_classes: 3, but .* has 2"):
+        load_folder(tmp_path, num_classes=3)
