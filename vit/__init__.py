@@ -1,4 +1,4 @@
-"""The Vision Transformer that every variant shares. Torch only: no files, no tracking, no command line."""
+"""The Vision Transformer of all variants. It uses torch only: no files, no tracking, no command line."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ __all__ = ["Architecture", "ViT", "ViTConfig"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ViT":  # importing torch takes seconds, and a configuration needs none of it
+    if name == "ViT":  # importing torch takes seconds, and a configuration does not need it
         from vit.model import ViT
 
         return ViT

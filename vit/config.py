@@ -1,4 +1,4 @@
-"""What a model is: a frozen, validated description. No torch here, so that commands can read it at once."""
+"""The configuration of a model: frozen and validated. It imports no torch, so commands start fast."""
 
 from __future__ import annotations
 
@@ -14,48 +14,51 @@ Site = Literal["natural", "stem", "every-layer", "every-layer-shared"]
 
 
 class Architecture(BaseModel):
-    """Everything about a ViT but the shape of its images and the number of its classes, which the data decide.
+    """All settings of a ViT except the image shape and the number of classes, which come from the data.
 
-    Field names are timm's. An impossible combination raises `pydantic.ValidationError`, naming the field.
+    Field names are timm's. An invalid combination raises `pydantic.ValidationError`, which names the field.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    patch_size: int = Field(16, ge=1, description="side of a patch, pixels")
+    patch_size: int = Field(16, ge=1, description="side of a patch (pixels)")
     embed_dim: int = Field(768, ge=1, description="width of a token")
-    depth: int = Field(12, ge=1, description="encoder layers")
-    num_heads: int = Field(12, ge=1, description="attention heads a layer")
-    mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP over embed_dim")
+    depth: int = Field(12, ge=1, description="number of encoder layers")
+    num_heads: int = Field(12, ge=1, description="attention heads per layer")
+    mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP, as a multiple of embed_dim")
     pos_embed: str = Field("learned-1d", description="positional embedding: a name in vit.registry")
-    pos_site: Site = Field("natural", description="where position enters; natural is the kind's own first choice")
+    pos_site: Site = Field(
+        "natural", description="where the positional embedding is applied; natural: the first site of its kind"
+    )
     pool: Literal["cls", "gap", "map"] = Field(
-        "cls", description="image feature: class token, mean of the patches, or attention pooling"
+        "cls", description="image feature: class token (cls), mean of the patch tokens (gap) or attention pooling (map)"
     )
     head: Literal["logits", "softmax", "mlp"] = Field(
-        "logits",
-        description="classifier: linear; linear and softmax (probabilities reach the loss); or a tanh hidden layer",
+        "logits", description="classifier: linear, linear with softmax before the loss, or one tanh hidden layer (mlp)"
     )
-    class_token: bool = Field(True, description="whether a class token leads the sequence")
-    reg_tokens: int = Field(0, ge=0, description="register tokens between the class token and the patches")
+    class_token: bool = Field(True, description="put a class token first in the sequence")
+    reg_tokens: int = Field(0, ge=0, description="number of register tokens, between the class token and the patches")
     attn: Literal["fused", "sliced"] = Field(
         "fused",
-        description="one QKV projection and an output projection, or heads that each map their own slice, without one",
+        description="fused: one QKV and one output projection; sliced: a projection per head, no output projection",
     )
-    qkv_bias: bool = Field(True, description="whether the query, key and value projections have a bias")
-    norm: Literal["pre", "post"] = Field("pre", description="LayerNorm before each branch, or after each sum")
+    qkv_bias: bool = Field(True, description="bias in the query, key and value projections")
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="LayerNorm before each branch (pre) or after each residual sum (post)"
+    )
     final_norm: bool = Field(True, description="LayerNorm between the encoder and the pooling")
     act: Literal["gelu", "gelu-tanh"] = Field(
-        "gelu", description="activation of the MLP: exact, or its tanh approximation"
+        "gelu", description="activation of the MLP: exact GELU or its tanh approximation"
     )
-    init: Literal["timm", "bert-0.02", "torch"] = Field("timm", description="initialisation; see vit.init")
+    init: Literal["timm", "bert-0.02", "torch"] = Field("timm", description="initialisation scheme; see vit.init")
     pos_drop_rate: Rate = Field(0.0, description="dropout after the embedding")
-    attn_drop_rate: Rate = Field(0.0, description="dropout of the attention weights")
+    attn_drop_rate: Rate = Field(0.0, description="dropout on the attention weights")
     proj_drop_rate: Rate = Field(0.0, description="dropout after attention")
     mlp_act_drop_rate: Rate = Field(0.0, description="dropout inside the MLP, after the activation")
     mlp_drop_rate: Rate = Field(0.0, description="dropout after the MLP")
     drop_rate: Rate = Field(0.0, description="dropout before the classifier")
     drop_path_rate: Rate = Field(
-        0.0, description="stochastic depth of the last layer, rising linearly from 0 at the first"
+        0.0, description="stochastic depth rate of the last layer; it rises linearly from 0 at the first"
     )
 
     @model_validator(mode="after")
@@ -66,7 +69,7 @@ class Architecture(BaseModel):
             raise ValueError("pool: 'cls' needs class_token; with class_token false choose 'gap' or 'map'")
         if self.hidden_dim < 1:
             raise ValueError(
-                f"mlp_ratio: {self.mlp_ratio:g} of embed_dim, {self.embed_dim}, leaves the MLP no hidden unit"
+                f"mlp_ratio: {self.mlp_ratio:g} with embed_dim {self.embed_dim} gives an MLP without hidden units"
             )
         return self
 
@@ -82,40 +85,40 @@ class Architecture(BaseModel):
 
     @property
     def num_prefix_tokens(self) -> int:
-        """Tokens before the first patch: the class token and the registers."""
+        """Number of tokens before the first patch: class token and registers."""
         return self.class_token + self.reg_tokens
 
 
 class ViTConfig(Architecture):
-    """A whole model: an `Architecture` and the images and classes it is for. Images are square."""
+    """A complete model: an `Architecture`, the image shape and the number of classes. Images are square."""
 
-    img_size: int = Field(224, ge=1, description="side of an image, pixels")
-    in_chans: int = Field(3, ge=1, description="channels of an image")
-    num_classes: int = Field(1000, ge=2, description="classes")
+    img_size: int = Field(224, ge=1, description="side of an image (pixels)")
+    in_chans: int = Field(3, ge=1, description="image channels")
+    num_classes: int = Field(1000, ge=2, description="number of classes")
 
     @model_validator(mode="after")
     def _grid(self) -> ViTConfig:
         if self.img_size % self.patch_size:
             raise ValueError(f"patch_size: {self.patch_size} does not divide the image side, {self.img_size} px")
-        registry.resolve(self)  # refuses a kind or site that is unknown or does not suit the shape
+        registry.resolve(self)  # raises for an unknown kind or site, or one that does not fit the shape
         return self
 
     @property
     def grid_size(self) -> int:
-        """Patches along a side."""
+        """Patches along one side of an image."""
         return self.img_size // self.patch_size
 
     @property
     def num_patches(self) -> int:
-        """Patches of an image."""
+        """Patches per image."""
         return self.grid_size**2
 
     @property
     def num_tokens(self) -> int:
-        """Length of the sequence: prefix tokens and patches."""
+        """Sequence length: prefix tokens and patches."""
         return self.num_prefix_tokens + self.num_patches
 
     @cached_property
     def site(self) -> str:
-        """`pos_site`, with `natural` resolved."""
+        """`pos_site` with `natural` replaced by the site that it stands for."""
         return registry.resolve(self)[1]

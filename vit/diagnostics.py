@@ -1,7 +1,7 @@
-"""What a trained model looks at, and what it knows of place: tensors in, tensors out. No files and no drawing here.
+"""Diagnostics of a trained model: attention maps and positional embeddings, as functions from tensors to tensors.
 
-Attention maps come from `ViT.attention_maps`: one [B, H, T, T] a layer, rows (queries) summing to 1. T tokens are the
-prefix (class token and registers), then N = G * G patches in raster order.
+Attention maps come from `ViT.attention_maps`: one [B, H, T, T] per layer, whose rows (queries) sum to 1. The T tokens are
+the prefix (class token and registers), then N = G * G patches in raster order.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from vit.config import ViTConfig
 from vit.pos_embed import PosEmbed, grid
 
 
-def pooled_attention(weights: Tensor, shares: Tensor, cfg: ViTConfig) -> Tensor:
-    """What the tokens that make the image feature attend to, laid over the image: [B, H, T, T] -> [B, S, S] pixels.
+def pooled_attention(weights: Tensor, pooling: Tensor, cfg: ViTConfig) -> Tensor:
+    """Attention of the pooled tokens as an image: [B, H, T, T] -> [B, S, S] pixels.
 
-    The mean over heads, and over queries by their `shares` [B, T] (see `ViT.pooling_shares`); its patches as a grid,
-    resized bilinearly without aligned corners. Under class token pooling that is the class token's row: the overlays of
-    tintn (2023) and Lodha (2025), who take the last layer's weights. The values are attention: over the *grid* they sum
-    to what is given to patches. For the overlay of a rollout: `rollout(maps)[:, None]`.
+    The mean over heads and the mean over queries weighted by `pooling` [B, T] (see `ViT.pooling_weights`), reshaped to
+    the grid of patches and resized bilinearly (align_corners=False). With class token pooling this is the row of the
+    class token, as in the overlays of tintn (2023) and Lodha (2025), who use the last layer. On the grid the values sum
+    to the attention paid to patches. For the overlay of a rollout pass `rollout(maps)[:, None]`.
     """
-    row = torch.einsum("bq,bhqk->bk", shares, weights)[:, cfg.num_prefix_tokens :] / weights.shape[1]  # [B, N]
+    row = torch.einsum("bq,bhqk->bk", pooling, weights)[:, cfg.num_prefix_tokens :] / weights.shape[1]  # [B, N]
     cells = row.unflatten(1, (cfg.grid_size, cfg.grid_size))[:, None]  # [B, 1, G, G]
     return F.interpolate(cells, size=(cfg.img_size,) * 2, mode="bilinear", align_corners=False)[:, 0]
 
@@ -32,8 +32,8 @@ def pooled_attention(weights: Tensor, shares: Tensor, cfg: ViTConfig) -> Tensor:
 def rollout(maps: Sequence[Tensor]) -> Tensor:
     """Attention rollout (Abnar & Zuidema 2020, arXiv 2005.00928, eq. 1): depth times [B, H, T, T] -> [B, T, T].
 
-    A layer passes on half by its residual and half by its attention, A = (mean over heads + I) / 2, rows renormalised;
-    the layers are multiplied, the last one leftmost. Row i says from which input tokens the output token i is made.
+    Each layer is A = (mean over heads + I) / 2, for attention and residual, with rows normalised to 1. The result is the
+    product of all layers, the last one leftmost. Row i is the contribution of each input token to output token i.
     """
     total = torch.eye(maps[0].shape[-1], dtype=maps[0].dtype, device=maps[0].device)
     for weights in maps:
@@ -43,14 +43,14 @@ def rollout(maps: Sequence[Tensor]) -> Tensor:
 
 
 def mean_attention_distance(maps: Sequence[Tensor], cfg: ViTConfig) -> Tensor:
-    """How far each head looks, in pixels: depth times [B, H, T, T] -> [depth, H].
+    """Mean attention distance of each head, in pixels: depth times [B, H, T, T] -> [depth, H].
 
-    The distance between the centres of the query's and the key's patch, weighted by attention, then the mean over
-    queries and images (arXiv 2010.11929, Figure 7 right and Appendix D.7). Prefix tokens have no place: they are left
-    out, and what is left of each row is made to sum to 1. Uniform attention gives the mean distance of two patches.
+    The distance between the patch centres of query and key, weighted by attention and averaged over queries and images
+    (arXiv 2010.11929, Figure 7 right and Appendix D.7). Prefix tokens have no position: they are excluded and each row is
+    normalised to 1 again. Uniform attention gives the mean distance between two patches.
     """
-    place = grid(cfg.grid_size).to(maps[0]) * cfg.patch_size  # [N, 2], pixels
-    distance = torch.linalg.vector_norm(place[:, None] - place[None], dim=-1)  # [N, N]
+    position = grid(cfg.grid_size).to(maps[0]) * cfg.patch_size  # [N, 2], pixels
+    distance = torch.linalg.vector_norm(position[:, None] - position[None], dim=-1)  # [N, N]
     prefix = cfg.num_prefix_tokens
     patches = [weights[:, :, prefix:, prefix:] for weights in maps]  # [B, H, N, N]
     return torch.stack([(w / w.sum(-1, keepdim=True) * distance).sum(-1).mean((0, 2)) for w in patches])
@@ -58,11 +58,10 @@ def mean_attention_distance(maps: Sequence[Tensor], cfg: ViTConfig) -> Tensor:
 
 @torch.no_grad()
 def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """The vector that a position adds to each token, prefix first: [T, D]; as a heat map, source 003's picture.
+    """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it as a heat map.
 
-    `pos` is one module of `vit.pos_embed.build(cfg)`, or of a trained model's `pos`. None where it adds nothing (it
-    biases or rotates instead, see `position_logits`), or where what it adds depends on the tokens, so that no table is
-    true of them all.
+    `pos` is one module of `vit.pos_embed.build(cfg)` or of a trained model's `pos`. Returns None if it adds nothing (a
+    bias or a rotation; see `position_logits`) or if what it adds depends on the tokens.
     """
     blank = torch.zeros(1, cfg.num_tokens, cfg.embed_dim, **_like(pos))
     other = torch.randn(blank.shape, generator=torch.Generator().manual_seed(0)).to(blank)
@@ -73,10 +72,10 @@ def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 
 
 def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
-    """Cosine similarity of each patch's position with every other's (arXiv 2010.11929, Figure 7 centre): [G, G, G, G].
+    """Cosine similarity between the positions of all pairs of patches (arXiv 2010.11929, Figure 7 centre): [G, G, G, G].
 
-    Entry [r, c] is the grid of similarities of the patch in row r, column c. None where `position_table` is None.
-    A patch whose vector is zero is similar to none: 0.
+    Entry [r, c] is the grid of similarities with the patch in row r, column c. None if `position_table` is None. The
+    similarity with a zero vector is 0.
     """
     table = position_table(pos, cfg)
     if table is None:
@@ -87,12 +86,12 @@ def position_similarity(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
 
 @torch.no_grad()
 def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: Tensor | None = None) -> Tensor | None:
-    """What a position does to the attention logits of patches: [H, G, G, G, G], the patch that asks first.
+    """Effect of a positional embedding on the attention logits between patches: [H, G, G, G, G], query patch first.
 
-    All patches ask with one query q [H, Dh] and answer to one key k [H, Dh], by default ones / sqrt(Dh) both; what these
-    give without a position is taken away again. A kind whose bias depends on the query, or that turns queries and keys,
-    does something else to others. For kinds that bias or rotate, what `position_similarity` is for
-    those that add. None where it does not depend on the patches: neither bias nor rotation.
+    All patches have the same query q [H, Dh] and key k [H, Dh], both ones / sqrt(Dh) by default. The result is the logits
+    with position minus the logits without. For a bias that depends on the query and for rotations it depends on q and k.
+    This is the counterpart of `position_similarity` for kinds with a bias or a rotation. None if the result is the same
+    for all pairs of patches.
     """
     shape = (cfg.num_heads, cfg.head_dim)
     same = torch.full(shape, cfg.head_dim**-0.5, **_like(pos))
@@ -100,9 +99,9 @@ def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: T
         (same if x is None else x.to(same))[None, :, None].expand(1, -1, cfg.num_tokens, -1) for x in (q, k)
     )  # [1, H, T, Dh]
     bias = pos.bias(queries)
-    turned_q, turned_k = pos.rotate(queries, keys)
-    turned, plain = (a @ b.transpose(-2, -1) for a, b in ((turned_q, turned_k), (queries, keys)))
-    logits = (turned - plain) * cfg.head_dim**-0.5  # [1, H, T, T]
+    rotated_q, rotated_k = pos.rotate(queries, keys)
+    rotated, plain = (a @ b.transpose(-2, -1) for a, b in ((rotated_q, rotated_k), (queries, keys)))
+    logits = (rotated - plain) * cfg.head_dim**-0.5  # [1, H, T, T]
     logits = (logits if bias is None else logits + bias)[0, :, cfg.num_prefix_tokens :, cfg.num_prefix_tokens :]
     if torch.allclose(logits, logits[:, :1, :1].expand_as(logits)):
         return None
@@ -110,6 +109,6 @@ def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: T
 
 
 def _like(pos: PosEmbed) -> dict[str, torch.dtype | torch.device]:
-    """Type and device of a module's tensors; torch's defaults where it has none."""
+    """Dtype and device of a module's tensors; torch's defaults if it has none."""
     tensors = [t for t in (*pos.parameters(), *pos.buffers()) if t.is_floating_point()]
     return {"dtype": tensors[0].dtype, "device": tensors[0].device} if tensors else {}

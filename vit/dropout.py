@@ -1,7 +1,8 @@
-"""Dropout whose masks are a pure function of a key, so that what a run drops does not depend on what runs beside it.
+"""Dropout whose masks are a pure function of a key.
 
-PyTorch's own dropout draws from one global generator: stack two runs, or resume one, and each sees other masks. Here a
-mask is a hash of (key, stream, position): the same on every device, alone or stacked under `vmap`, fresh or resumed.
+A mask is a hash of (key, stream, position). It is the same on every device, for a single run and for a run of a stack
+under `vmap`, and after a resume. PyTorch's own dropout samples from one global generator, so its masks change with all
+of these.
 """
 
 from __future__ import annotations
@@ -11,27 +12,25 @@ import math
 import torch
 from torch import Tensor, nn
 
-_GOLDEN = -1640531527  # 2**32 / golden ratio, as a signed 32-bit integer: spreads neighbouring streams apart
-_BLOCK = (
-    2**16
-)  # int32 numbers that a CPU core's own cache holds; larger ones would go through memory at every operation
+_GOLDEN = -1640531527  # 2**32 / golden ratio, as a signed 32-bit integer: separates neighbouring streams
+_BLOCK = 2**16  # int32 numbers that fit into the cache of one CPU core
 
 
 def _hash(x: Tensor) -> Tensor:
-    """Mix int32 to int32. The 32-bit finaliser of C. Wellons, "Prospecting for Hash Functions" (2018), `lowbias32`."""
+    """Hash int32 to int32: the 32-bit finaliser `lowbias32` of C. Wellons, "Prospecting for Hash Functions" (2018)."""
     x = (x >> 16).bitwise_and_(0xFFFF).bitwise_xor_(x).mul_(0x7FEB352D)
     x = (x >> 15).bitwise_and_(0x1FFFF).bitwise_xor_(x).mul_(-2073254261)
     return (x >> 16).bitwise_and_(0xFFFF).bitwise_xor_(x)
 
 
 def keep_mask(key: Tensor, stream: int, shape: tuple[int, ...], rate: float) -> Tensor:
-    """Which elements survive: bool of `shape`, each True with probability 1 - rate (to 2**-31).
+    """The elements to keep: bool tensor of `shape`, each element True with probability 1 - rate (accurate to 2**-31).
 
-    key: int32 scalar, other at every step; stream: other at every place that drops.
+    key: int32 scalar, a new one for each step. stream: a different number for each dropout layer.
     """
     seed = _hash(_hash(key) + (stream * _GOLDEN + 2**31) % 2**32 - 2**31)
     total = math.prod(shape)
-    whole = key.device.type != "cpu" or torch.compiler.is_compiling()  # a compiler makes one pass of it by itself
+    whole = key.device.type != "cpu" or torch.compiler.is_compiling()  # a compiler fuses it into one pass
     block = max(total, 1) if whole else _BLOCK
     blocks = [
         _hash(torch.arange(first, min(first + block, total), dtype=torch.int32, device=key.device) ^ seed)
@@ -53,7 +52,7 @@ class Dropout(nn.Module):
         self.rate, self.stream, self.per_sample = rate, stream, per_sample
 
     def forward(self, x: Tensor, key: Tensor | None) -> Tensor:
-        """x: [B, ...]; key: int32 scalar, None where nothing is dropped."""
+        """x: [B, ...]; key: int32 scalar, or None if nothing is dropped (evaluation, or rate 0)."""
         if not self.training or self.rate == 0:
             return x
         shape = (x.shape[0],) + (1,) * (x.ndim - 1) if self.per_sample else tuple(x.shape)

@@ -1,4 +1,4 @@
-"""How weights start. One function a scheme; position tables start in their own classes, by the same normal law."""
+"""Weight initialisation: one function per scheme. Position tables are initialised in their own classes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 STD = 0.02
-TOKENS = ("cls_token", "reg_token", "pooling.probe")  # parameters that are tokens, by name
+TOKENS = ("cls_token", "reg_token", "pooling.probe")  # names of the parameters that are tokens
 
 
 def timm(model: nn.Module) -> None:
-    """timm's: linear weights truncated normal .02, biases 0; class token and registers normal 1e-6.
+    """timm's scheme: linear weights truncated normal (std 0.02), biases 0, class token and registers normal (std 1e-6).
 
-    The probe of attention pooling is truncated normal D^-.5, as its `AttentionPoolLatent`: it alone makes the queries.
+    The patch projection keeps PyTorch's default. The probe of attention pooling is truncated normal (std D^-0.5), as in
+    timm's `AttentionPoolLatent`.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and module is not model.patch_embed.proj:
@@ -28,7 +29,9 @@ def timm(model: nn.Module) -> None:
 
 
 def bert(model: nn.Module) -> None:
-    """BERT's, as tintn (2023): linear and patch weights normal .02, biases 0; class token truncated normal .02."""
+    """BERT's scheme, as in tintn (2023): linear and patch weights normal (std 0.02), biases 0, tokens truncated normal
+    (std 0.02).
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=STD)
@@ -38,7 +41,7 @@ def bert(model: nn.Module) -> None:
 
 
 def torch_default(model: nn.Module) -> None:
-    """PyTorch's defaults, as Pulfer (2022): nothing is touched but the tokens, uniform on [0, 1)."""
+    """PyTorch's defaults, as in Pulfer (2022); tokens are uniform on [0, 1)."""
     for token in _tokens(model):
         nn.init.uniform_(token)
 

@@ -1,4 +1,4 @@
-"""The ViT: patches, attention, blocks, pooling, head. It never asks which positional embedding it holds."""
+"""The ViT: patch embedding, attention, blocks, pooling, head. It treats all positional embeddings alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `ap
 
 
 class PatchEmbed(nn.Module):
-    """Cut an image into patches and project each: a convolution whose stride is its kernel, as one matrix product."""
+    """Split an image into patches and project each with one matrix product.
+
+    This equals a convolution whose kernel size and stride are the patch size.
+    """
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -26,16 +29,18 @@ class PatchEmbed(nn.Module):
         b, c, _, _ = images.shape
         g, p = self.grid_size, self.patch_size
         x = images.reshape(b, c, g, p, g, p)  # [B, C, G, P, G, P]
-        x = x.permute(0, 2, 4, 1, 3, 5).reshape(b, g * g, c * p * p)  # [B, N, C P P], a conv kernel's order
+        x = x.permute(0, 2, 4, 1, 3, 5).reshape(
+            b, g * g, c * p * p
+        )  # [B, N, C P P], in the order of a convolution kernel
         return self.proj(x)  # [B, N, D]
 
 
 class Attention(nn.Module):
     """Multi-head self-attention: one QKV projection for all heads, and an output projection.
 
-    It runs PyTorch's fused kernel, a variant's bias passed to it as the mask. Two things need the weights themselves,
-    and take the explicit path instead: attention dropout in training, and a request for the maps. (PyTorch's CPU kernel
-    has no gradient for a mask, so there, in training, PyTorch spells out the attention of a variant that learns its bias.)
+    It uses PyTorch's fused kernel and passes a positional bias as the mask. Attention dropout in training and a request
+    for the attention maps need the weights themselves; these two cases compute them explicitly. (PyTorch's CPU kernel
+    has no gradient for a mask, so PyTorch itself computes the weights explicitly to train a learned bias on the CPU.)
     """
 
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
@@ -77,7 +82,7 @@ class Attention(nn.Module):
 
 
 class SlicedAttention(Attention):
-    """Pulfer (2022): each head maps only its own slice of the token, Dh -> Dh, and nothing projects the output."""
+    """Attention of Pulfer (2022): each head projects only its own slice of the token, Dh -> Dh; no output projection."""
 
     def _projections(self, cfg: ViTConfig) -> None:
         self.qkv = nn.ModuleList(
@@ -110,9 +115,9 @@ class Mlp(nn.Module):
 
 
 class Block(nn.Module):
-    """An encoder layer: attention, then MLP, each around a residual; LayerNorm before the branch or after the sum."""
+    """An encoder layer: attention, then MLP, each with a residual; LayerNorm before the branch or after the sum."""
 
-    STREAMS = 6  # dropout streams that a block uses
+    STREAMS = 6  # number of dropout streams in a block
 
     def __init__(self, cfg: ViTConfig, layer: int) -> None:
         super().__init__()
@@ -137,7 +142,7 @@ class Block(nn.Module):
 
 
 class ClassPool(nn.Module):
-    """The class token."""
+    """Pooling by the class token."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -145,12 +150,12 @@ class ClassPool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x[:, 0]  # [B, T, D] -> [B, D]
 
-    def shares(self, x: Tensor) -> Tensor:
+    def weights(self, x: Tensor) -> Tensor:
         return F.one_hot(x.new_zeros(len(x), dtype=torch.int64), x.shape[1]).to(x.dtype)  # [B, T]
 
 
 class MeanPool(nn.Module):
-    """The mean of the patches; prefix tokens are left out."""
+    """Pooling by the mean of the patch tokens."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -159,13 +164,13 @@ class MeanPool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x[:, self.prefix :].mean(1)  # [B, T, D] -> [B, D]
 
-    def shares(self, x: Tensor) -> Tensor:
+    def weights(self, x: Tensor) -> Tensor:
         b, t, _ = x.shape
         return F.pad(x.new_full((b, t - self.prefix), 1 / (t - self.prefix)), (self.prefix, 0))  # [B, T]
 
 
 class AttentionPool(nn.Module):
-    """A learned probe attends to all tokens, then an MLP around a residual (Zhai et al. 2022; big_vision's MAPHead)."""
+    """Pooling by a learned query that attends to all tokens, then an MLP with a residual (Zhai et al. 2022, MAPHead)."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -183,7 +188,7 @@ class AttentionPool(nn.Module):
         k, v = self.kv(x).reshape(b, t, 2, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)  # [B, H, T, Dh]
         return q, k, v
 
-    def shares(self, x: Tensor) -> Tensor:
+    def weights(self, x: Tensor) -> Tensor:
         q, k, _ = self._split(x)
         return (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).softmax(-1).mean(1)[:, 0]  # [B, T]
 
@@ -196,7 +201,7 @@ class AttentionPool(nn.Module):
 
 
 class Head(nn.Sequential):
-    """The classifier: linear, linear with softmax (Pulfer 2022: probabilities reach the loss), or a tanh hidden layer."""
+    """The classifier: linear, linear with softmax before the loss (Pulfer 2022), or one tanh hidden layer."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         hidden = [nn.Linear(cfg.embed_dim, cfg.embed_dim), nn.Tanh()] if cfg.head == "mlp" else []
@@ -205,10 +210,10 @@ class Head(nn.Sequential):
 
 
 class ViT(nn.Module):
-    """A Vision Transformer (arXiv 2010.11929), as its `ViTConfig` says.
+    """A Vision Transformer (arXiv 2010.11929) as described by its `ViTConfig`.
 
-    Weights are drawn from torch's global generator, the backbone's before the position's: with one seed, two models
-    that differ only in the kind of position start from the same backbone.
+    Initial weights are sampled from torch's global generator, those of the positional embedding last. Two models with
+    the same seed that differ only in the positional embedding have the same initial backbone.
     """
 
     POOLS = {"cls": ClassPool, "gap": MeanPool, "map": AttentionPool}
@@ -229,7 +234,7 @@ class ViT(nn.Module):
         self.pos = pos_embed.build(cfg)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Tokens before any position. [B, C, S, S] -> [B, T, D]"""
+        """Tokens without position. [B, C, S, S] -> [B, T, D]"""
         x = self.patch_embed(images)  # [B, N, D]
         prefix = [t.expand(x.shape[0], -1, -1) for t in (self.cls_token, self.reg_token) if t is not None]
         return torch.cat([*prefix, x], 1)  # [B, T, D]
@@ -237,8 +242,8 @@ class ViT(nn.Module):
     def encode(self, images: Tensor, key: Tensor | None = None, maps: list[Tensor] | None = None) -> Tensor:
         """Tokens after the encoder. [B, C, S, S] -> [B, T, D]
 
-        key: int32 scalar that decides every dropout mask; without one, training draws it from torch's generator.
-        maps: a list that receives each layer's attention weights, [B, H, T, T].
+        key: int32 scalar that determines all dropout masks; by default sampled from torch's generator in training.
+        maps: a list to which the attention weights of each layer are appended, [B, H, T, T].
         """
         key = self._key(key, images)
         x = self.embed(images)
@@ -256,28 +261,28 @@ class ViT(nn.Module):
         return torch.randint(2**31 - 1, (), dtype=torch.int32, device=images.device)
 
     def forward(self, images: Tensor, key: Tensor | None = None, maps: list[Tensor] | None = None) -> Tensor:
-        """Class scores, [B, C, S, S] -> [B, num_classes]: logits, or probabilities where `head` is softmax."""
+        """Class scores: logits, or probabilities if `head` is softmax. [B, C, S, S] -> [B, num_classes]"""
         key = self._key(key, images)
         x = self.pooling(self.encode(images, key, maps))  # [B, D]
         return self.head(self.head_drop(x, key))
 
     @torch.no_grad()
     def attention_maps(self, images: Tensor) -> list[Tensor]:
-        """Each layer's attention weights: depth times [B, H, T, T], rows summing to 1. Changes no state."""
+        """Attention weights in evaluation mode: one [B, H, T, T] per layer; rows sum to 1."""
         maps: list[Tensor] = []
-        self._encode_as_tested(images, maps)
+        self._encode_in_eval_mode(images, maps)
         return maps
 
     @torch.no_grad()
-    def pooling_shares(self, images: Tensor) -> Tensor:
-        """What part of the image feature each token is, rows summing to 1: [B, T]. Changes no state.
+    def pooling_weights(self, images: Tensor) -> Tensor:
+        """Weight of each token in the image feature, in evaluation mode: [B, T]; rows sum to 1.
 
-        All of it is the class token, or the patches have equal parts, or it is attention pooling's weights, the mean
-        over its heads.
+        1 for the class token (cls), equal for all patches (gap), or the weights of attention pooling, averaged over its
+        heads (map).
         """
-        return self.pooling.shares(self._encode_as_tested(images))
+        return self.pooling.weights(self._encode_in_eval_mode(images))
 
-    def _encode_as_tested(self, images: Tensor, maps: list[Tensor] | None = None) -> Tensor:
+    def _encode_in_eval_mode(self, images: Tensor, maps: list[Tensor] | None = None) -> Tensor:
         was_training, _ = self.training, self.eval()
         try:
             return self.encode(images, maps=maps)
@@ -285,7 +290,7 @@ class ViT(nn.Module):
             self.train(was_training)
 
     def no_weight_decay(self) -> set[str]:
-        """Names of the parameters that weight decay leaves alone: biases, norms, tokens and positions (as timm's)."""
+        """Names of the parameters without weight decay, as in timm: biases, norms, tokens and positional embeddings."""
         return {
             name for name, p in self.named_parameters() if p.ndim <= 1 or name in init.TOKENS or name.startswith("pos.")
         }

@@ -32,8 +32,8 @@ ATTENTION = ("every-layer", "every-layer-shared")
 class Kind:
     """A positional embedding, described without importing its class.
 
-    `sites`: where it may enter, its natural site first. `encodes`: what it encodes about two patches; `encodes_prefix`:
-    about a patch and a prefix token (class or register token); None where a plug-in does not say. `multiples`: a field of
+    `sites`: the allowed sites, the natural one first. `encodes`: what it encodes about two patches; `encodes_prefix`:
+    about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a field of
     `ViTConfig` and the number that must divide it.
     """
 
@@ -57,7 +57,7 @@ class Kind:
         return self.cls(cfg)
 
     def check(self, name: str, cfg: ViTConfig) -> None:
-        """Raise `ValueError` where the model's shape does not suit the kind."""
+        """Raise `ValueError` if the model's shape does not fit the kind."""
         for field, divisor in self.multiples:
             if getattr(cfg, field) % divisor:
                 own = f"embed_dim: {cfg.embed_dim} gives {field} {getattr(cfg, field)}"
@@ -68,7 +68,7 @@ class Kind:
 
 
 class PluginError(ImportError):
-    """A module named in VIT_PLUGINS cannot be imported. The message is one line with module, reason and place."""
+    """A module named in VIT_PLUGINS cannot be imported. The message is one line: module, reason, file and line."""
 
 
 class Registry(UserDict[str, Kind]):
@@ -113,10 +113,10 @@ def plugins() -> list[str]:
 
 
 def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
-    """Class decorator: add a kind to the registry, and so to configurations, commands, studies, tests and tables.
+    """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
-    The class may have the attributes `sites`, `encodes` and `encodes_prefix`, as in `Kind`. Raises `ValueError` where
-    the name is taken.
+    The class may have the attributes `sites`, `encodes` and `encodes_prefix`, as in `Kind`. Raises `ValueError` if the
+    name is already registered.
     """
 
     def add(cls: type[PosEmbed]) -> type[PosEmbed]:
@@ -132,7 +132,7 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
 
 
 def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
-    """The kind of `cfg.pos_embed` and the site it enters at. Raises `ValueError` naming the field that does not fit."""
+    """The kind of `cfg.pos_embed` and its site. Raises `ValueError`, which names the field that does not fit."""
     if cfg.pos_embed not in REGISTRY:
         raise ValueError(f"pos_embed: {cfg.pos_embed!r} is not known; {nearest(cfg.pos_embed, REGISTRY)}")
     kind = REGISTRY[cfg.pos_embed]
@@ -170,7 +170,7 @@ BUILTIN: dict[str, Kind] = {
     "relative": Kind("vit.pos_embed.attention_bias:Relative", ATTENTION, "relative-1d"),
     "sincos-2d": Kind("vit.pos_embed.additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),)),
     "rel-bias-2d": Kind("vit.pos_embed.attention_bias:RelBias2d", ATTENTION, "relative-2d"),
-    # An unturned prefix token stands in the first cell: what turns a patch is its position.
+    # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
     "rope-2d": Kind("vit.pos_embed.rotary:Rope2d", ("every-layer",), "relative-2d", "absolute", (("head_dim", 4),)),
     "alibi-2d": Kind("vit.pos_embed.attention_bias:Alibi2d", ("every-layer",), "distance"),
     "cpe": Kind("vit.pos_embed.convolutional:Conditional", ADDITIVE, "local"),

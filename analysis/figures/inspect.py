@@ -94,7 +94,7 @@ def _look(folder: Path, variant: str) -> ModelInspection:
     pos, x = model.pos[0], splits.test.x[:AVERAGED]
     with torch.no_grad():
         inputs = splits.normalized(splits.scaled(x))
-        maps, shares = model.attention_maps(inputs), model.pooling_shares(inputs[:EXAMPLES])
+        maps, shares = model.attention_maps(inputs), model.pooling_weights(inputs[:EXAMPLES])
         answers = model(inputs[:EXAMPLES]).argmax(-1)
     shown = [layer[:EXAMPLES] for layer in maps]
     logits = diagnostics.position_logits(pos, cfg)

@@ -1,1 +1,1 @@
-"""Training of one run or one cohort: models and optimiser, the loop, compilation. It writes no files."""
+"""Training of one run or one cohort: models, optimiser, training loop, compilation. It writes no files."""

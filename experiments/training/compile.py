@@ -1,4 +1,4 @@
-"""`torch.compile` where a run asks for it. (The bench compiles its rivals by itself, as their users would.)"""
+"""`torch.compile` for runs whose configuration asks for it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ OFF = "none"
 
 
 def compiled(function: Callable, mode: str) -> Callable:
-    """The function compiled in a mode of `torch.compile`, whole or not at all; as it is where the mode is `OFF`.
+    """Compile a function as one graph in a mode of `torch.compile`, or return it unchanged if the mode is `OFF`.
 
-    What was compiled for the engine before is given up, for PyTorch compiles the same code a limited number of times,
-    and a worker meets many engines. The kernels come back from PyTorch's cache on disk.
+    It first discards all compiled code of the process, because PyTorch limits how often the same code is compiled and a
+    worker builds many engines. Kernels are read from PyTorch's cache on disk.
     """
     if mode == OFF:
         return function
@@ -28,13 +28,13 @@ def compiled(function: Callable, mode: str) -> Callable:
 
 
 def require(mode: str, device: torch.device) -> None:
-    """Raise `UserError` where that cannot be done on this device: for want of a C++ compiler, or of Triton."""
+    """Raise `UserError` if compilation does not work on this device, for example without a C++ compiler or Triton."""
     if mode == OFF:
         return
     import torch
 
     try:
         compiled(lambda x: x.sin() + 1, mode)(torch.zeros(8, device=device))
-    except RuntimeError as error:  # its compiler's errors are such, and so is its refusal of a too new Python
+    except RuntimeError as error:  # compiler errors and an unsupported version of Python are RuntimeErrors
         why = str(error).splitlines()[0]
         raise UserError(f"train.compile: {mode!r} does not work here; allowed: {OFF} (PyTorch says: {why})") from error

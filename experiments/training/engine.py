@@ -1,6 +1,6 @@
-"""Models and their optimiser behind one face: a cohort of runs as arrays whose first axis, R, is the run.
+"""The training engine of a single run, `Solo`, and what it shares with the engine of a cohort, `stacked.Stacked`.
 
-`Solo` holds one plain model, `experiments.stacked.Stacked` many as one; `fit` cannot tell them apart.
+Both have the same interface. The first axis of their arrays, R, is the run.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from experiments.config import OptimConfig, RunConfig
 from experiments.training.compile import compiled
 from vit import ViT
 
-EVAL_BATCH = 1000  # images that are evaluated at once
+EVAL_BATCH = 1000  # images per evaluation step
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}  # of weights and inputs
 
 
 def stream(seed: int, purpose: str, *at: int) -> torch.Generator:
-    """A generator of its own for each (seed, purpose, place): what one draws never depends on what another drew."""
+    """An independent random generator for each (seed, purpose, position)."""
     text = "/".join(map(str, (seed, purpose, *at)))
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
     return torch.Generator().manual_seed(number)
 
 
 def initial_model(config: RunConfig, num_classes: int) -> ViT:
-    """The model of a run as it starts; only `config.seed` decides its weights. torch's own generator is left as it was."""
+    """The model of a run at initialisation. Its weights depend on `config.seed` only; torch's global generator is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         model = ViT(config.vit_config(num_classes))
@@ -36,7 +36,7 @@ def initial_model(config: RunConfig, num_classes: int) -> ViT:
 
 
 def optimizer(params: Mapping[str, Tensor], exempt: set[str], optim: OptimConfig, fused: bool) -> torch.optim.Optimizer:
-    """torch's optimiser over two groups: decayed, and exempt from weight decay."""
+    """torch's optimiser with two parameter groups: with weight decay, and without it for the names in `exempt`."""
     groups = [
         {"params": [p for name, p in params.items() if name not in exempt], "weight_decay": optim.weight_decay},
         {"params": [p for name, p in params.items() if name in exempt], "weight_decay": 0.0},
@@ -49,14 +49,14 @@ def optimizer(params: Mapping[str, Tensor], exempt: set[str], optim: OptimConfig
 
 
 def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean cross-entropy of scores [B, K] against classes [B]; in float32 at least."""
+    """Mean cross-entropy of scores [B, K] with labels [B], computed in float32 or float64."""
     return F.cross_entropy(
         scores.float() if scores.dtype == torch.bfloat16 else scores, y, label_smoothing=label_smoothing
     )
 
 
 class Solo:
-    """One run: a plain model and a plain optimiser."""
+    """The engine of a single run: one model and one optimiser of torch."""
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
@@ -72,7 +72,10 @@ class Solo:
         return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
-        """One update. x: [1, B, C, S, S], y: [1, B], keys: [1] int32, lrs: [1] -> mean losses [1], hits [1]"""
+        """Update the weights once and return mean losses [1] and numbers of correct predictions [1].
+
+        x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; lrs: [1].
+        """
         self.model.train()
         for group in self.optimizer.param_groups:
             group["lr"] = lrs[0]
@@ -80,48 +83,48 @@ class Solo:
             loss, hits = self._train(x[0], y[0], keys[0])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        if highest := self.config.optim.grad_clip_norm:
-            nn.utils.clip_grad_norm_(self.params.values(), highest)
+        if max_norm := self.config.optim.grad_clip_norm:
+            nn.utils.clip_grad_norm_(self.params.values(), max_norm)
         self.optimizer.step()
         return loss.detach()[None], hits[None]
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """x: [B, C, S, S], y: [B] -> mean losses [1], hits [1]"""
+        """Mean losses [1] and numbers of correct predictions [1]. x: [B, C, S, S]; y: [B]"""
         self.model.eval()
         with autocast(self.config, self.device):
             scores = self.model(x)
         return losses(scores, y)[None], (scores.argmax(-1) == y).sum()[None]
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
-        """Parameters and fixed tables of a run, by name."""
+        """Parameters and persistent buffers of a run, by name."""
         return {name: t.detach() for name, t in {**self.params, **self.buffers}.items()}
 
     def states(self) -> list[dict[str, Tensor]]:
-        """For each run, everything that going on from here needs, as named tensors on the CPU."""
+        """The state of each run for a resume, as named tensors on the CPU."""
         state = {**prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
         return [{name: tensor.cpu() for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Go back to where `states` were taken."""
+        """Restore what `states` returned."""
         (state,) = states
         load_weights(self.model, {n.removeprefix("weights/"): t for n, t in state.items() if n.startswith("weights/")})
         load_optimizer_state(self.optimizer, self.params, state)
 
 
 def autocast(config: RunConfig, device: torch.device) -> torch.autocast:
-    """The arithmetic that `train.precision` asks for."""
+    """The autocast context of `train.precision`."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.train.precision == "bfloat16")
 
 
 def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """Fixed tables that belong to a checkpoint."""
+    """Buffers that are part of a checkpoint."""
     kept = model.state_dict().keys()
     return {name: buffer for name, buffer in model.named_buffers() if name in kept}
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy named tensors into a model. Raises `ValueError` where the names or shapes are not the model's."""
+    """Copy named tensors into a model. Raises `ValueError` if a tensor is missing or has another shape."""
     own = {**dict(model.named_parameters()), **persistent_buffers(model)}
     if missing := [n for n in own if n not in weights or weights[n].shape != own[n].shape]:
         raise ValueError(f"weights do not fit the model: {missing[0]}")
@@ -131,7 +134,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The optimiser's state as `optim/FIELD/PARAMETER` -> tensor."""
+    """The state of the optimiser: `optim/FIELD/PARAMETER` -> tensor."""
     return {
         f"optim/{field}/{name}": value.detach()
         for name, p in params.items()
@@ -153,10 +156,10 @@ def load_optimizer_state(
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under names `PREFIX/NAME`."""
+    """The same tensors with names `PREFIX/NAME`."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 def batches(n: int, size: int) -> Iterable[slice]:
-    """Slices of `size` that cover n things in order; the last may be shorter."""
+    """Consecutive slices of length `size` that cover range(n); the last may be shorter."""
     return (slice(start, min(start + size, n)) for start in range(0, n, size))

@@ -1,4 +1,4 @@
-"""Training as a generator: one row of metrics a run and epoch. No files, no tracking: whoever iterates decides what becomes of a row."""
+"""The training loop, as a generator of metrics: one row per run and epoch. It writes no files and does no tracking."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Row = dict[str, float]
 
 
 def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list[Row]]:
-    """Train, epoch by epoch. Yields the rows of the runs, in order, after each epoch beyond `start`.
+    """Train all runs of the engine and yield their rows, in order, after each epoch from `start` on.
 
-    A row: epoch (from 1), lr (the last used), and loss and accuracy (a fraction) in training and on validation. The
-    training figures are means over the epoch as it went, with augmentation and dropout.
+    A row has epoch (from 1), lr (of the last step), and loss and accuracy (a fraction) for training and validation. The
+    training metrics are means over the epoch while the weights change, with augmentation and dropout.
     """
     configs = engine.configs
     first, n = configs[0], len(splits.train)
@@ -37,7 +37,9 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list
             loss += batch_loss * (part.stop - part.start)
             hits += batch_hits
         val = evaluate(engine, splits, splits.val)
-        train_loss, train_acc = ((total / n).tolist() for total in (loss, hits))  # the epoch's one wait for the device
+        train_loss, train_acc = (
+            (total / n).tolist() for total in (loss, hits)
+        )  # the only synchronisation with the device in an epoch
         yield [
             {
                 "epoch": epoch + 1,
@@ -52,7 +54,7 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list
 
 
 def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tuple[float, float]]:
-    """(mean loss, accuracy) of each run on some images."""
+    """Mean loss and accuracy (a fraction) of each run on all given images."""
     loss, hits = _zeros(engine), _zeros(engine)
     dtype = DTYPES[engine.configs[0].train.precision]
     for part in batches(len(images), EVAL_BATCH):
@@ -64,7 +66,7 @@ def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tup
 
 
 def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
-    """The rate of a step, counted from 0: constant, or linear warm-up and then half a cosine (Loshchilov & Hutter, 2017)."""
+    """Learning rate of a step (from 0): constant, or linear warm-up, then half a cosine (Loshchilov & Hutter, 2017)."""
     optim, total = config.optim, config.train.epochs * steps_per_epoch
     if optim.schedule == "constant":
         return optim.lr
@@ -75,7 +77,7 @@ def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
 
 
 def _epoch_plan(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
-    """What chance decides in an epoch, from the run's own seed: order [n], augmentation [n, DRAWS], dropout keys [steps]."""
+    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, DRAWS] or None, dropout keys [steps]."""
     data = config.data
     augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
     order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
@@ -89,7 +91,7 @@ def _stacked(parts: tuple[Tensor | None, ...], device: torch.device) -> Tensor |
 
 
 def _train_batch(splits: Splits, config: RunConfig, index: Tensor, draws: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Images and classes of a step: index [R, B] -> [R, B, C, S, S], [R, B]"""
+    """Images and labels of a step: index [R, B] -> [R, B, C, S, S], [R, B]"""
     x = splits.scaled(splits.train.x[index], DTYPES[config.train.precision])
     if draws is not None:
         data = config.data

@@ -1,8 +1,8 @@
-"""A cohort: runs of one variant as a single model whose every parameter has a leading axis of runs, R.
+"""The training engine of a cohort: runs of one variant as one model whose parameters have a leading axis of runs, R.
 
-`torch.func.functional_call` under `vmap` makes R forward passes one, ordinary autograd differentiates their summed losses
-(so each run's gradient is its own), and one fused optimiser step moves the stack. Initialisation, order, augmentation and
-dropout keys come from each run's own seed, so what a run becomes does not depend on its company; see `vit.dropout`.
+`torch.func.functional_call` under `vmap` computes R forward passes as one. Autograd differentiates the sum of the losses,
+so each run gets its own gradient, and one fused optimiser step updates the stack. Initialisation, order, augmentation and
+dropout keys come from the seed of each run, so a run's result does not depend on the other members; see `vit.dropout`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from experiments.training.engine import (
 
 
 class Stacked:
-    """R runs with the face of `experiments.engine.Solo`."""
+    """The engine of R runs, with the interface of `engine.Solo`."""
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         if len(set(map(cohort_key, configs))) > 1:
-            raise ValueError(f"runs of a cohort may differ only in {', '.join(FREE)}")
+            raise ValueError(f"the runs of a cohort may differ only in {', '.join(FREE)}")
         self.configs, self.device = tuple(configs), device
         models = [initial_model(config, num_classes) for config in configs]
         self.template = models[0].to(device)
@@ -50,18 +50,18 @@ class Stacked:
         self.buffers = {
             name: torch.stack([m.get_buffer(name).to(device) for m in models]) for name in persistent_buffers(models[0])
         }
-        drawn = {  # what no checkpoint holds is the template's, unless chance made each run's its own
+        sampled = {  # non-persistent buffers that differ between runs; the template holds those that are equal
             name: torch.stack([m.get_buffer(name).to(device) for m in models])
             for name, first in models[0].named_buffers()
             if name not in self.buffers and not all(torch.equal(first.cpu(), m.get_buffer(name)) for m in models[1:])
         }
-        self.fixed = {**self.buffers, **drawn}  # all that a forward pass is given beside the parameters
+        self.fixed = {**self.buffers, **sampled}  # inputs of a forward pass besides the parameters
         self._make_optimizer()
         self._train = compiled(vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0)), configs[0].train.compile)
         self._eval = vmap(self._loss_and_hits, in_dims=(0, 0, None, None, None))
 
     def _make_optimizer(self) -> None:
-        """One optimiser for the stack where the runs share its settings; else one over views, a group for each run."""
+        """One optimiser for the stack if all runs share its settings; else one over slices, a group for each run."""
         optims, exempt = [config.optim for config in self.configs], self.template.no_weight_decay()
         self.views: list[dict[str, Tensor]] = []
         if len(set(optims)) == 1:
@@ -88,7 +88,10 @@ class Stacked:
         return stack
 
     def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
-        """One update of every run. x: [R, B, C, S, S], y: [R, B], keys: [R] int32, lrs: [R] -> mean losses [R], hits [R]"""
+        """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
+
+        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; lrs: [R].
+        """
         self.template.train()
         self._set_rates(lrs)
         with self._arithmetic():
@@ -96,22 +99,22 @@ class Stacked:
         for p in self.params.values():
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
-        if highest := self.configs[0].optim.grad_clip_norm:
-            self._clip_gradients(highest)
+        if max_norm := self.configs[0].optim.grad_clip_norm:
+            self._clip_gradients(max_norm)
         for r, views in enumerate(self.views):
             for name, view in views.items():
-                gradient = self.params[name].grad  # None of what is frozen, or takes no part
+                gradient = self.params[name].grad  # None if the parameter is frozen or unused
                 view.grad = None if gradient is None else gradient[r]
         self.optimizer.step()
         return loss.detach(), hits
 
-    def _clip_gradients(self, highest: float) -> None:
-        """What `torch.nn.utils.clip_grad_norm_` does to one model, for each run of the stack by its own norm."""
+    def _clip_gradients(self, max_norm: float) -> None:
+        """`torch.nn.utils.clip_grad_norm_` for each run of the stack, by the run's own norm."""
         gradients = [p.grad for p in self.params.values() if p.grad is not None]
         norms = vmap(lambda run: get_total_norm(run, foreach=False))(gradients)
-        shares = (highest / (norms + 1e-6)).clamp(max=1.0)  # (torch's own epsilon)
+        factors = (max_norm / (norms + 1e-6)).clamp(max=1.0)  # [R]; torch uses the same epsilon
         for gradient in gradients:
-            gradient.mul_(shares.view(-1, *[1] * (gradient.ndim - 1)))
+            gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
 
     def _set_rates(self, lrs: Sequence[float]) -> None:
         groups = self.optimizer.param_groups
@@ -121,17 +124,17 @@ class Stacked:
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The same images for every run. x: [B, C, S, S], y: [B] -> mean losses [R], hits [R]"""
+        """Mean losses [R] and numbers of correct predictions [R] on the same images. x: [B, C, S, S]; y: [B]"""
         self.template.eval()
         with self._arithmetic():
             return self._eval(self.params, self.fixed, x, y, None)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
-        """Parameters and fixed tables of a run, by name."""
+        """Parameters and persistent buffers of a run, by name."""
         return {name: t.detach()[run] for name, t in {**self.params, **self.buffers}.items()}
 
     def states(self) -> list[dict[str, Tensor]]:
-        """As `Solo.states`: a run's state is the same whatever company it had. Each stack leaves the device as one."""
+        """The state of each run for a resume, in the format of `Solo.states`. Each stack is copied to the CPU once."""
         stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
         runs = range(len(self.configs))
         if self.views:
@@ -143,7 +146,7 @@ class Stacked:
         return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in runs]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
-        """Go back to where each run's state was taken; all at the same step."""
+        """Restore the state of each run. All states must be from the same step."""
         with torch.no_grad():
             for name, stack in {**self.params, **self.buffers}.items():
                 stack.copy_(torch.stack([state[f"weights/{name}"] for state in states]))
@@ -159,25 +162,25 @@ class Stacked:
 
 
 def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
-    """How many of these runs, at least 1, the GPU's free memory holds as one stack; on the CPU, all.
+    """The number of these runs, at least 1, that fit into the GPU's free memory as one stack; on the CPU, all of them.
 
-    Measured, not guessed: the peak of a training step and an evaluation of a stack of one, and of two.
+    It is extrapolated from the measured peak memory of a training step and an evaluation with one run and with two.
     """
     if device.type != "cuda" or len(configs) < 2:
         return len(configs)
     try:
         peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
     except torch.OutOfMemoryError:
-        peaks = None  # two are too many; whether one fits, its training will show
+        peaks = None  # two runs do not fit; one run may
     _free_memory()
     if peaks is None:
         return 1
-    free = torch.cuda.mem_get_info(device)[0] * 0.8  # the rest is for what the allocator and cuBLAS hold
+    free = torch.cuda.mem_get_info(device)[0] * 0.8  # the rest is for the allocator and cuBLAS
     return max(1, min(len(configs), int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))))
 
 
 def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
-    """Bytes that a training step and an evaluation take at their highest, the optimiser's state included."""
+    """Peak memory of a training step and an evaluation, optimiser state included (bytes)."""
     first, runs = configs[0], len(configs)
     (channels, side), batch = first.data.image_shape, first.train.batch_size
     _free_memory()
@@ -196,6 +199,6 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
 
 
 def _free_memory() -> None:
-    """Give back what earlier stacks held: an engine is part of a cycle, which only the collector takes apart."""
+    """Free the memory of earlier stacks. An engine is part of a reference cycle, so this runs the garbage collector."""
     gc.collect()
     torch.cuda.empty_cache()

@@ -28,12 +28,12 @@ def attention(*shape: int) -> Tensor:
 
 
 def class_token(count: int, tokens: int) -> Tensor:
-    """All of the feature is the class token: [count, tokens]."""
+    """Pooling weights of the class token: [count, tokens]."""
     return torch.eye(tokens)[:1].expand(count, -1)
 
 
-def test_pooled_attention_of_the_class_token_is_the_head_mean_of_its_row_with_registers_left_out() -> None:
-    cfg = config(img_size=4, patch_size=1, reg_tokens=1)  # a pixel a patch: nothing is interpolated
+def test_pooled_attention_of_the_class_token_is_its_row_averaged_over_heads_without_registers() -> None:
+    cfg = config(img_size=4, patch_size=1, reg_tokens=1)  # one pixel per patch, so no interpolation
     weights = attention(3, 2, 2 + N, 2 + N)
     heat = diagnostics.pooled_attention(weights, class_token(3, 2 + N).double(), cfg)
     for b in range(3):
@@ -46,29 +46,29 @@ def test_pooled_attention_of_the_class_token_is_the_head_mean_of_its_row_with_re
 def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows() -> None:
     cfg = config(img_size=4, patch_size=1, pool="gap")
     weights = attention(2, 2, 1 + N, 1 + N)
-    shares = torch.tensor([0.0] + [1 / N] * N, dtype=torch.float64).expand(2, -1)
-    heat = diagnostics.pooled_attention(weights, shares, cfg)
+    pooling = torch.tensor([0.0] + [1 / N] * N, dtype=torch.float64).expand(2, -1)
+    heat = diagnostics.pooled_attention(weights, pooling, cfg)
     torch.testing.assert_close(heat.flatten(1), weights[:, :, 1:, 1:].mean((1, 2)))
 
 
 @pytest.mark.parametrize("pool", ["cls", "gap", "map"])
-def test_pooling_shares_say_what_the_feature_is_made_of(pool: str) -> None:
-    """Of tokens that are unit vectors, linear pooling makes the shares themselves; attention pooling's are its weights."""
+def test_pooling_weights_are_the_weights_of_tokens_in_the_feature(pool: str) -> None:
+    """Linear pooling of unit vectors gives the weights themselves; attention pooling has its own weights."""
     torch.manual_seed(0)
     model = ViT(config(pool=pool, reg_tokens=1, init="torch")).double().eval()
     images = torch.randn(3, 1, 12, 12, dtype=torch.float64)
-    shares = model.pooling_shares(images)
-    torch.testing.assert_close(shares.sum(-1), torch.ones(3, dtype=torch.float64))
+    pooling = model.pooling_weights(images)
+    torch.testing.assert_close(pooling.sum(-1), torch.ones(3, dtype=torch.float64))
     if pool == "map":
         tokens = model.encode(images)
         with torch.no_grad():
             query = model.pooling.q(model.pooling.probe)[0, 0].unflatten(0, (2, 8))
             key = model.pooling.kv(tokens)[..., :16].unflatten(-1, (2, 8))
         expected = torch.stack([(key[:, :, h] @ query[h] / 8**0.5).softmax(-1) for h in range(2)]).mean(0)
-        torch.testing.assert_close(shares, expected)
+        torch.testing.assert_close(pooling, expected)
     else:
         tokens = torch.eye(2 + N, dtype=torch.float64).expand(3, -1, -1)  # token t is unit vector t
-        torch.testing.assert_close(shares, model.pooling(tokens))
+        torch.testing.assert_close(pooling, model.pooling(tokens))
 
 
 def test_pooled_attention_is_resized_bilinearly_between_patch_centres() -> None:
@@ -85,7 +85,7 @@ def test_pooled_attention_of_uniform_attention_is_flat() -> None:
     torch.testing.assert_close(heat, torch.full((2, 12, 12), 1 / 17))
 
 
-def test_rollout_of_attention_to_oneself_is_the_identity() -> None:
+def test_rollout_of_identity_attention_is_the_identity() -> None:
     layers = [torch.eye(5).expand(2, 3, 5, 5)] * 4
     torch.testing.assert_close(diagnostics.rollout(layers), torch.eye(5).expand(2, 5, 5))
 
@@ -100,14 +100,14 @@ def test_rollout_of_uniform_attention_has_a_closed_form() -> None:
 
 
 def test_rollout_multiplies_later_layers_from_the_left() -> None:
-    """By hand: layer 1 lets token 0 read token 1, layer 2 lets token 1 read token 0."""
+    """By hand: in layer 1 token 0 attends to token 1, in layer 2 token 1 attends to token 0."""
     first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])[None, None]
     second = torch.tensor([[1.0, 0.0], [1.0, 0.0]])[None, None]
     expected = torch.tensor([[0.5, 0.5], [0.25, 0.75]])  # [[1, 0], [.5, .5]] @ [[.5, .5], [0, 1]]
     torch.testing.assert_close(diagnostics.rollout([first, second])[0], expected)
 
 
-def test_rollout_of_a_model_says_what_share_each_input_has() -> None:
+def test_rollout_of_a_model_has_rows_that_sum_to_one() -> None:
     torch.manual_seed(0)
     model = ViT(config())
     rolled = diagnostics.rollout(model.attention_maps(torch.randn(2, 1, 12, 12)))
@@ -131,7 +131,7 @@ def test_mean_attention_distance_equals_a_double_loop() -> None:
 
 
 def test_mean_attention_distance_by_hand() -> None:
-    """2 x 2 patches of 4 px: each looks at the others at 4, 4 and 4 sqrt 2 px; the class token's share does not count."""
+    """2 x 2 patches of 4 px at distances 4, 4 and 4 sqrt 2 px; attention to the class token does not count."""
     cfg = config(img_size=8, patch_size=4)
     uniform = torch.full((1, 1, 5, 5), 0.2, dtype=torch.float64)
     oneself = torch.eye(5, dtype=torch.float64)[None, None]
@@ -144,7 +144,7 @@ def test_mean_attention_distance_by_hand() -> None:
 
 
 def test_position_table_is_the_sinusoid_of_source_003() -> None:
-    """get_positional_embeddings(100, 300) of Pulfer (2022), as its heat map shows it."""
+    """get_positional_embeddings(100, 300) of Pulfer (2022), the table of its heat map."""
     cfg = config(
         img_size=10, patch_size=1, embed_dim=300, num_heads=3, class_token=False, pool="gap", pos_embed="sinusoidal"
     )
@@ -156,8 +156,8 @@ def test_position_table_is_the_sinusoid_of_source_003() -> None:
 
 
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_every_kind_shows_its_place_in_one_of_the_two_pictures(kind: str) -> None:
-    """Except `none`, which has none, and kinds that look at the tokens they add to, of which no table is true."""
+def test_every_kind_has_a_similarity_or_logits(kind: str) -> None:
+    """Except `none` and kinds whose added vector depends on the tokens."""
     pos, cfg = position(kind)
     blank, other = torch.zeros(1, 17, 16), torch.randn(1, 17, 16)
     similarity, logits = diagnostics.position_similarity(pos, cfg), diagnostics.position_logits(pos, cfg)
@@ -174,7 +174,7 @@ def test_every_kind_shows_its_place_in_one_of_the_two_pictures(kind: str) -> Non
         assert logits.shape == (2, G, G, G, G)
 
 
-def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_when_both_have_one_length() -> None:
+def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_of_equal_norm() -> None:
     pos, cfg = position("learned-2d")
     with torch.no_grad():
         for table in (pos.x_table, pos.y_table):
@@ -195,9 +195,9 @@ def test_position_logits_of_a_fixed_penalty_are_its_distances() -> None:
 
 
 def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
-    """One pair of numbers turns with the row by 1 rad a cell: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
+    """One channel pair rotates by 1 rad per row: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
 
-    Without a position it is 1 for all, which is no doing of the position's.
+    Without a position the product is 1 for all pairs.
     """
     pos, cfg = position("rope-2d", embed_dim=8)  # heads of width 4: one pair for rows, one for columns
     one = torch.tensor([1.0, 0, 0, 0]).expand(2, 4)
@@ -205,7 +205,9 @@ def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
     for i in range(G):
         for j in range(G):
             assert logits[1, i, 0, j, 2] == pytest.approx((math.cos(j - i) - 1) / 2, abs=1e-6)
-    quarter = torch.tensor([0.0, 1, 0, 0]).expand(2, 4)  # a key a quarter turn ahead tells above from below
+    quarter = torch.tensor([0.0, 1, 0, 0]).expand(
+        2, 4
+    )  # with a key rotated by 90 degrees the sign of the offset matters
     turned = diagnostics.position_logits(pos, cfg, one, quarter)
     assert turned[0, 1, 1, 2, 1] == pytest.approx(-math.sin(1) / 2, abs=1e-6)
     assert turned[0, 2, 1, 1, 1] == pytest.approx(math.sin(1) / 2, abs=1e-6)

@@ -1,4 +1,4 @@
-"""The whole model against independent code with the same weights, its sizes by hand, its dropout by its law."""
+"""The model against independent implementations with the same weights; parameter counts; dropout; initialisation."""
 
 import math
 from functools import partial
@@ -88,7 +88,7 @@ def test_encoder_equals_torch(size: dict, norm: str, act: str) -> None:
 
 
 def test_sliced_heads_equal_a_loop_over_samples_and_heads() -> None:
-    """Pulfer's attention, as published: for each sequence, for each head, its own slice and its own three maps."""
+    """Pulfer's attention as published: for each sequence and each head, its own slice and its own three projections."""
     cfg = ViTConfig(
         img_size=8, patch_size=2, in_chans=1, embed_dim=8, depth=1, num_heads=2, num_classes=3, attn="sliced"
     )
@@ -119,8 +119,8 @@ def test_heads(head: str) -> None:
         assert torch.allclose(model(images), expected)
 
 
-def test_softmax_before_cross_entropy_cannot_fall_below_its_floor() -> None:
-    """-log(e / (e + 9)): what Pulfer's tutorial calls a loss of 1.46 at best, for ten classes."""
+def test_softmax_before_cross_entropy_has_a_minimum_loss() -> None:
+    """-log(e / (e + 9)) = 1.46 for ten classes, the minimum that Pulfer's tutorial states."""
     perfect = torch.eye(10)
     loss = nn.functional.cross_entropy(perfect, torch.arange(10)).item()
     assert loss == pytest.approx(math.log(math.e + 9) - 1) == pytest.approx(1.4612, abs=1e-4)
@@ -146,18 +146,20 @@ def test_parameter_counts(name: str, trainable: int, fixed: int) -> None:
     assert sum(b.numel() for b in model.buffers()) == fixed
 
 
-def test_attention_maps_are_the_weights_that_the_model_used() -> None:
+def test_attention_maps_are_the_weights_that_the_model_uses() -> None:
     cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed="relative")
     model, images = randomised(ViT(cfg)), images_for(ViTConfig(**SIZES[0]))
     maps = model.attention_maps(images)
     assert [m.shape for m in maps] == [(3, 4, 65, 65)] * 4
     assert torch.allclose(torch.stack(maps).sum(-1), torch.ones((), dtype=torch.float64))
     listed: list[Tensor] = []
-    assert torch.allclose(model(images, maps=listed), model(images), atol=1e-10)  # the explicit path and the fused one
+    assert torch.allclose(
+        model(images, maps=listed), model(images), atol=1e-10
+    )  # the explicit computation and the fused one
 
 
-def test_attention_runs_the_fused_kernel() -> None:
-    """For every registered variant, biased or not: no product of queries and keys is ever spelled out."""
+def test_attention_uses_the_fused_kernel() -> None:
+    """No kind, with or without a bias, computes the product of queries and keys explicitly."""
     from torch.profiler import ProfilerActivity, profile
 
     from vit.registry import REGISTRY
@@ -169,7 +171,7 @@ def test_attention_runs_the_fused_kernel() -> None:
         bias = model.pos[0].bias(q)
         for training in (False, True):
             if training and bias is not None and bias.requires_grad:
-                continue  # PyTorch's CPU kernel has no gradient for a mask that is learned
+                continue  # PyTorch's CPU kernel has no gradient for a learned mask
             model.train(training)
             with torch.set_grad_enabled(training), profile(activities=[ProfilerActivity.CPU]) as trace:
                 model(images)
@@ -186,11 +188,11 @@ def test_attention_runs_the_fused_kernel() -> None:
         ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
         ({"drop_rate": 1.0}, "drop_rate"),
         ({"depth": 0}, "depth"),
-        ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 of embed_dim, 48, leaves the MLP no hidden unit"),
+        ({"mlp_ratio": 0.02}, "mlp_ratio: 0.02 with embed_dim 48 gives an MLP without hidden units"),
         ({"dpeth": 3}, "dpeth"),
     ],
 )
-def test_impossible_combinations_are_refused(changes: dict, line: str) -> None:
+def test_invalid_combinations_raise(changes: dict, line: str) -> None:
     with pytest.raises(ValidationError, match=line):
         ViTConfig(**{**SIZES[0], "num_classes": 7, **changes})
 
@@ -207,7 +209,7 @@ RATE_FIELDS = (
 
 
 @pytest.mark.parametrize("field", RATE_FIELDS)
-def test_every_dropout_acts_in_training_only_and_is_decided_by_the_key(field: str) -> None:
+def test_every_dropout_is_active_in_training_only_and_determined_by_the_key(field: str) -> None:
     cfg = ViTConfig(**SIZES[0], num_classes=7, **{field: 0.5})
     model, images = randomised(ViT(cfg)), images_for(cfg)
     plain = randomised(ViT(ViTConfig(**SIZES[0], num_classes=7)))
@@ -221,7 +223,7 @@ def test_every_dropout_acts_in_training_only_and_is_decided_by_the_key(field: st
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_dropout_keeps_its_rate_its_scale_and_its_independence(rate: float) -> None:
+def test_dropout_has_the_right_rate_and_scale_and_independent_elements(rate: float) -> None:
     n = 400_000
     masks = [
         keep_mask(torch.tensor(key, dtype=torch.int32), stream, (n,), rate).double()
@@ -231,7 +233,7 @@ def test_dropout_keeps_its_rate_its_scale_and_its_independence(rate: float) -> N
     sd = math.sqrt(rate * (1 - rate))
     for mask in masks:
         assert abs(mask.mean().item() - (1 - rate)) < 5 * sd / math.sqrt(n)
-        for lag in (1, 2, 64, 65):  # neighbours in a row and in a column do not fall together
+        for lag in (1, 2, 64, 65):  # neighbours in a row and in a column are independent
             pairs = (mask[lag:] - (1 - rate)) * (mask[:-lag] - (1 - rate))
             assert abs(pairs.mean().item()) < 5 * sd**2 / math.sqrt(n)
     for i, a in enumerate(masks):
@@ -248,11 +250,11 @@ def test_stochastic_depth_drops_whole_samples() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
-def test_initial_weights_follow_their_law(scheme: str) -> None:
+def test_initial_weights_have_the_distribution_of_their_scheme(scheme: str) -> None:
     torch.manual_seed(0)
     model = ViT(ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=10, init=scheme))
     weight, bias, cls = model.blocks[0].mlp.fc1.weight, model.blocks[0].mlp.fc1.bias, model.cls_token
-    bound = 1 / math.sqrt(192)  # nn.Linear's uniform law
+    bound = 1 / math.sqrt(192)  # bound of nn.Linear's uniform distribution
     deviation = {"timm": 0.02, "bert-0.02": 0.02, "torch": bound / math.sqrt(3)}[scheme]
     assert weight.std().item() == pytest.approx(deviation, rel=0.03)
     assert bias.any().item() == (scheme == "torch")
@@ -267,19 +269,16 @@ def test_initial_weights_follow_their_law(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
-def test_every_part_starts_by_its_schemes_law(scheme: str) -> None:
+def test_every_part_is_initialised_by_its_scheme(scheme: str) -> None:
     torch.manual_seed(0)
     shape = dict(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=1000, reg_tokens=8)
     model = ViT(ViTConfig(**shape, init=scheme))
-    default = {
-        "patch_embed.proj": 48,
-        "head.0": 192,
-    }  # values that a unit sums: nn.Linear is uniform within their root's inverse
+    default = {"patch_embed.proj": 48, "head.0": 192}  # fan-in; nn.Linear is uniform within 1 / sqrt(fan-in)
     for name, inputs in default.items():
         part = model.get_submodule(name)
         by_torch = scheme == "torch" or (
             scheme == "timm" and name == "patch_embed.proj"
-        )  # a convolution in timm, left alone
+        )  # a convolution in timm, with default initialisation
         deviation = 1 / math.sqrt(3 * inputs) if by_torch else 0.02
         assert part.weight.std().item() == pytest.approx(deviation, rel=0.03), name
         assert part.bias.any().item() == by_torch, name
@@ -287,7 +286,7 @@ def test_every_part_starts_by_its_schemes_law(scheme: str) -> None:
     assert model.reg_token.std().item() == pytest.approx(registers, rel=0.1)
 
 
-def test_variants_of_one_seed_start_from_the_same_backbone() -> None:
+def test_variants_with_the_same_seed_have_the_same_initial_backbone() -> None:
     from vit.registry import REGISTRY
 
     def backbone(kind: str) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Every registered positional embedding against an oracle that is not its own code, and the symmetry it must break."""
+"""Every registered positional embedding against an independent oracle, and the symmetry that it must break."""
 
 import math
 from collections.abc import Callable
@@ -26,13 +26,13 @@ def module(kind: str, **changes: object) -> PosEmbed:
 
 
 def added(kind: str, **changes: object) -> Tensor:
-    """What an additive variant adds to tokens of zeros: [T, D]."""
+    """What an additive kind adds to zero tokens: [T, D]."""
     cfg = config(kind, **changes)
     return module(kind, **changes).add(torch.zeros(1, cfg.num_tokens, D, dtype=torch.float64))[0].detach()
 
 
 def logits_of(kind: str, q: Tensor, k: Tensor, **changes: object) -> Tensor:
-    """Attention logits, content and position together: [B, H, T, T]."""
+    """Attention logits of content and position: [B, H, T, T]."""
     pos = module(kind, **changes)
     bias = pos.bias(q)
     q, k = pos.rotate(q, k)
@@ -64,7 +64,7 @@ def is_learned_1d() -> None:
 
 def is_learned_2d() -> None:
     pos, table = module("learned-2d"), added("learned-2d")
-    assert not table[0].any()  # the class token has no place
+    assert not table[0].any()  # the class token has no position
     for row in range(G):
         for column in range(G):
             expected = torch.cat([pos.x_table[column], pos.y_table[row]])
@@ -89,7 +89,7 @@ def is_sincos_2d() -> None:
     x, y = (axis.flatten()[:, None] * frequency for axis in (x, y))
     moco = torch.cat([x.sin(), x.cos(), y.sin(), y.cos()], 1)  # MoCo v3, vits.py, build_2d_sincos_position_embedding
     assert torch.allclose(ours[1:], moco.double(), atol=1e-6)
-    theirs = build_sincos2d_pos_embed([G, G], D)  # timm's, the same columns in another order
+    theirs = build_sincos2d_pos_embed([G, G], D)  # timm's has the same columns in another order
     assert sorted(c.sum().item() for c in theirs.T) == pytest.approx(
         sorted(c.sum().item() for c in ours[1:].T), abs=1e-5
     )
@@ -103,9 +103,9 @@ def is_rel_bias_2d() -> None:
     expected = q @ k.transpose(-2, -1) / math.sqrt(DH) + timm.get_bias()
     assert torch.allclose(logits_of("rel-bias-2d", q, k), expected, atol=1e-12)
     (registers,), prefix = module("rel-bias-2d", reg_tokens=3).bias(queries_and_keys(4 + N)[0]), [0, 0, 0, 0]
-    shared = [*prefix, *range(1, 1 + N)]  # registers are as the class token: BEiT has three logits for all such pairs
+    shared = [*prefix, *range(1, 1 + N)]  # registers share the three logits of the class token
     assert torch.equal(registers, ours.bias(q)[0][:, shared][:, :, shared])
-    for row in range(G):  # and the explicit sum: the same offset, the same logit
+    for row in range(G):  # equal offsets have equal logits
         for column in range(G - 1):
             (bias,) = ours.bias(q)
             assert torch.equal(bias[:, 1 + row * G + column, 2 + row * G + column], bias[:, 1, 2])
@@ -115,7 +115,7 @@ def is_rope_2d() -> None:
     q, k = queries_and_keys()
     logits = logits_of("rope-2d", q, k)
     content = q @ k.transpose(-2, -1) / math.sqrt(DH)
-    assert torch.allclose(logits[:, :, 0, 0], content[:, :, 0, 0])  # the class token is not turned
+    assert torch.allclose(logits[:, :, 0, 0], content[:, :, 0, 0])  # the class token is not rotated
     frequency = 100.0 ** -(torch.arange(DH // 4, dtype=torch.float64) / (DH // 4))
     for i, j in [(0, 5), (3, 12), (15, 2)]:
         dy, dx = i // G - j // G, i % G - j % G
@@ -152,7 +152,7 @@ def is_cpe() -> None:
 
 def is_frozen_random() -> None:
     assert not list(module("frozen-random").parameters())
-    assert torch.equal(added("frozen-random"), added("learned-1d"))  # from the same seed: the same table, untrained
+    assert torch.equal(added("frozen-random"), added("learned-1d"))  # the same seed gives the same table, untrained
 
 
 ORACLES: dict[str, Callable[[], None]] = {
@@ -164,7 +164,7 @@ ORACLES: dict[str, Callable[[], None]] = {
 
 @pytest.mark.parametrize("kind", REGISTRY)
 def test_agrees_with_its_oracle(kind: str) -> None:
-    assert kind in ORACLES, f"{kind} is registered without an oracle: write is_{kind.replace('-', '_')} above"
+    assert kind in ORACLES, f"{kind} has no oracle: write is_{kind.replace('-', '_')} above"
     ORACLES[kind]()
 
 
@@ -189,7 +189,7 @@ def test_only_no_position_ignores_the_order_of_patches(kind: str, pool: str) -> 
 
 @pytest.mark.parametrize("kind", REGISTRY)
 @pytest.mark.parametrize("prefix", [{"class_token": False, "pool": "gap"}, {"reg_tokens": 3}])
-def test_registers_get_no_position_and_the_class_token_may_be_absent(kind: str, prefix: dict) -> None:
+def test_registers_get_no_position_and_the_class_token_is_optional(kind: str, prefix: dict) -> None:
     cfg = config(kind, **prefix)
     model = ViT(cfg).double().eval()
     assert model(torch.randn(2, 1, 12, 12, dtype=torch.float64)).shape == (2, 5)
@@ -202,7 +202,7 @@ def test_registers_get_no_position_and_the_class_token_may_be_absent(kind: str, 
         )
         assert torch.allclose(among, among[:1, :, :1, :1].expand_as(among))  # the same for every register
         bias = module(kind, **prefix).bias(q)
-        if bias is not None:  # neither patch nor register tells one register, or one patch, from the other by its place
+        if bias is not None:  # pairs with a register do not depend on the position of patch or register
             for pairs in (bias[:, :, 1:4, 4:], bias[:, :, 4:, 1:4]):
                 assert torch.equal(pairs, pairs[:, :, :1, :1].expand_as(pairs))
             assert kind == "rel-bias-2d" or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
@@ -234,7 +234,7 @@ def test_sites(kind: str) -> None:
                 config(kind, pos_site=site)
 
 
-def test_sites_learn_as_many_tables_as_they_say() -> None:
+def test_number_of_learned_tables_per_site() -> None:
     def tables_of(site: str) -> tuple[int, int]:
         model = ViT(config("learned-1d", pos_site=site, depth=3))
         tables = [p for name, p in model.named_parameters() if name.startswith("pos.")]
@@ -248,7 +248,7 @@ def test_sites_learn_as_many_tables_as_they_say() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, entry in REGISTRY.items() if issubclass(entry.cls, Additive)])
 def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind: str) -> None:
-    """Against the encoder spelled out, block by block."""
+    """Against an explicit loop over the blocks."""
     images = torch.randn(2, 1, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for site, modules in (("stem", (0,)), ("every-layer", (0, 1, 2)), ("every-layer-shared", (0, 0, 0))):
         if site not in REGISTRY[kind].sites:
@@ -267,7 +267,7 @@ def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind: str)
 
 
 def test_a_shared_table_is_added_at_each_layer() -> None:
-    """Shared equals every-layer whose tables are copies of one."""
+    """`every-layer-shared` equals `every-layer` with equal tables."""
     shared, each = (ViT(config("learned-1d", pos_site=s)).eval() for s in ("every-layer-shared", "every-layer"))
     weights = dict(shared.named_parameters())
     with torch.no_grad():
@@ -286,6 +286,6 @@ def test_a_shared_table_is_added_at_each_layer() -> None:
         ("learned-1D", {}, "did you mean 'learned-1d'"),
     ],
 )
-def test_what_does_not_fit_is_refused(kind: str, changes: dict, line: str) -> None:
+def test_shapes_that_do_not_fit_raise(kind: str, changes: dict, line: str) -> None:
     with pytest.raises(ValidationError, match=line):
         config(kind, **changes)

@@ -26,7 +26,7 @@ def _add_to_class_and_patches(x: Tensor, table: Tensor, class_tokens: int) -> Te
 
 
 class Sinusoidal(Additive):
-    """Fixed 1-D sines (Vaswani et al. 2017, section 3.5), as Pulfer (2022) writes them, over raster order.
+    """Fixed 1-D sinusoids over raster order (Vaswani et al. 2017, section 3.5), in the form of Pulfer (2022).
 
     p[i, j] = sin(i / 10000^(j / D)) for even j, cos(i / 10000^((j - 1) / D)) for odd j.
     The class token has index 0, the first patch 1; without a class token the first patch has index 0.
@@ -46,7 +46,7 @@ class Sinusoidal(Additive):
 
 
 class Learned1d(Additive):
-    """A learned vector for each place in raster order, the class token's included (arXiv 2010.11929, eq. 1 and D.4)."""
+    """A learned vector for each position in raster order, class token included (arXiv 2010.11929, eq. 1 and D.4)."""
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
@@ -59,9 +59,9 @@ class Learned1d(Additive):
 
 
 class Learned2d(Additive):
-    """Two learned tables, for columns (X) and rows (Y), each D / 2 wide, concatenated (arXiv 2010.11929, D.4).
+    """Two learned tables of width D / 2, for columns (X) and rows (Y), concatenated (arXiv 2010.11929, D.4).
 
-    The class token, which has no place on the grid, gets nothing.
+    The class token, which has no position on the grid, gets nothing.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:
@@ -79,10 +79,10 @@ class Learned2d(Additive):
 
 
 class SinCos2d(Additive):
-    """Fixed 2-D sines: a quarter of the width each for sin x, cos x, sin y, cos y (Chen et al. 2021, MoCo v3).
+    """Fixed 2-D sinusoids: sin x, cos x, sin y and cos y, a quarter of the width each (Chen et al. 2021, MoCo v3).
 
-    Frequencies 10000^(-t / (D / 4)), t < D / 4 (big_vision's table, otherwise the same, has D / 4 - 1 there, so that the
-    last is 1 / 10000). The class token gets nothing.
+    Frequencies are 10000^(-t / (D / 4)) for t < D / 4. big_vision divides by D / 4 - 1 instead, so that its last
+    frequency is 1 / 10000. The class token gets nothing.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:
@@ -98,9 +98,10 @@ class SinCos2d(Additive):
 
 
 class FrozenRandom(Additive):
-    """A `learned-1d` table as it starts, never trained: a control that tells place without having learned it.
+    """A `learned-1d` table at its initial values, never trained: a control with position information but no learning.
 
-    It is heard where contents start as small as it does (deviation .02; `init` bert-0.02), and hardly where they do not.
+    Its effect depends on the scale of the tokens at initialisation: it is large with `init` bert-0.02, where they have
+    the same standard deviation (0.02), and small otherwise.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:

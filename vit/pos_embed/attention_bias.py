@@ -12,11 +12,10 @@ from vit.pos_embed.base import PosEmbed, grid
 
 
 class Relative(PosEmbed):
-    """1-D relative attention (arXiv 2010.11929, D.4; Shaw et al. 2018): an embedding for each raster offset i - j.
+    """1-D relative attention (arXiv 2010.11929, D.4; Shaw et al. 2018): an embedding r for each raster offset i - j.
 
-    The queries attend to the embeddings as to extra keys, q_i . r_{i-j} / sqrt(Dh), and that is added to the content
-    logits before the softmax. Each head has its own Dh of the D-wide embedding. Pairs with a class or register token
-    get 0.
+    The bias q_i . r_{i-j} / sqrt(Dh) is added to the content logits before the softmax. Each head has its own Dh
+    columns of the D-wide embedding. Pairs with a class or register token get 0.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:
@@ -35,16 +34,17 @@ class Relative(PosEmbed):
 
 
 class RelBias2d(PosEmbed):
-    """A learned logit for each head and 2-D offset (Liu et al. 2021, Swin; Bao et al. 2022, BEiT).
+    """A learned bias for each head and 2-D offset (Liu et al. 2021, Swin; Bao et al. 2022, BEiT).
 
-    As in BEiT, three more logits a head serve pairs with a class or register token: from it, to it, among them.
+    As in BEiT, each head has three more biases for pairs with class or register tokens: from a prefix token to a patch,
+    from a patch to a prefix token, and between prefix tokens.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         side, prefix = 2 * cfg.grid_size - 1, cfg.num_prefix_tokens
-        place = grid(cfg.grid_size).long()
-        dy, dx = (place[:, None] - place[None, :] + cfg.grid_size - 1).unbind(-1)  # each [N, N]
+        position = grid(cfg.grid_size).long()
+        dy, dx = (position[:, None] - position[None, :] + cfg.grid_size - 1).unbind(-1)  # each [N, N]
         index = F.pad(dy * side + dx, (prefix, 0, prefix, 0))  # [T, T]
         index[:prefix, prefix:] = side * side
         index[prefix:, :prefix] = side * side + 1
@@ -54,7 +54,7 @@ class RelBias2d(PosEmbed):
         nn.init.trunc_normal_(self.table, std=STD)
 
     def bias(self, q: Tensor) -> Tensor:
-        return self.table[None, :, self.index]  # [1, H, T, T]: the fused kernel takes no mask of three axes
+        return self.table[None, :, self.index]  # [1, H, T, T]: the fused kernel needs four axes
 
 
 class Alibi2d(PosEmbed):
@@ -65,8 +65,8 @@ class Alibi2d(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        place, prefix = grid(cfg.grid_size), cfg.num_prefix_tokens
-        distance = F.pad(torch.cdist(place, place), (prefix, 0, prefix, 0))  # [T, T]
+        position, prefix = grid(cfg.grid_size), cfg.num_prefix_tokens
+        distance = F.pad(torch.cdist(position, position), (prefix, 0, prefix, 0))  # [T, T]
         slope = 2.0 ** (-8.0 * torch.arange(1, cfg.num_heads + 1) / cfg.num_heads)
         self.register_buffer("penalty", (-slope[:, None, None] * distance)[None], persistent=False)  # [1, H, T, T]
 

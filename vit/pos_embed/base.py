@@ -1,6 +1,6 @@
-"""The interface of a positional embedding, and how the model builds the modules of one.
+"""The interface of a positional embedding, and the function that builds its modules for a model.
 
-The model calls three methods without asking which kind it holds: `add` changes the tokens that enter a layer, `rotate`
+The model calls the same three methods for every kind: `add` changes the tokens that enter a layer, `rotate`
 changes queries and keys, `bias` adds to the attention logits. T tokens are the class token, the registers, then
 N = G * G patches in raster order. Register tokens never get a position.
 """
@@ -19,7 +19,7 @@ from vit.registry import ADDITIVE, Encodes, resolve
 class PosEmbed(nn.Module):
     """A positional embedding that does nothing. Subclasses override `add`, `rotate` or `bias`.
 
-    A plug-in's class may set `sites` (where it may enter, its natural site first), `encodes` and `encodes_prefix`, as
+    The class of a plug-in may set `sites` (the allowed sites, the natural one first), `encodes` and `encodes_prefix`, as
     in `vit.registry.Kind`.
     """
 
@@ -32,33 +32,33 @@ class PosEmbed(nn.Module):
 
     @classmethod
     def check(cls, cfg: ViTConfig) -> None:
-        """Raise `ValueError` where the model's shape does not suit a plug-in's kind."""
+        """Raise `ValueError` if the model's shape does not fit the kind. For plug-ins; built-in kinds use `multiples`."""
 
     def add(self, x: Tensor) -> Tensor:
-        """The tokens that enter a layer. [B, T, D] -> [B, T, D]"""
+        """Add the position to the input tokens of a layer. [B, T, D] -> [B, T, D]"""
         return x
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries and keys. Each [B, H, T, Dh] -> the same shape"""
+        """Rotate queries and keys by position. Each [B, H, T, Dh] -> the same shape"""
         return q, k
 
     def bias(self, q: Tensor) -> Tensor | None:
-        """What is added to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
+        """The bias to add to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
         return None
 
 
 class NoPosition(PosEmbed):
-    """No position at all: the model sees a bag of patches (arXiv 2010.11929, Table 8, first row)."""
+    """No positional embedding: the model sees a bag of patches (arXiv 2010.11929, Table 8, first row)."""
 
 
 class Additive(PosEmbed):
-    """A vector for each token, added at the configured site."""
+    """Base class of kinds that add a vector to each token at the configured site."""
 
     sites = ADDITIVE
 
 
 def build(cfg: ViTConfig) -> nn.ModuleList:
-    """The modules of `cfg.pos_embed`: layer i uses number i, and the last one serves all the layers beyond it."""
+    """The modules of `cfg.pos_embed`. Layer i uses module i, or the last module if there are fewer."""
     kind, site = resolve(cfg)
     if site == "stem":
         return nn.ModuleList([kind(cfg), PosEmbed(cfg)])
@@ -66,5 +66,5 @@ def build(cfg: ViTConfig) -> nn.ModuleList:
 
 
 def grid(size: int) -> Tensor:
-    """Row and column of each patch in raster order: [N, 2], float."""
+    """Row and column of each patch in raster order: float tensor [N, 2]."""
     return torch.cartesian_prod(torch.arange(size), torch.arange(size)).float().reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Kinds that take position from a convolution over the grid of tokens."""
+"""Kinds that derive position from a convolution over the grid of patch tokens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from vit.pos_embed.base import Additive
 
 
 class Conditional(Additive):
-    """Conditional position: a 3 x 3 depth-wise convolution over the grid of tokens, added to them (Chu et al. 2021, CPVT).
+    """Conditional position: a 3 x 3 depth-wise convolution over the grid of patch tokens, added to them (Chu et al. 2021).
 
-    It knows the place by the zeros beyond the border. The class and register tokens get nothing. CPVT puts it after the
-    first layer; here it enters where every additive kind does, before the first layer or before each, so that kinds
-    differ in nothing else: figures measured here are not CPVT's.
+    The zero padding at the border provides absolute position. Class and register tokens get nothing. CPVT applies it
+    after the first layer. Here it is applied at the sites of every additive kind, before the first layer or before each
+    layer, so that kinds differ in nothing else. Results measured here are therefore not CPVT's.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:

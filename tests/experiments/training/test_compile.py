@@ -1,4 +1,4 @@
-"""Compiled runs become what plain ones become, and where nothing can be compiled, that is said before anything begins."""
+"""Compiled runs give the results of plain ones; without a compiler a run fails with one line before it starts."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
-def test_a_compiled_run_ends_as_a_plain_one(runs: int, tmp_path: Path) -> None:
+def test_a_compiled_run_gives_the_results_of_a_plain_one(runs: int, tmp_path: Path) -> None:
     try:
         require("default", torch.device("cpu"))
     except UserError as error:
@@ -41,10 +41,10 @@ def test_a_compiled_run_ends_as_a_plain_one(runs: int, tmp_path: Path) -> None:
     )
     for a, b in zip(plain, fast, strict=True):
         assert {k: b[k] for k in b if "/" in k} == pytest.approx({k: a[k] for k in a if "/" in k}, abs=1e-9)
-        assert a["run_id"] != b["run_id"]  # the record says which it was
+        assert a["run_id"] != b["run_id"]  # the two have different ids
 
 
-def test_without_a_compiler_one_line_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+def test_without_a_compiler_the_run_fails_with_one_line_and_leaves_no_files(tmp_path: Path) -> None:
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

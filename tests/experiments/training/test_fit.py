@@ -1,4 +1,4 @@
-"""Training against plain torch; the schedule against torch's; what the seed decides, and what two variants share."""
+"""Training against a plain torch loop, the schedule against torch's, and what depends on the seed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rows(config: RunConfig, splits: loading.Splits) -> list[dict[str, float]]:
 
 
 def batches(config: RunConfig, splits: loading.Splits) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """What every training step is given: images, classes, dropout key."""
+    """The inputs of every training step: images, labels, dropout key."""
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     class Spy(Solo):
@@ -43,7 +43,7 @@ def batches(config: RunConfig, splits: loading.Splits) -> list[tuple[Tensor, Ten
 
 
 def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
-    """The same schedule from torch's own parts."""
+    """The same schedule, built from torch's schedulers."""
     total = config.train.epochs * steps_per_epoch
     warmup = round(config.optim.warmup_epochs * steps_per_epoch)
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=config.optim.lr)
@@ -60,7 +60,7 @@ def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
 @pytest.mark.parametrize(
     ("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)]
 )
-def test_warm_up_and_cosine_are_torchs(epochs: int, warmup: float, steps: int) -> None:
+def test_warm_up_and_cosine_equal_torchs(epochs: int, warmup: float, steps: int) -> None:
     config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01)
     ours = [learning_rate(config, step, steps) for step in range(epochs * steps)]
     assert ours == pytest.approx(list(torch_schedule(config, steps)), rel=1e-9, abs=1e-12)
@@ -74,7 +74,7 @@ def test_schedule_by_hand() -> None:
     assert all(learning_rate(tiny.config(optim__schedule="constant"), step, 2) == 5e-3 for step in range(6))
 
 
-def test_rows_say_the_rate_that_was_last_used(splits: loading.Splits) -> None:
+def test_rows_have_the_learning_rate_of_the_last_step(splits: loading.Splits) -> None:
     config = tiny.config()  # 80 images in batches of 32: 3 steps an epoch
     assert [row["lr"] for row in rows(config, splits)] == [learning_rate(config, step, 3) for step in (2, 5, 8)]
 
@@ -86,23 +86,23 @@ OPTIMISERS = {
 }
 
 
-def shorten(gradients: list[Tensor], longest: float) -> bool:
-    """Scale gradients to a total length of at most `longest`; whether there was need to."""
-    length = math.sqrt(sum(g.square().sum().item() for g in gradients))
+def clip(gradients: list[Tensor], max_norm: float) -> bool:
+    """Scale gradients to a total norm of at most `max_norm`; return whether that changed them."""
+    norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
     for g in gradients:
-        g *= min(1.0, longest / length)
-    return length > longest
+        g *= min(1.0, max_norm / norm)
+    return norm > max_norm
 
 
-@pytest.mark.parametrize(("name", "longest"), [*((name, 0.0) for name in OPTIMISERS), ("adamw", 2.0), ("sgd", 2.0)])
-def test_training_is_plain_torch(name: str, longest: float, splits: loading.Splits) -> None:
-    """A whole training of 9 steps, against a loop as any tutorial has it."""
+@pytest.mark.parametrize(("name", "max_norm"), [*((name, 0.0) for name in OPTIMISERS), ("adamw", 2.0), ("sgd", 2.0)])
+def test_training_equals_a_plain_torch_loop(name: str, max_norm: float, splits: loading.Splits) -> None:
+    """A training of 9 steps against the loop of a tutorial."""
     config = tiny.config(
         optim__name=name,
         train__precision="float64",
         train__label_smoothing=0.1,
         optim__weight_decay=0.1,
-        optim__grad_clip_norm=longest,
+        optim__grad_clip_norm=max_norm,
     )
     engine = Solo([config], 10, CPU)
     model = initial_model(config, 10)
@@ -123,14 +123,14 @@ def test_training_is_plain_torch(name: str, longest: float, splits: loading.Spli
             loss = F.cross_entropy(scores, y, label_smoothing=0.1)
             plain.zero_grad()
             loss.backward()
-            clipped.append(longest > 0 and shorten([p.grad for p in model.parameters()], longest))
+            clipped.append(max_norm > 0 and clip([p.grad for p in model.parameters()], max_norm))
             plain.step()
             losses += [loss.item()] * len(y)
             hits += int((scores.argmax(1) == y).sum())
         expected.append({"train/loss": sum(losses) / 80, "train/acc": hits / 80})
     got = [row for (row,) in fit(engine, splits)]
-    assert len(set(clipped)) == (2 if longest else 1), "some steps are to be clipped, and some are not"
-    rel = 1e-5 if longest else 1e-9  # torch's clipping adds 1e-6 to the norm
+    assert len(set(clipped)) == (2 if max_norm else 1), "some steps must be clipped and some not"
+    rel = 1e-5 if max_norm else 1e-9  # torch's clipping adds 1e-6 to the norm
     for ours, theirs in zip(got, expected, strict=True):
         assert {key: ours[key] for key in theirs} == pytest.approx(theirs, rel=rel)
     for key, p in model.named_parameters():
@@ -138,7 +138,7 @@ def test_training_is_plain_torch(name: str, longest: float, splits: loading.Spli
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_weight_decay_leaves_biases_norms_tokens_and_positions_alone(name: str, splits: loading.Splits) -> None:
+def test_biases_norms_tokens_and_positions_have_no_weight_decay(name: str, splits: loading.Splits) -> None:
     changes = {
         "optim__name": name,
         "optim__schedule": "constant",
@@ -162,14 +162,14 @@ def test_weight_decay_leaves_biases_norms_tokens_and_positions_alone(name: str, 
         "head.0",
     }
     assert set(weights[0]) - spared == {f"{layer}.weight" for layer in decayed}
-    if name == "adamw":  # decoupled: the weights shrink by lr * decay and by nothing else
+    if name == "adamw":  # decoupled: the weights shrink by lr * decay only
         start = initial_model(tiny.config(**changes), 10).state_dict()
         for layer in decayed:
             shrunk = weights[0][f"{layer}.weight"] - weights[1][f"{layer}.weight"]
             torch.testing.assert_close(shrunk, start[f"{layer}.weight"] * 0.01 * 0.5, rtol=0, atol=1e-12)
 
 
-def test_evaluation_is_the_mean_over_images_whatever_the_batches(
+def test_evaluation_is_the_mean_over_images_for_any_batch_size(
     splits: loading.Splits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tiny.config(model__mlp_drop_rate=0.5, train__label_smoothing=0.3, train__precision="float64")
@@ -182,7 +182,7 @@ def test_evaluation_is_the_mean_over_images_whatever_the_batches(
         assert evaluate(engine, splits, splits.test)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_every_image_is_seen_once_an_epoch_and_in_another_order_each_time(splits: loading.Splits) -> None:
+def test_every_epoch_has_every_image_once_in_a_new_order(splits: loading.Splits) -> None:
     seen = batches(tiny.config(), splits)
     orders = [torch.cat([x for x, _, _ in seen[i : i + 3]]) for i in (0, 3, 6)]
     whole = splits.normalized(splits.scaled(splits.train.x))
@@ -192,7 +192,7 @@ def test_every_image_is_seen_once_an_epoch_and_in_another_order_each_time(splits
     assert not torch.equal(orders[1], orders[2])
 
 
-def test_the_seed_decides_everything_that_chance_does(splits: loading.Splits) -> None:
+def test_everything_random_depends_on_the_seed_only(splits: loading.Splits) -> None:
     changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1}
     same, again, other = (tiny.config(seed=seed, **changes) for seed in (0, 0, 1))
     assert rows(same, splits) == rows(again, splits)
@@ -205,23 +205,23 @@ def test_the_seed_decides_everything_that_chance_does(splits: loading.Splits) ->
     assert {int(key) for _, _, key in one}.isdisjoint(int(key) for _, _, key in two)  # dropout
 
 
-def test_the_seed_decides_augmentation_apart_from_order(splits: loading.Splits) -> None:
-    """Of the 240 places in three epochs about half come mirrored; two seeds, or two epochs, agree on about half."""
+def test_augmentation_depends_on_the_seed_and_not_on_the_order(splits: loading.Splits) -> None:
+    """About half of the 240 images in three epochs are mirrored; two seeds, or two epochs, agree on about half."""
     plain = splits.normalized(splits.scaled(splits.train.x))
-    fates = []
+    mirrored_in = []
     for seed in (0, 1):
         seen = torch.cat([x for x, _, _ in batches(tiny.config(data__hflip=True, seed=seed), splits)])
         straight, mirrored = (
             ((seen[:, None] - known[None]).flatten(2).abs().amax(2) < 1e-5).any(1) for known in (plain, plain.flip(-1))
         )
         assert bool((straight | mirrored).all())
-        fates.append(mirrored)
-    assert all(80 < int(some.sum()) < 160 for some in fates)  # 120, give or take 5 standard deviations
-    assert 80 < int((fates[0] == fates[1]).sum()) < 160
-    assert 17 < int((fates[0][:80] == fates[0][80:160]).sum()) < 63
+        mirrored_in.append(mirrored)
+    assert all(80 < int(some.sum()) < 160 for some in mirrored_in)  # 120, within 5 standard deviations
+    assert 80 < int((mirrored_in[0] == mirrored_in[1]).sum()) < 160
+    assert 17 < int((mirrored_in[0][:80] == mirrored_in[0][80:160]).sum()) < 63
 
 
-def test_training_is_deaf_to_torchs_global_generator(splits: loading.Splits) -> None:
+def test_training_does_not_use_torchs_global_generator(splits: loading.Splits) -> None:
     config = tiny.config(data__hflip=True, model__attn_drop_rate=0.2)
     torch.manual_seed(1)
     first = rows(config, splits)
@@ -229,11 +229,11 @@ def test_training_is_deaf_to_torchs_global_generator(splits: loading.Splits) -> 
     torch.manual_seed(2)
     assert rows(config, splits) == first
     torch.manual_seed(1)
-    assert torch.equal(torch.get_rng_state(), state)  # and left it as it was
+    assert torch.equal(torch.get_rng_state(), state)  # training leaves its state unchanged
 
 
 @pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned-2d", "rope-2d"])
-def test_variants_of_one_seed_start_from_one_backbone_and_see_the_same_batches(
+def test_variants_with_the_same_seed_have_the_same_initial_backbone_and_batches(
     kind: str, splits: loading.Splits
 ) -> None:
     changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1, "train__epochs": 1}
@@ -246,7 +246,7 @@ def test_variants_of_one_seed_start_from_one_backbone_and_see_the_same_batches(
         assert all(torch.equal(a, b) for a, b in zip(mine, yours, strict=True))
 
 
-def test_dropout_follows_the_key_of_the_step(splits: loading.Splits) -> None:
+def test_dropout_is_reproducible(splits: loading.Splits) -> None:
     config = tiny.config(model__pos_drop_rate=0.5)
     plain, dropped = rows(tiny.config(), splits), rows(config, splits)
     assert plain[0]["train/loss"] != dropped[0]["train/loss"]
@@ -259,10 +259,10 @@ def test_every_precision_learns(precision: str, splits: loading.Splits) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_softmax_head_has_its_floor(splits: loading.Splits) -> None:
-    """Cross-entropy of probabilities cannot go below ln(1 + 9/e) for ten classes, however sure the model is."""
+def test_softmax_head_has_a_minimum_loss(splits: loading.Splits) -> None:
+    """The cross-entropy of probabilities is at least ln(1 + 9/e) for ten classes."""
     config = tiny.config(model__head="softmax", train__epochs=8, optim__lr=0.02)
-    floor = math.log(1 + 9 / math.e)
+    minimum = math.log(1 + 9 / math.e)
     losses = [row["train/loss"] for row in rows(config, splits)]
-    assert min(losses) > floor
+    assert min(losses) > minimum
     assert losses[-1] < losses[0] < math.log(10) + 0.1
