@@ -69,25 +69,28 @@ def _train(arguments: argparse.Namespace) -> int:
     import torch
 
     from experiments.progress import EpochPrinter
-    from experiments.runs.run import Job, train
+    from experiments.runs.run import train
+    from experiments.runs.spec import RunSpec
     from experiments.runs.tracking import Tracking
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
-    job = Job(config, Path(arguments.out) / name, config.model.pos_embed)
+    run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
     try:
         with EpochPrinter(config.train.epochs) as printer:
-            (summary,) = train([job], device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer)
+            (summary,) = train(
+                [run], out, device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer
+            )
     except torch.OutOfMemoryError as error:
         size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px a step"
         raise UserError(
             f"train.batch_size: {size} are too many for the GPU's memory with this model: {error}"
         ) from error
     if summary["status"] == "diverged":
-        print(f"diverged in epoch {summary['epochs']}: the loss is not finite. Record: {job.dir}")
+        print(f"diverged in epoch {summary['epochs']}: the loss is not finite. Record: {out / name}")
         return 1
-    print(f"test accuracy {summary['test/acc']:.2%}, validation {summary['val/acc']:.2%}. Record: {job.dir}")
+    print(f"test accuracy {summary['test/acc']:.2%}, validation {summary['val/acc']:.2%}. Record: {out / name}")
     claim = PRESETS[arguments.preset].claim
     if claim is not None and run_id(config) == run_id(override(preset(arguments.preset), {"seed": config.seed})):
         print(f"published: {claim:.2%}; to compare: vit-sweep run {arguments.preset}, which takes several seeds")

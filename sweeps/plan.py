@@ -14,28 +14,12 @@ from experiments.config import RunConfig, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import preset
 from experiments.runs import record
+from experiments.runs.spec import RunSpec
 from sweeps.study import Cell, Study, expand, text
 from vit.registry import nearest
 
 LOCK = ".lock"  # held while study.json or the queue is changed, and never while anything is trained
 SLUG = 60  # characters of a variant's label that a folder's name takes, at most
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """One run of a plan; `name` is its folder, `levels` single path -> value."""
-
-    name: str
-    run_id: str
-    variant: str
-    levels: Cell
-    seed: int
-    config: RunConfig
-
-    def entry(self) -> dict[str, Any]:
-        """The run as study.json lists it."""
-        own = {"variant": self.variant, "levels": self.levels, "seed": self.seed}
-        return {"run": self.name, "run_id": self.run_id, **own}
 
 
 @dataclass(frozen=True)
@@ -48,7 +32,7 @@ class Plan:
     factors: dict[str, list[Any]]  # as the configuration understood them: "1e-3" as 0.001
     extra: list[Cell]
     baseline: str
-    runs: list[PlannedRun]
+    runs: list[RunSpec]
 
 
 def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str, Any] | None = None) -> Plan:
@@ -133,11 +117,10 @@ def _baseline(study: Study, variants: Mapping[str, Cell]) -> str:
     return found[0]
 
 
-def _run(label: str, levels: Cell, config: RunConfig, seed: int) -> PlannedRun:
+def _run(label: str, levels: Cell, config: RunConfig, seed: int) -> RunSpec:
     config = override(config, {"seed": seed})
-    identity = run_id(config)
     slug = re.sub(r"[^A-Za-z0-9._=,-]+", "-", label.replace(", ", ","))[:SLUG].strip(".-,") or "variant"
-    return PlannedRun(f"{slug}-s{seed}-{identity[:8]}", identity, label, levels, seed, config)
+    return RunSpec(f"{slug}-s{seed}-{run_id(config)[:8]}", config, label, levels)
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -157,7 +140,7 @@ def write(plan: Plan, study_dir: Path, command: str) -> dict[str, Any]:
     try:
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
-            entries = [run.entry() for run in plan.runs]
+            entries = [_entry(run) for run in plan.runs]
             if (study_dir / record.STUDY).exists():
                 entries = _merged(record.read_study(study_dir), plan, study_dir)
             tree = {
@@ -181,6 +164,12 @@ def write(plan: Plan, study_dir: Path, command: str) -> dict[str, Any]:
     return tree
 
 
+def _entry(run: RunSpec) -> dict[str, Any]:
+    """The run as study.json lists it."""
+    own = {"variant": run.variant, "levels": run.levels, "seed": run.seed}
+    return {"run": run.name, "run_id": run.run_id, **own}
+
+
 def _merged(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
     """The runs of both plans, the old ones first. Raises `UserError` naming the first path in which they differ."""
     where = f"{study_dir / record.STUDY}: holds another study"
@@ -197,7 +186,7 @@ def _merged(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> list[dict[st
     for run in plan.runs:
         if run.run_id in labels and labels[run.run_id] != run.variant:
             raise UserError(f"{where}: {labels[run.run_id]!r} there is called {run.variant!r} here; {advice}")
-        entry = known.setdefault((run.variant, run.seed), run.entry())
+        entry = known.setdefault((run.variant, run.seed), _entry(run))
         if entry["run_id"] != run.run_id:
             ids = f"the run id {entry['run_id']} there and {run.run_id} here"
             raise UserError(f"{where}: {entry['run']} has {ids}; {advice}")

@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from sweeps.plan import PlannedRun
+from experiments.runs.spec import RunSpec
 
 
 class Display:
     """Told what happens, it shows it on stderr. Time left is reckoned in epochs, by the pace since the first."""
 
-    def __init__(self, title: str, runs: Iterable[PlannedRun], console: Console | None = None) -> None:
+    def __init__(self, title: str, runs: Iterable[RunSpec], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.left = {run.name: run.config.train.epochs for run in runs}  # epochs
         self.total = len(self.left)
@@ -40,7 +40,7 @@ class Display:
             self.note(f"{len(found)} of {self.total} runs have ended already{where}")
         self._refresh()
 
-    def row(self, run: PlannedRun, row: dict[str, float]) -> None:
+    def row(self, run: RunSpec, row: dict[str, float]) -> None:
         """An epoch of a run is done."""
         epochs, epoch = run.config.train.epochs, int(row["epoch"])
         self.left[run.name] = epochs - epoch
@@ -52,7 +52,7 @@ class Display:
         self.progress.update(self.bars[run.name], completed=epoch, note=note)
         self._refresh()
 
-    def ended(self, run: PlannedRun, status: str) -> None:
+    def ended(self, run: RunSpec, status: str) -> None:
         """A run has ended, one way or another."""
         self._close(run)
         self.left.pop(run.name, None)
@@ -60,7 +60,7 @@ class Display:
             print(f"[{self._done()}] {run.name}: {status}; {self._time()}", file=self.console.file, flush=True)
         self._refresh()
 
-    def failed(self, run: PlannedRun, why: str) -> None:
+    def failed(self, run: RunSpec, why: str) -> None:
         """An attempt at a run has failed."""
         self._close(run)
         self.note(f"{run.name}: {why}")
@@ -69,7 +69,7 @@ class Display:
         """Say something, above the bars where there are any."""
         self.console.print(text, markup=False, soft_wrap=True)
 
-    def _close(self, run: PlannedRun) -> None:
+    def _close(self, run: RunSpec) -> None:
         if run.name in self.bars:
             self.progress.remove_task(self.bars.pop(run.name))
 

@@ -25,7 +25,8 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from experiments.config import cohort_key
 from experiments.errors import UserError
 from experiments.runs import record
-from sweeps.plan import LOCK, Plan, PlannedRun
+from experiments.runs.spec import RunSpec
+from sweeps.plan import LOCK, Plan
 from sweeps.process import Owner, alive
 
 DATABASE = "optuna.db"
@@ -35,7 +36,7 @@ DATABASE = "optuna.db"
 class Claim:
     """A run that is ours to train, and its trial."""
 
-    run: PlannedRun
+    run: RunSpec
     trial_id: int
     number: int
     owner: Owner
@@ -207,7 +208,7 @@ class Ledger:
             self.study.tell(trial.number, state=TrialState.PRUNED if status == "pruned" else TrialState.FAIL)
         return status
 
-    def _add(self, run: PlannedRun) -> FrozenTrial:
+    def _add(self, run: RunSpec) -> FrozenTrial:
         """A waiting trial for a run."""
         trial = create_trial(
             state=TrialState.WAITING,

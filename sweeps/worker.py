@@ -20,6 +20,7 @@ from experiments.errors import TakenOver, UserError
 from sweeps.process import owner
 
 if TYPE_CHECKING:
+    from experiments.runs.spec import RunSpec
     from sweeps.queue import Claim  # a worker needs no Optuna
 
 GO_HOME = b""  # the message after which a worker ends by itself
@@ -52,7 +53,7 @@ class Worker:
     def give(self, claims: list[Claim], study_dir: Path) -> None:
         """Have the claims trained as one cohort."""
         self.claims = claims
-        parts = [(claim.run.config, study_dir / claim.run.name, claim.run.variant) for claim in claims]
+        parts = [claim.run for claim in claims], study_dir
         with contextlib.suppress(OSError):  # it has died: its silence will be heard
             self.pipe.send_bytes(pickle.dumps(parts))
 
@@ -100,7 +101,7 @@ def work(pipe: Connection, duty: Duty) -> None:
     if duty.threads:
         torch.set_num_threads(duty.threads)
     while (message := inbox.get()) != GO_HOME:
-        _train(pipe, duty, pickle.loads(message))
+        _train(pipe, duty, *pickle.loads(message))
 
 
 def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
@@ -112,14 +113,13 @@ def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
             os._exit(1)
 
 
-def _train(pipe: Connection, duty: Duty, parts: list[tuple[Any, ...]]) -> None:
-    from experiments.runs.run import Job, train
+def _train(pipe: Connection, duty: Duty, runs: list[RunSpec], study_dir: Path) -> None:
+    from experiments.runs.run import train
     from experiments.runs.tracking import Tracking
 
-    jobs = [Job(*part) for part in parts]
     tracking = Tracking(duty.tracking, duty.study)
     try:
-        train(jobs, device=duty.device, tracking=tracking, on_row=lambda i, row: pipe.send(("row", i, row)))
+        train(runs, study_dir, device=duty.device, tracking=tracking, on_row=lambda i, row: pipe.send(("row", i, row)))
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         mine = isinstance(error, UserError) and not isinstance(error, TakenOver)  # which is no fault of the user's

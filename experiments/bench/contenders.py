@@ -21,7 +21,8 @@ from experiments.config import RunConfig, override
 from experiments.data import augment
 from experiments.data.images import Splits
 from experiments.runs import resume
-from experiments.runs.run import Job, train
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 from experiments.runs.tracking import Mode, Tracking
 from experiments.training.compile import OFF
 from experiments.training.engine import EVAL_BATCH, Solo, autocast, batches
@@ -197,14 +198,14 @@ class Records:
     def _beside_training(self, n: int, mode: Mode) -> Score:
         """The seconds of n epochs, less training's own, which the run itself counts. Its start and end are left out."""
         with tempfile.TemporaryDirectory() as folder:
-            job, ends = Job(self._config(n), Path(folder) / "study" / "run"), []
+            study, run, ends = Path(folder) / "study", RunSpec("run", self._config(n)), []
 
             def note(_: int, row: Row) -> None:
                 if row["epoch"] in (1, n + 1):
                     before = time.perf_counter()
-                    ends.append((before, resume.read_note(job.dir)["seconds"]["device"], time.perf_counter()))
+                    ends.append((before, resume.read_note(study / run.name)["seconds"]["device"], time.perf_counter()))
 
-            train([job], device=str(self.device), tracking=Tracking(mode), on_row=note)
+            train([run], study, device=str(self.device), tracking=Tracking(mode), on_row=note)
         (_, trained, start), (end, trained_in_all, _) = ends
         return n, end - start - (trained_in_all - trained)
 

@@ -11,18 +11,9 @@ import signal
 import sys
 import time
 import types
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 STUB = json.loads(os.environ["STUB"])
-
-
-@dataclass(frozen=True)
-class Job:
-    config: Any
-    dir: Path
-    variant: str = ""
 
 
 def note(*words):
@@ -30,28 +21,29 @@ def note(*words):
         log.write(" ".join(map(str, words)) + "\n")
 
 
-def train(jobs, *, device, tracking, on_row):
+def train(runs, folder, *, device, tracking, on_row):
     from experiments.runs import record
 
-    for i, job in enumerate(jobs):
-        assert not record.is_finished(job.dir), f"{job.dir} was finished already"
-        job.dir.mkdir(exist_ok=True)
-        note("start", job.dir.name, os.getpid())
-        fate = befall(STUB.get(f"seed {job.config.seed}", ""), job)
-        path = job.dir / "epochs.txt"
+    for i, run in enumerate(runs):
+        run_dir = folder / run.name
+        assert not record.is_finished(run_dir), f"{run_dir} was finished already"
+        run_dir.mkdir(exist_ok=True)
+        note("start", run.name, os.getpid())
+        fate = befall(STUB.get(f"seed {run.seed}", ""), run)
+        path = run_dir / "epochs.txt"
         done = int(path.read_text()) if path.exists() else 0
-        for epoch in range(done + 1, job.config.train.epochs + 1):
+        for epoch in range(done + 1, run.config.train.epochs + 1):
             time.sleep(STUB.get("nap", 0.02))
             record.write_text(path, str(epoch))
             on_row(i, {"epoch": epoch, "val/acc": 0.5, "val/loss": 1.0})
-        seal(job, fate)
-        note("end", job.dir.name, os.getpid())
+        seal(run, run_dir, fate)
+        note("end", run.name, os.getpid())
 
 
-def befall(fate, job):
+def befall(fate, run):
     from experiments.errors import UserError
 
-    tried = Path(f"{STUB['log']}.{job.dir.name}")  # not in the run's folder, where it would be something to lose
+    tried = Path(f"{STUB['log']}.{run.name}")  # not in the run's folder, where it would be something to lose
     first = not tried.exists()
     tried.touch()
     if fate == "refuse":
@@ -63,24 +55,23 @@ def befall(fate, job):
     return fate
 
 
-def seal(job, fate):
-    from experiments.config import run_id
+def seal(run, run_dir, fate):
     from experiments.runs import record
 
-    record.write_json(job.dir / record.CONFIG, job.config.model_dump())
-    record.write_text(job.dir / record.METRICS, "epoch,val/acc\n1,0.5\n")
-    record.write_text(job.dir / record.CHECKPOINT, "")
+    record.write_json(run_dir / record.CONFIG, run.config.model_dump())
+    record.write_text(run_dir / record.METRICS, "epoch,val/acc\n1,0.5\n")
+    record.write_text(run_dir / record.CHECKPOINT, "")
     status = "diverged" if fate == "diverge" else "finished"
-    accuracy = None if fate == "diverge" else 0.5 + job.config.seed / 100
+    accuracy = None if fate == "diverge" else 0.5 + run.seed / 100
     metrics = {"val/acc": accuracy, "val/loss": 1.0, "test/acc": accuracy}
-    record.write_summary(job.dir, {"run_id": run_id(job.config), "status": status, **metrics})
+    record.write_summary(run_dir, {"run_id": run.run_id, "status": status, **metrics})
 
 
-run = types.ModuleType("experiments.runs.run")
-run.Job, run.train, run.pick_device = Job, train, lambda name: types.SimpleNamespace(type="cpu")
+module = types.ModuleType("experiments.runs.run")
+module.train, module.pick_device = train, lambda name: types.SimpleNamespace(type="cpu")
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
-sys.modules |= {"experiments.runs.run": run, "torch": torch}
+sys.modules |= {"experiments.runs.run": module, "torch": torch}
 
 if __name__ == "__main__":
     from sweeps.main import main

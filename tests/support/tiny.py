@@ -8,7 +8,8 @@ from typing import Any
 
 from experiments.config import RunConfig, override
 from experiments.runs import record
-from experiments.runs.run import Job, train
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 
 TINY = {
     "data.train_limit": 80,
@@ -39,7 +40,7 @@ def config(**changes: Any) -> RunConfig:
 
 def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
     """Train it in a folder; the summary."""
-    (summary,) = train([Job(config(**changes), folder)], device="cpu", on_row=on_row)
+    (summary,) = train([RunSpec(folder.name, config(**changes))], folder.parent, device="cpu", on_row=on_row)
     return summary
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from experiments.errors import UserError
 from experiments.runs.record import METRICS, is_finished
-from experiments.runs.run import Job, train
+from experiments.runs.run import train
 from sweeps.builtin import STUDIES
 from sweeps.plan import make_plan, write
 from sweeps.pool import Crew
@@ -102,7 +102,7 @@ def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(t
     study.write_text(json.dumps({**STUDY, "name": "real", "base": settings, "seeds": 2}))
     plan = make_plan(make(json.loads(study.read_text()), "real"))
     for run in plan.runs:  # the oracle: each run alone, never interrupted
-        train([Job(run.config, tmp_path / "alone" / run.name)], device="cpu")
+        train([run], tmp_path / "alone", device="cpu")
     command = [sys.executable, "-m", "sweeps.main", "run", str(study), "--out", str(tmp_path), "--tracking", "off"]
     sweep = subprocess.Popen([*command, "--workers", "2"], cwd=SUPPORT.parents[1], start_new_session=True)
     until(lambda: list((tmp_path / "real").glob(f"*/{METRICS}")))

@@ -18,7 +18,8 @@ from safetensors.torch import load_file
 
 from experiments.errors import TakenOver
 from experiments.runs import record, resume
-from experiments.runs.run import Job, train
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -136,7 +137,7 @@ COHORT = {"train__precision": "float64", "optim__name": "sgd", "optim__schedule"
 def cohort(out: Path, on_row: Any = None) -> list[dict[str, Any]]:
     """Three runs trained together, of which the second diverges at once; their summaries."""
     members = [tiny.config(seed=seed, optim__lr=lr, **COHORT) for seed, lr in ((0, 0.01), (1, 1e300), (2, 0.02))]
-    return train([Job(config, out / str(i)) for i, config in enumerate(members)], device="cpu", on_row=on_row)
+    return train([RunSpec(str(i), config) for i, config in enumerate(members)], out, device="cpu", on_row=on_row)
 
 
 def prune_the_third(job: int, row: dict[str, float]) -> bool:
@@ -186,7 +187,7 @@ def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(
             raise tiny.Stop
 
     def both(out: Path) -> None:
-        train([Job(tiny.config(seed=seed), out / str(seed)) for seed in (0, 1)], device="cpu")
+        train([RunSpec(str(seed), tiny.config(seed=seed)) for seed in (0, 1)], out, device="cpu")
 
     both(tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(tiny.Stop):

@@ -171,7 +171,7 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
     tiny.run(tmp_path / "whole")
     for name in ("half", "whole"):
         before = {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
-        with pytest.raises(record.RecordError, match=f"{name}.* is of another run"):
+        with pytest.raises(record.RecordError, match=f"{name}.* belongs to run"):
             tiny.run(tmp_path / name, seed=1)
         assert {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} == before
 

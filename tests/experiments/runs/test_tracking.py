@@ -14,7 +14,8 @@ import pytest
 import tiny
 
 from experiments.runs import record
-from experiments.runs.run import Job, train
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 from experiments.runs.tracking import Tracking
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,8 +31,8 @@ def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def mirrored(folder: Path, mode: str, **changes: Any) -> dict[str, Any]:
     """Train a tiny run under a tracking mode; its summary."""
-    job = Job(tiny.config(**changes), folder, "learned-1d")
-    (summary,) = train([job], device="cpu", tracking=Tracking(mode, "position"))
+    run = RunSpec(folder.name, tiny.config(**changes), "learned-1d")
+    (summary,) = train([run], folder.parent, device="cpu", tracking=Tracking(mode, "position"))
     return summary
 
 
@@ -86,7 +87,8 @@ import contextlib, os, signal, sys
 from pathlib import Path
 import tiny
 from experiments.runs import tracking
-from experiments.runs.run import Job, train
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 tracking.INIT_SECONDS = 1
 
 def on_row(job, row):
@@ -99,9 +101,9 @@ def on_row(job, row):
                 print("killed", status.parent.name)
 
 study = Path(sys.argv[1])
-jobs = [Job(tiny.config(seed=seed), study / f"s{seed}", "v") for seed in (0, 1)]
-for job in jobs:
-    train([job], device="cpu", tracking=tracking.Tracking("auto", "study"), on_row=on_row)
+for seed in (0, 1):
+    run = RunSpec(f"s{seed}", tiny.config(seed=seed), "v")
+    train([run], study, device="cpu", tracking=tracking.Tracking("auto", "study"), on_row=on_row)
 """
 
 
@@ -253,10 +255,10 @@ def test_a_resumed_run_is_the_same_wandb_run(tmp_path: Path, monkeypatch: pytest
     def stop(job: int, row: dict[str, float]) -> None:
         raise KeyboardInterrupt
 
-    job = Job(tiny.config(), tmp_path / "a", "v")
+    spec = RunSpec("a", tiny.config(), "v")
     with pytest.raises(KeyboardInterrupt):
-        train([job], device="cpu", tracking=Tracking("offline", "s"), on_row=stop)
-    train([job], device="cpu", tracking=Tracking("offline", "s"))
+        train([spec], tmp_path, device="cpu", tracking=Tracking("offline", "s"), on_row=stop)
+    train([spec], tmp_path, device="cpu", tracking=Tracking("offline", "s"))
     assert started[0]["id"] == started[1]["id"]
     assert started[1]["resume"] == "allow"
     assert [row["epoch"] for row in run.rows] == [1, 2, 3]

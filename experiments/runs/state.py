@@ -1,0 +1,133 @@
+"""The state of a run in training, and how it reaches the run's folder: opened, saved after each epoch, sealed at the end."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor
+
+from experiments.config import load, run_id
+from experiments.errors import TakenOver, UserError
+from experiments.runs import record, resume
+from experiments.runs.spec import RunSpec
+from experiments.runs.tracking import RunTracker, Tracking
+
+Row = dict[str, float]
+
+SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
+SAVED = ("rows", "seconds", "started", "status", "stacked")  # what the note in the resume file holds, beside the run id
+
+
+@dataclass
+class RunState:
+    """A run in training: its rows so far, the time it took, and the folder it is written to."""
+
+    spec: RunSpec
+    dir: Path
+    rows: list[Row] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: {"device": 0.0, "wall": 0.0})  # over all sessions
+    synced: float = -math.inf  # when its state was last flushed to the disk
+    clock: float = 0.0  # when it would have started, had it never been interrupted
+    started: str = field(default_factory=lambda: now())
+    tensors: dict[str, Tensor] | None = None  # weights and optimiser state to continue from
+    stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
+    tracker: RunTracker = field(default_factory=RunTracker)
+    status: str = "running"
+
+    @classmethod
+    def open(cls, spec: RunSpec, folder: Path) -> RunState:
+        """Read what an interrupted run left in its folder; a new state where there is nothing. Writes nothing.
+
+        Raises `RecordError` where the folder holds another run or a file that cannot be read.
+        """
+        run = cls(spec, folder)
+        path = folder / record.CONFIG
+        if path.exists() and (found_id := _id_in(path)) != spec.run_id:
+            raise record.RecordError(f"{path}: belongs to run {found_id}, not {spec.run_id}; choose another --out")
+        if found := resume.read(folder):
+            note, run.tensors = found
+            if note["run_id"] != spec.run_id:
+                raise record.RecordError(f"{folder / resume.NAME}: belongs to run {note['run_id']}, not {spec.run_id}")
+            run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
+            run.stacked = note.get("stacked")
+            run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
+        return run
+
+    def start(self, stacked: bool, tracking: Tracking) -> None:
+        """Make the folder with its configuration, and start the clock and the tracker."""
+        self.stacked = stacked
+        self.clock = time.perf_counter() - self.seconds["wall"]
+        config = self.spec.config.model_dump()
+        try:
+            self.dir.mkdir(parents=True, exist_ok=True)
+            if not (self.dir / record.CONFIG).exists():
+                record.write_json(self.dir / record.CONFIG, config)
+        except OSError as error:
+            raise UserError(f"out: {str(self.dir)!r} cannot be written: {error.strerror}") from error
+        self.tracker = tracking.start(config, self.dir, self.spec.run_id, self.spec.variant)
+
+    def update_status(self, prune: bool) -> None:
+        """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""
+        if self.rows and not all(map(math.isfinite, self.rows[-1].values())):
+            self.status = "diverged"
+        else:
+            self.status = "pruned" if prune else "running"
+
+    def add_epoch(self, row: Row, tensors: Mapping[str, Tensor], seconds: float) -> None:
+        """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
+        self.rows.append(row)
+        wall = time.perf_counter() - self.clock
+        self.seconds = {"device": self.seconds["device"] + seconds, "wall": wall}
+        due = time.perf_counter() - self.synced >= SYNC_SECONDS
+        self.save(tensors, durable=due)
+        if due:
+            record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
+            self.synced = time.perf_counter()
+        self.tracker.log(row)
+
+    def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
+        """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""
+        self.check_unsealed()
+        note = {"run_id": self.spec.run_id, **{key: getattr(self, key) for key in SAVED}}
+        resume.write(self.dir, note, tensors, durable)
+
+    def check_unsealed(self) -> None:
+        """Raise `TakenOver` where another process has finished the run, so that nothing is written into its record."""
+        if record.is_finished(self.dir):
+            raise TakenOver(f"{self.dir}: another process has finished this run")
+
+    def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any]) -> None:
+        """Write checkpoint, metrics and, last, the summary; delete the resume files; close the tracker."""
+        self.check_unsealed()
+        cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
+        record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
+        record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
+        sealed = record.write_summary(self.dir, summary)
+        remove_temporary_files(self.dir)
+        self.tracker.finish(sealed)
+
+
+def remove_temporary_files(folder: Path) -> None:
+    """Leave only the record. A kill during a write, or just after the last one, leaves more."""
+    for path in (folder / resume.NAME, folder / resume.NEWER, *folder.glob(record.PART + "*")):
+        path.unlink(missing_ok=True)
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _id_in(path: Path) -> str:
+    try:
+        return run_id(load(json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError) as error:
+        raise record.RecordError(f"{path}: cannot be read as a configuration: {error}") from error
