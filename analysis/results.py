@@ -1,42 +1,54 @@
-"""What the records say: every statistic that a report shows, computed once. No file, no figure, no wording."""
+"""Every statistic that a report shows, computed once. No files, figures or wording."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from analysis import stats
-from analysis.claims.check import ClaimResult, check, published_claims
+from analysis.claims.check import ClaimResult, check
+from analysis.claims.literature import published_claims
+from analysis.metric import Metric
 from analysis.sources.study import ENDED, METRICS, Study, factor_levels
 from experiments.errors import UserError
 
 ALPHA = 0.05
 MOST_PAIRS = 150
-"""Variants up to which every pair is compared; beyond, the work grows with the square and nobody reads the result."""
+"""Up to this many variants every pair is compared. Beyond it the number of pairs is too large to compute and to read."""
+
+CURVES = tuple(map(Metric, ("val/acc", "train/loss")))
+"""The metrics whose learning curves are shown."""
 
 TIMES = ("device_seconds", "wall_seconds", "images_per_second")
 
 
 @dataclass(frozen=True)
 class Results:
-    """The study with its statistics. Values and estimates are in the data's units (accuracies as fractions).
-
-    `values`: variant -> seed -> the study's metric, NaN where the run has no final value (diverged, pruned).
-    `versus`: each variant against the baseline. `pairs`: (a, b) -> a less b, empty where there are too many variants.
-    `counts`: a row a variant, a column a status. `cost`: a row a variant.
-    """
+    """The study with its statistics. Values and estimates are in the data's units (accuracies as fractions)."""
 
     study: Study
     variants: list[str]
     values: dict[str, dict[int, float]]
+    """variant -> seed -> the study's metric, NaN where the run has no final value (diverged, pruned)"""
     means: dict[str, dict[str, stats.Estimate]]
+    """metric -> variant -> its mean"""
+    spread: dict[str, stats.Spread]
+    """variant -> how the study's metric scatters over its runs"""
+    curves: dict[str, dict[str, stats.Band]]
+    """metric -> variant -> its learning curve over the finished runs; only metrics with a curve of two epochs or more"""
     versus: dict[str, stats.Comparison]
+    """each variant against the baseline"""
     pairs: dict[tuple[str, str], stats.Comparison]
+    """(a, b) -> a - b; empty where there are too many variants"""
     best: str | None
     equal_to_best: frozenset[str]
     counts: pd.DataFrame
+    """a row for each variant, a column for each status"""
     cost: pd.DataFrame
+    """a row for each variant"""
+    grid: pd.DataFrame | None
+    """mean metric by the first factor (rows) and the second (columns); None for a study of one factor"""
     factorial: stats.Factorial | None
     factorial_trouble: str
     claims: list[ClaimResult]
@@ -70,12 +82,15 @@ def analyze(study: Study) -> Results:
         variants,
         values,
         means,
+        {variant: stats.spread(list(values[variant].values())) for variant in variants},
+        _curves(study),
         versus,
         pairs,
         best,
         _equal(best, pairs),
         _counts(study, variants),
         _cost(ended, variants, study.baseline),
+        _grid(finished, study),
         fitted,
         trouble,
         check(published_claims(), study.plan, values, ALPHA),
@@ -96,6 +111,27 @@ def _means(finished: pd.DataFrame, metric: str, variants: list[str]) -> dict[str
         variant: stats.mean(by_variant[variant].to_numpy() if variant in by_variant else [float("nan")])
         for variant in variants
     }
+
+
+def _curves(study: Study) -> dict[str, dict[str, stats.Band]]:
+    """An accuracy's interval is clipped to [0, 1], which a t interval may exceed."""
+    runs = study.curves
+    if runs.empty or runs["epoch"].nunique() < 2:
+        return {}
+    finished = runs[runs["run"].isin(study.of("finished")["run"])]
+    found = {}
+    for metric in CURVES:
+        if metric in runs and runs[metric].notna().any():
+            found[metric] = {
+                variant: _band(finished[finished["variant"] == variant], metric) for variant in study.variants
+            }
+    return found
+
+
+def _band(runs: pd.DataFrame, metric: Metric) -> stats.Band:
+    table = runs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
+    band = stats.band(table.index.to_numpy(), table.to_numpy(dtype=float))
+    return replace(band, low=band.low.clip(0, 1), high=band.high.clip(0, 1)) if metric.is_share else band
 
 
 def _best(means: dict[str, stats.Estimate], lower: bool) -> str | None:
@@ -136,6 +172,23 @@ def _cost(ended: pd.DataFrame, variants: list[str], baseline: str) -> pd.DataFra
     beside = pd.DataFrame({"device_seconds_ratio": ratio, "slowest": ended["device_seconds"] / usual})
     beside = beside.groupby(ended["variant"], sort=False).agg({"device_seconds_ratio": "median", "slowest": "max"})
     return pd.concat([sizes, grouped[list(TIMES)].median(), beside], axis=1).reindex(variants)
+
+
+def _grid(finished: pd.DataFrame, study: Study) -> pd.DataFrame | None:
+    """Levels stand in the order of the study, and levels that it does not name after them."""
+    if len(study.factors) < 2:
+        return None
+    down, across = list(study.factors)[:2]
+    frame = finished.assign(_down=factor_levels(finished, down), _across=factor_levels(finished, across))
+    table = frame.pivot_table(index="_down", columns="_across", values=study.metric, aggfunc="mean", sort=False)
+    rows, columns = (
+        [
+            *(level for level in study.factors[factor] if level in axis),
+            *axis.difference(study.factors[factor], sort=False),
+        ]
+        for factor, axis in ((down, table.index), (across, table.columns))
+    )
+    return table.reindex(index=rows, columns=columns)
 
 
 def _factorial(finished: pd.DataFrame, study: Study) -> tuple[stats.Factorial | None, str]:

@@ -1,10 +1,10 @@
-"""The comparisons that a claim stands on, and how each is tested for and against it. Arrays in, numbers out; no I/O."""
+"""The hypotheses of a claim, and how each is tested for and against it. Arrays in, numbers out; no I/O."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy import stats
@@ -16,14 +16,13 @@ from analysis.stats.power import fewest, power_beyond, power_of_equivalence
 
 @dataclass(frozen=True)
 class Hypothesis(ABC):
-    """One comparison: `diffs` (seeds,), NaN where a seed cannot be used, and the bound their mean is held against."""
+    """The mean of `diffs` (seeds,), NaN where a seed cannot be used, stands in some relation to `bound`."""
 
-    name: str
     variants: tuple[str, ...]
     diffs: np.ndarray
     bound: float
-    relation: ClassVar[str] = ""
-    """how the mean stands to the bound where the case holds, in words"""
+    relation: ClassVar[Literal["above", "within"]]
+    """how the mean stands to the bound if the hypothesis holds"""
 
     @property
     def moments(self) -> tuple[float, float, int]:
@@ -39,27 +38,27 @@ class Hypothesis(ABC):
 
     @abstractmethod
     def p_for(self) -> float:
-        """Small where the runs bear the case out: the p-value of its being false."""
+        """p-value of the hypothesis being false: small where the runs support it."""
 
     @abstractmethod
     def p_against(self) -> float:
-        """Small where the runs speak against the case: the p-value of its being true."""
+        """p-value of the hypothesis being true: small where the runs contradict it."""
 
     @abstractmethod
     def leans_for(self) -> bool:
-        """Whether the observed mean, taken for the truth, bears the case out."""
+        """Whether the hypothesis holds if the observed mean is the true one."""
 
     @abstractmethod
     def power(self, n: np.ndarray, alpha: float) -> np.ndarray:
-        """With n seeds, the power of the test towards which the observed mean leans, were that mean the true one."""
+        """Power with n seeds of the test that the observed mean leans towards, if that mean is the true one."""
 
     @property
-    def why_open(self) -> str:
-        """Why no practical number of seeds would decide the case."""
-        return "no practical number of seeds would settle it"
+    def needs_prediction(self) -> bool:
+        """Whether the observed mean can only be contradicted beyond the spread of a single run."""
+        return False
 
     def missing(self, alpha: float) -> int | None:
-        """How many more seeds that test needs for 80 % power; None where no practical number does."""
+        """How many more seeds that test needs for 80 % power; None where no practical number is enough."""
         n = self.moments[2]
         needed = fewest(lambda seeds: self.power(seeds, alpha), least=max(n + 1, 2))[0]
         return None if needed is None else needed - n
@@ -68,7 +67,7 @@ class Hypothesis(ABC):
 class AboveHypothesis(Hypothesis):
     """The mean difference is above the bound."""
 
-    relation = "more than "
+    relation = "above"
 
     def p_for(self) -> float:
         return float(t_test(self.diffs, self.bound, "above"))
@@ -87,7 +86,7 @@ class AboveHypothesis(Hypothesis):
 class AlikeHypothesis(Hypothesis):
     """The mean difference is within ±bound."""
 
-    relation = "within ±"
+    relation = "within"
 
     def p_for(self) -> float:
         return tost(self.diffs, self.bound)
@@ -106,20 +105,16 @@ class AlikeHypothesis(Hypothesis):
         return power_beyond(spread, abs(centre) - self.bound, n, alpha / 2)
 
 
-class HeadlineHypothesis(AlikeHypothesis):
+class PublishedHypothesis(AlikeHypothesis):
     """The mean is within ±bound of a published figure.
 
-    That figure is one run's. To count against it, it must lie further off than one more run of ours would: by the bound
-    and by the error of predicting a run, sd sqrt(1 + 1/n).
+    That figure is of one run. So it is contradicted only where it lies further away than another run would: by more than
+    the bound plus the error of predicting a run, sd sqrt(1 + 1/n).
     """
 
     @property
-    def why_open(self) -> str:
-        _, spread, _ = self.moments
-        if self.leans_for() or np.isnan(spread):
-            return super().why_open
-        scatter = f"{100 * spread:.1f} points (standard deviation)"
-        return f"single runs scatter by {scatter} here, too widely for one published run to be contradicted by any number of ours"
+    def needs_prediction(self) -> bool:
+        return not self.leans_for() and not np.isnan(self.moments[1])
 
     def p_against(self) -> float:
         centre, spread, n = self.moments

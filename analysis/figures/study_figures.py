@@ -1,7 +1,7 @@
 """The figures of a report, from results: one style, colours that the colour-blind can tell apart, the same bytes every
 time.
 
-A figure returns with the words that stand for it where it cannot be seen. No statistics are computed here but bands.
+A figure returns with the words that stand for it where it cannot be seen. No statistics are computed here.
 Names are drawn as text (`text.parse_math` is off), and nothing is read from or written to a file.
 """
 
@@ -17,12 +17,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import formatting
 from analysis.figures.style import BAND, FAINT, INK, PALETTE, PAPER, VERDICTS, WIDTH, Plot, interval, rows, short, style
-from analysis.metric import Metric
 from analysis.report.render import plain
 from analysis.report.tables import NOT_ADJUSTED, margin_text
 from analysis.results import Results
 from analysis.sources.study import factor_levels
-from analysis.stats.estimates import moments, t_interval
 
 MOST_CURVES = len(PALETTE)
 MANY_POINTS = 1500  # above which points are drawn as pixels also in an SVG
@@ -145,31 +143,21 @@ def differences(results: Results) -> Plot | None:
 
 def curves(results: Results) -> Plot | None:
     """Validation accuracy and training loss by epoch: means and the band of their 95 % intervals."""
-    runs = results.study.curves
-    shown = [
-        metric for metric in map(Metric, ("val/acc", "train/loss")) if metric in runs and runs[metric].notna().any()
-    ]
-    if not shown or runs["epoch"].nunique() < 2:
+    shown = list(results.curves)
+    if not shown:
         return None
     figure = Figure(figsize=(WIDTH, 3.3))
     panels = figure.subplots(1, len(shown), squeeze=False)[0]
     chosen = coloured(results)
-    finished = runs[runs["run"].isin(results.study.of("finished")["run"])]
     lines = {}
     for axes, metric in zip(panels, shown):
         scale = metric.scale
         for index, variant in enumerate(chosen):
-            epochs, centre, low, high = band(finished[finished["variant"] == variant], metric)
-            colour = PALETTE[index]
+            band, colour = results.curves[metric][variant], PALETTE[index]
             lines[variant] = axes.plot(
-                epochs, centre * scale, color=colour, lw=1.6, ls=("-", "--", "-.", ":")[index % 4]
+                band.x, band.centre * scale, color=colour, lw=1.6, ls=("-", "--", "-.", ":")[index % 4]
             )[0]
-            if metric.is_share:
-                low, high = (
-                    np.clip(low, 0, 1),
-                    np.clip(high, 0, 1),
-                )  # a t interval may reach beyond what an accuracy can be
-            axes.fill_between(epochs, low * scale, high * scale, color=colour, alpha=0.18, lw=0)
+            axes.fill_between(band.x, band.low * scale, band.high * scale, color=colour, alpha=0.18, lw=0)
         axes.set_xlabel("epoch")
         axes.set_title(f"{metric.label}{metric.unit}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -197,36 +185,15 @@ def curves(results: Results) -> Plot | None:
     )
 
 
-def band(runs, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Epochs, and by epoch the mean with its 95 % interval over the runs: four arrays (epochs,)."""
-    table = runs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
-    centre, spread, n = moments(table.to_numpy(dtype=float))
-    low, high = t_interval(centre, spread / np.sqrt(np.maximum(n, 1)), n - 1)
-    return table.index.to_numpy(dtype=float), centre, low, high
-
-
 def interaction(results: Results) -> Plot | None:
     """The means of a study of two factors or more as a heat map over its first two."""
     study = results.study
-    if len(study.factors) < 2:
+    if results.grid is None or results.grid.empty:
         return None
     import seaborn
 
+    table = results.grid * study.metric.scale
     down, across = list(study.factors)[:2]
-    finished = study.of("finished")
-    frame = finished.assign(_down=factor_levels(finished, down), _across=factor_levels(finished, across))
-    table = (
-        frame.pivot_table(index="_down", columns="_across", values=study.metric, aggfunc="mean", sort=False)
-        * study.metric.scale
-    )
-    if table.empty or min(table.shape) < 1:
-        return None
-    order = [
-        [level for level in study.factors[factor] if level in axis]
-        + [level for level in axis if level not in study.factors[factor]]
-        for factor, axis in ((down, table.index), (across, table.columns))
-    ]
-    table = table.reindex(index=order[0], columns=order[1])
     figure = Figure(figsize=(WIDTH, min(1.4 + 0.42 * len(table), 14)))
     axes = figure.subplots()
     places = 1 if study.metric.is_share else 3

@@ -5,32 +5,16 @@ file.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 
-from analysis import formatting, stats
+from analysis import formatting
+from analysis.comparison import Change, compare_studies
 from analysis.figures import style
 from analysis.figures.style import Plot
 from analysis.report import cells, sections
 from analysis.report.headline import names
 from analysis.report.render import Cell, Column, Table
 from analysis.report.sections import Document, Item, Section
-from analysis.results import ALPHA, Results
-from analysis.stats.comparisons import paired, verdicts
-from experiments.errors import UserError
-
-WORDS = {1.0: "higher", -1.0: "lower", 0.0: "equivalent"}
-
-
-@dataclass(frozen=True)
-class Change:
-    """A variant in both studies: B less A, paired by seed, and the word for it."""
-
-    variant: str
-    diff: stats.Estimate
-    dropped: int
-    p_holm: float
-    word: str
+from analysis.results import Results
 
 
 def compare_document(a: Results, b: Results, command: str) -> Document:
@@ -38,16 +22,9 @@ def compare_document(a: Results, b: Results, command: str) -> Document:
 
     Raises `UserError` where they share no variant or do not measure the same.
     """
-    if a.study.metric != b.study.metric:
-        raise UserError(
-            f"compare: {a.study.name} measures {a.study.metric}, {b.study.name} measures {b.study.metric}; they "
-            "cannot be compared"
-        )
-    shared = [variant for variant in a.variants if variant in b.variants]
-    if not shared:
-        raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
-    found = changes(a, b, shared)
-    moved, drawn = shifts(a, b, shared), _plot(a, b, shared)
+    both = compare_studies(a, b)
+    shared, found, moved = both.shared, both.changes, both.shifts
+    drawn = _plot(a, b, shared)
     said = [
         Section("result", "Result", [Item("table", table=_result(a, b, found)), Item("plot", plot=drawn)]),
         Section("verdicts", "Verdicts against the baseline", [Item("table", table=_verdicts(a, b, shared, moved))]),
@@ -66,44 +43,6 @@ def compare_document(a: Results, b: Results, command: str) -> Document:
         sections=said,
         plots=[drawn],
     )
-
-
-def changes(a: Results, b: Results, shared: list[str]) -> list[Change]:
-    """B less A for each shared variant, over the seeds that both have; the variants are the family of Holm's
-    adjustment.
-    """
-    return _changes({v: a.values[v] for v in shared}, {v: b.values[v] for v in shared}, a.study.margin)
-
-
-def shifts(a: Results, b: Results, shared: list[str]) -> list[Change]:
-    """How each difference to the baseline changes, B's less A's, over the seeds of all four runs; baselines left out.
-
-    That two verdicts differ is no test: Gelman and Stern, The American Statistician 60 (2006), 328-331.
-    """
-    others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
-    return _changes(_to_baseline(a, others), _to_baseline(b, others), a.study.margin) if others else []
-
-
-def _to_baseline(results: Results, variants: list[str]) -> dict[str, dict[int, float]]:
-    base = results.values[results.study.baseline]
-    return {
-        variant: {seed: value - base[seed] for seed, value in results.values[variant].items() if seed in base}
-        for variant in variants
-    }
-
-
-def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, float]], margin: float) -> list[Change]:
-    """B less A, variant by variant, paired by seed."""
-    values = {("A", variant): runs for variant, runs in a.items()} | {
-        ("B", variant): runs for variant, runs in b.items()
-    }
-    later, earlier, dropped = paired(values, [(("B", variant), ("A", variant)) for variant in a])
-    diffs = later - earlier
-    p_holm, _, signs = verdicts(diffs, margin, ALPHA)
-    return [
-        Change(variant, stats.mean(row), int(lost), float(p), WORDS.get(float(sign), "not enough evidence"))
-        for variant, row, lost, p, sign in zip(a, diffs, dropped, p_holm, signs)
-    ]
 
 
 def _result(a: Results, b: Results, found: list[Change]) -> Table:

@@ -10,7 +10,7 @@ from analysis import formatting
 from analysis.report.cells import points
 from analysis.report.render import Cell, Column, Table
 from analysis.results import Results
-from analysis.stats import Estimate, Factorial, holm
+from analysis.stats import Estimate, Factorial
 
 TERM, LEVEL = Column("factor", ("factor",), numeric=False), Column("level", ("level",), numeric=False)
 
@@ -25,17 +25,15 @@ def factor_tables(results: Results) -> list[Table]:
 
 def variance(fitted: Factorial) -> Table:
     """Which factors and interactions move the metric at all."""
-    tested = terms(fitted)
     rows = []
     for row in fitted.anova:
-        adjusted = tested.get(row.term, math.nan)
         rows.append(
             (
                 Cell(term_name(row.term), ("+".join(row.term),)),
                 Cell(str(row.df), (row.df,), row.df),
                 Cell(_significant(row.sum_sq), (row.sum_sq,), row.sum_sq),
                 Cell(_significant(row.f), (row.f,), row.f),
-                Cell(formatting.p_value(adjusted), (row.p, adjusted), adjusted),
+                Cell(formatting.p_value(row.p_holm), (row.p, row.p_holm), row.p_holm),
                 Cell(formatting.number(row.eta_sq, 3), (row.eta_sq,), row.eta_sq),
             )
         )
@@ -121,14 +119,6 @@ def contrasts(fitted: Factorial) -> Table:
     )
     note = "p is Holm-adjusted over the pairs of levels of the factor. The model takes all cells to spread alike."
     return Table("contrasts", "Level against level, averaged over the other factors.", columns, rows, (note,))
-
-
-def terms(fitted: Factorial) -> dict[tuple[str, ...], float]:
-    """Each factor and interaction with its p, Holm-adjusted over them; seeds and residual are none."""
-    tested = [row for row in fitted.anova if set(row.term) <= set(fitted.factors)]
-    return (
-        dict(zip([row.term for row in tested], holm([row.p for row in tested]).tolist(), strict=True)) if tested else {}
-    )
 
 
 def term_name(term: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ import math
 from analysis import formatting
 from analysis.report import factor_tables
 from analysis.report.cells import margin_text
+from analysis.report.claim_text import evidence_text
 from analysis.results import ALPHA, Results
 from analysis.sources.study import ENDED, level_text
 from analysis.stats import Comparison, Factorial
@@ -119,7 +120,7 @@ def _how_sure(results: Results) -> str:
             percent = " %" if study.metric.is_share else ""
             interval = f"The 95 % interval of that mean is {formatting.bounds(mean, study.metric.scale, signed=False)}{percent}."
             published = [
-                f"Published: {result.claim.statement} {result.verdict.capitalize()}: {result.evidence}"
+                f"Published: {result.claim.statement} {result.verdict.capitalize()}: {evidence_text(result)}"
                 for result in results.claims
             ]
             return " ".join([interval, *published])
@@ -163,7 +164,7 @@ def _one_difference(results: Results, compared: Comparison) -> str:
 
 def _by_factor(results: Results, fitted: Factorial) -> str:
     """Which factors move the metric, averaged over the others, and whether they simply add up."""
-    tested = factor_tables.terms(fitted)
+    tested = fitted.tested()
     said = [_main_effect(results, fitted, factor, tested[(factor,)]) for factor in fitted.factors]
     crossed = {term: p for term, p in tested.items() if len(term) == 2}
     for term, p in crossed.items():

@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
-from analysis.claims.check import KIND, PAPER_TABLE_8, SITE, paper_accuracy, site_of, variant_settings
+from analysis.claims.literature import PAPER_TABLE_8, paper_accuracy
+from analysis.claims.settings import KIND, SITE, site_of, variant_settings
 from analysis.report.cells import anchor, baseline_name, mark
 from analysis.report.render import Cell, Column, ExtraColumns, Table
 from analysis.results import Results

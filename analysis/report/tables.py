@@ -23,10 +23,11 @@ from analysis.report.cells import (
     variant_cell,
     verdict_cell,
 )
+from analysis.report.claim_text import evidence_text
 from analysis.report.render import Cell, Column, Table
 from analysis.results import Results
 from analysis.sources.study import ENDED, METRICS
-from analysis.stats import Comparison, iqm_interval, sd
+from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS, MOST_SEEDS
 
 NOT_ADJUSTED = "one may exclude zero, or lie within the margin, without a verdict, for verdicts are adjusted."
@@ -150,18 +151,16 @@ def spread_table(results: Results) -> Table:
     )
     rows = []
     for variant in results.variants:
-        values = [value for value in results.values[variant].values() if math.isfinite(value)]
-        mean, deviation = results.mean(variant), sd(values)
-        places = formatting.decimals(deviation * scale, 2 if metric.is_share else 4)
-        ends = (min(values), max(values)) if values else (math.nan, math.nan)
+        mean, spread = results.mean(variant), results.spread[variant]
+        places = formatting.decimals(spread.sd * scale, 2 if metric.is_share else 4)
         rows.append(
             (
                 variant_cell(results, variant),
                 Cell(str(mean.n), (mean.n,), mean.n),
                 estimate_cell(mean, metric, anchor(results, variant)),
-                number_cell(deviation, scale, places),
-                estimate_cell(iqm_interval(values), metric, anchor(results, variant)),
-                *(number_cell(value, scale, places) for value in ends),
+                number_cell(spread.sd, scale, places),
+                estimate_cell(spread.iqm, metric, anchor(results, variant)),
+                *(number_cell(value, scale, places) for value in (spread.lowest, spread.highest)),
             )
         )
     note = (
@@ -235,18 +234,18 @@ def claims_table(results: Results) -> Table | None:
         Column("published statement", ("id", "statement"), numeric=False),
         Column("outcome", ("verdict",), numeric=False),
         Column("evidence", ("evidence",), numeric=False),
-        Column("seeds", ("n",), help="behind the case with the fewest"),
+        Column("seeds", ("n",), help="behind the hypothesis with the fewest"),
         Column("more seeds to decide", ("more_seeds",)),
         Column("source", ("source",), numeric=False),
     )
     rows = []
     for result in results.claims:
-        more = result.more_seeds
+        more, evidence = result.more_seeds, evidence_text(result)
         rows.append(
             (
                 Cell(result.claim.statement, (result.claim.id, result.claim.statement)),
                 Cell(result.verdict, (result.verdict,), mark=result.verdict),
-                Cell(result.evidence, (result.evidence,)),
+                Cell(evidence, (evidence,)),
                 Cell(str(result.n), (result.n,), result.n),
                 Cell(
                     formatting.DASH if more is None or not more else str(more),
@@ -257,8 +256,8 @@ def claims_table(results: Results) -> Table | None:
             )
         )
     note = (
-        "Reproduced: every case that the statement speaks of, that is every pair of variants that differ in nothing else, "
-        "is shown at 5 %. Contradicted: at least one case is shown to be otherwise, Holm-adjusted over the cases. "
+        "Reproduced: every hypothesis of the statement, that is every pair of variants that differ in nothing else, "
+        "is shown at 5 %. Contradicted: at least one hypothesis is shown to be false, Holm-adjusted over the hypotheses. "
         f"Undecided: neither. Where a source says far, little or reaches, ±{margin_text(results)} is read, this study's "
         "margin; intervals at 90 % go with one-sided tests at 5 %. A published figure is one run's: to be contradicted it "
         "must lie further off than one more run here would. "

@@ -1,32 +1,26 @@
-"""The front door to the statistics: arrays in, estimates out. Names only; no code, no I/O, no plots.
+"""Statistics: arrays in, estimates out. No I/O, no plots, no wording.
 
-`estimates` holds one sample's numbers, `comparisons` the paired differences and how a verdict is reached, `power` what
-so many seeds can tell, `factorial` the linear model of several factors.
+`estimates` describes one sample. `comparisons` holds the paired differences and their verdicts. `power` says what a number of
+seeds can show. `factorial` analyses several factors. `holm` adjusts p-values.
 """
 
-from analysis.stats.comparisons import (
-    Comparison,
-    Verdict,
-    compare,
-    compare_all,
-    holm,
-    improvement,
-    paired,
-    t_test,
-    tost,
-)
-from analysis.stats.estimates import Estimate, bootstrap, iqm, iqm_interval, mean, sd
+from analysis.stats.comparisons import Comparison, Verdict, compare, compare_all, improvement, paired, t_test, tost
+from analysis.stats.estimates import Band, Estimate, Spread, band, bootstrap, iqm, iqm_interval, mean, sd, spread
 from analysis.stats.factorial import AnovaRow, Contrast, Effect, Factorial, factorial
+from analysis.stats.holm import holm
 from analysis.stats.power import detectable, seeds_needed, seeds_to_decide
 
 __all__ = [
     "AnovaRow",
+    "Band",
     "Comparison",
     "Contrast",
     "Effect",
     "Estimate",
     "Factorial",
+    "Spread",
     "Verdict",
+    "band",
     "bootstrap",
     "compare",
     "compare_all",
@@ -41,6 +35,7 @@ __all__ = [
     "sd",
     "seeds_needed",
     "seeds_to_decide",
+    "spread",
     "t_test",
     "tost",
 ]

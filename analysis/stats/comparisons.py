@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.stats.estimates import Estimate, moments, t_interval
+from analysis.stats.holm import holm
 from analysis.stats.power import detectable, seeds_to_decide
 from experiments.errors import UserError
 
@@ -123,20 +124,6 @@ def tost(diffs: ArrayLike, margin: float) -> float | np.ndarray:
     """
     p = np.maximum(t_test(diffs, -margin, "above"), t_test(diffs, margin, "below"))
     return float(p) if np.ndim(diffs) == 1 else p
-
-
-def holm(p: ArrayLike) -> np.ndarray:
-    """Holm's step-down adjustment along the last axis of p (..., family); NaN, never tested, stays and does not count.
-
-    Source: Holm, Scandinavian J. Statistics 6 (1979), 65-70.
-    """
-    p = np.asarray(p, dtype=float)
-    order = np.argsort(p, axis=-1)  # NaN last
-    left = np.isfinite(p).sum(axis=-1, keepdims=True) - np.arange(p.shape[-1])
-    stepped = np.maximum.accumulate(np.take_along_axis(p, order, axis=-1) * np.maximum(left, 1), axis=-1)
-    adjusted = np.empty_like(p)
-    np.put_along_axis(adjusted, order, np.minimum(stepped, 1.0), axis=-1)
-    return adjusted
 
 
 def improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is_better: bool = False) -> Estimate:

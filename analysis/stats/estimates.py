@@ -25,6 +25,26 @@ class Estimate:
     n: int
 
 
+@dataclass(frozen=True)
+class Spread:
+    """How a sample scatters: its standard deviation, interquartile mean, lowest and highest value."""
+
+    sd: float
+    iqm: Estimate
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True)
+class Band:
+    """The mean of several curves and its interval, position by position: four arrays (positions,)."""
+
+    x: np.ndarray
+    centre: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
 def moments(x: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, standard deviation (ddof 1) and count of the finite values along the last axis; NaN where there are none.
 
@@ -62,6 +82,20 @@ def sd(x: ArrayLike) -> float:
     """Standard deviation of x (values,) with n - 1 in the denominator; NaN for fewer than two values."""
     finite = _finite(x)
     return float(np.std(finite, ddof=1)) if len(finite) > 1 else float("nan")
+
+
+def spread(x: ArrayLike) -> Spread:
+    """How x (values,) scatters; NaN where there are no values."""
+    finite = _finite(x)
+    ends = (float(finite.min()), float(finite.max())) if len(finite) else (float("nan"), float("nan"))
+    return Spread(sd(finite), iqm_interval(finite), *ends)
+
+
+def band(x: ArrayLike, curves: ArrayLike, level: float = 0.95) -> Band:
+    """Mean of curves (positions, curves) at positions x (positions,), with Student's t interval at each position."""
+    centre, deviation, n = moments(curves)
+    low, high = t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level)
+    return Band(np.asarray(x, dtype=float), centre, low, high)
 
 
 def iqm(x: ArrayLike, axis: int | None = None) -> float | np.ndarray:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from analysis.stats.comparisons import holm
 from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, t_interval
+from analysis.stats.holm import holm
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class AnovaRow:
     sum_sq: float
     f: float
     p: float
+    p_holm: float
+    """adjusted over the factors and interactions; NaN for seeds and the residual"""
     eta_sq: float
     """partial eta squared: sum of squares over itself plus the residual's"""
 
@@ -83,6 +85,10 @@ class Factorial:
     contrasts: tuple[Contrast, ...]
     anova: tuple[AnovaRow, ...]
     notes: tuple[str, ...]
+
+    def tested(self) -> dict[Term, float]:
+        """Each factor and interaction with its Holm-adjusted p."""
+        return {row.term: row.p_holm for row in self.anova if set(row.term) <= set(self.factors)}
 
     def of(self, *term: str) -> tuple[Effect, ...]:
         """The effects of one factor, or of an interaction of two, in the order of the levels."""
@@ -227,8 +233,13 @@ def _anova(model: _Model) -> tuple[AnovaRow, ...]:
         with np.errstate(divide="ignore", invalid="ignore"):
             f = float(np.divide(added / df, np.divide(residual, left)))
             share = float(np.divide(added, added + residual))
-        rows.append(AnovaRow(term, df, added, f, float(stats.f.sf(f, df, left)), share))
-    return (*rows, AnovaRow(("residual",), left, residual, float("nan"), float("nan"), float("nan")))
+        rows.append((term, df, added, f, float(stats.f.sf(f, df, left)), share))
+    adjusted = iter(holm([row[4] for row in rows if row[0] != ("seed",)]).tolist())
+    nan = float("nan")
+    return (
+        *(AnovaRow(*row[:5], nan if row[0] == ("seed",) else next(adjusted), row[5]) for row in rows),
+        AnovaRow(("residual",), left, residual, nan, nan, nan, nan),
+    )
 
 
 def _notes(runs, used, whole: dict, complete: dict | None, dropped: int, model: _Model) -> list[str]:

@@ -1,13 +1,10 @@
 """Two studies side by side: what is paired, what is said, what cannot be compared."""
 
-import numpy as np
 import pytest
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
 from synthetic import write_study
 
 from analysis.report import write
-from analysis.report.compare import changes, compare_document, shifts
+from analysis.report.compare import compare_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
@@ -19,25 +16,6 @@ def findings_of(tmp_path, **options):
     return analyze(read_folder(write_study(tmp_path, **options)))
 
 
-def test_differences_are_paired_by_seed_and_agree_with_scipy(tmp_path):
-    a = findings_of(tmp_path / "a", seeds=5)
-    b = findings_of(
-        tmp_path / "b", seeds=7, accuracy={"none": 0.75, "learned-1d": 0.952, "rope-2d": 0.97}, spread=0.006
-    )
-    found = {change.variant: change for change in changes(a, b, ["none", "learned-1d"])}
-    assert list(found) == ["none", "learned-1d"]
-    for variant, change in found.items():
-        one, two = ([each.values[variant][seed] for seed in range(5)] for each in (a, b))
-        diffs = np.subtract(two, one)
-        assert (
-            change.diff.value == pytest.approx(diffs.mean(), rel=1e-12) and change.diff.n == 5 and change.dropped == 2
-        )
-        assert (change.diff.low, change.diff.high) == pytest.approx(
-            stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs)), rel=1e-12
-        )
-    assert found["none"].word == "higher"
-
-
 def test_the_document_says_where_verdicts_differ(tmp_path):
     a = findings_of(tmp_path / "a", accuracy={"none": 0.7, "learned-1d": 0.9})
     b = findings_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
@@ -46,19 +24,9 @@ def test_the_document_says_where_verdicts_differ(tmp_path):
     assert second == "As to the difference to the baseline: that of learned-1d is lower in B."
 
 
-def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
+def test_the_answer_names_the_variant_whose_difference_to_the_baseline_changed(tmp_path):
     a = findings_of(tmp_path / "a", accuracy={"none": 0.6, "learned-1d": 0.7, "cpe": 0.8}, seeds=5)
     b = findings_of(tmp_path / "b", accuracy={"none": 0.7, "learned-1d": 0.8, "cpe": 0.8}, seeds=6, spread=0.006)
-    found = {change.variant: change for change in shifts(a, b, ["none", "learned-1d", "cpe"])}
-    assert list(found) == ["learned-1d", "cpe"]
-    p = []
-    for variant, change in found.items():
-        to_baseline = [[s.values[variant][i] - s.values["none"][i] for i in range(5)] for s in (a, b)]
-        diffs = np.subtract(to_baseline[1], to_baseline[0])
-        assert change.diff.value == pytest.approx(diffs.mean(), rel=1e-12)
-        p.append(stats.ttest_1samp(diffs, 0).pvalue)
-    assert [change.p_holm for change in found.values()] == pytest.approx(multipletests(p, method="holm")[1], rel=1e-9)
-    assert found["cpe"].word == "lower" and found["learned-1d"].word != "lower"
     assert "that of cpe is lower in B" in compare_document(a, b, COMMAND).answer[1]
 
 

@@ -46,7 +46,8 @@ def test_every_seed_is_a_point(tmp_path):
 def test_bands_are_students_intervals(tmp_path):
     found = findings_of(tmp_path, seeds=4, epochs=3)
     own = found.study.curves[found.study.curves["variant"] == "learned-1d"]
-    epochs, centre, low, high = study_figures.band(own, "val/acc")
+    band = found.curves["val/acc"]["learned-1d"]
+    epochs, centre, low, high = band.x, band.centre, band.low, band.high
     assert epochs.tolist() == [1, 2, 3]
     for at, epoch in enumerate(epochs):
         values = own.loc[own["epoch"] == epoch, "val/acc"]

@@ -7,8 +7,10 @@ import pytest
 from scipy import stats as scipy_stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from analysis.claims import check
-from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, HeadlineHypothesis
+from analysis.claims import literature, settings
+from analysis.claims.check import ClaimResult, check
+from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, PublishedHypothesis
+from analysis.report.claim_text import evidence_text
 from experiments.presets import PRESETS, preset
 
 KIND, SITE, HEAD = "model.pos_embed", "model.pos_site", "model.head"
@@ -25,8 +27,8 @@ def values(means: dict[str, float], n: int = 5, spread: float = 1.0) -> dict[str
     return {v: dict(enumerate(mean + spread * np.roll(NOISE, 3 * i)[:n])) for i, (v, mean) in enumerate(means.items())}
 
 
-def outcome(levels: dict[str, dict], means: dict[str, float], **more) -> dict[str, check.ClaimResult]:
-    results = check.check(check.published_claims(), study(levels, **more), values(means))
+def outcome(levels: dict[str, dict], means: dict[str, float], **more) -> dict[str, ClaimResult]:
+    results = check(literature.published_claims(), study(levels, **more), values(means))
     return {result.claim.id: result for result in results}
 
 
@@ -45,13 +47,15 @@ def test_the_papers_table_is_as_printed():
     rows = [line.split()[-3:] for line in printed.strip().splitlines()]
     for kind, row in zip(("none", "learned-1d", "learned-2d", "relative"), rows):
         for site, figure in zip(("stem", "every-layer", "every-layer-shared"), row):
-            assert check.PAPER_TABLE_8.get((kind, site), "N/A") == (float(figure) if figure != "N/A" else "N/A")
+            assert literature.PAPER_TABLE_8.get((kind, site), "N/A") == (float(figure) if figure != "N/A" else "N/A")
 
 
 def test_the_paper_bears_out_its_own_claims():
     """With the paper's figures, a little noise and a margin of half a point, its claims hold."""
-    levels = {f"{kind}/{site}": {KIND: kind, SITE: site} for kind, site in check.PAPER_TABLE_8 if kind != "relative"}
-    means = {f"{kind}/{site}": mean for (kind, site), mean in check.PAPER_TABLE_8.items() if kind != "relative"}
+    levels = {
+        f"{kind}/{site}": {KIND: kind, SITE: site} for kind, site in literature.PAPER_TABLE_8 if kind != "relative"
+    }
+    means = {f"{kind}/{site}": mean for (kind, site), mean in literature.PAPER_TABLE_8.items() if kind != "relative"}
     found = outcome(levels, means, margin=0.005)
     assert {k: r.verdict for k, r in found.items()} == dict.fromkeys(
         ("paper-none", "paper-kinds", "paper-sites"), "reproduced"
@@ -72,8 +76,8 @@ def test_the_paper_bears_out_its_own_claims():
     ],
 )
 def test_natural_sites(kind, site):
-    assert check.site_of(kind) == check.site_of(kind, "natural") == site
-    assert check.site_of(kind, "every-layer-shared") == "every-layer-shared"
+    assert settings.site_of(kind) == settings.site_of(kind, "natural") == site
+    assert settings.site_of(kind, "every-layer-shared") == "every-layer-shared"
 
 
 def test_a_users_kind_acts_where_its_class_says(monkeypatch):
@@ -81,7 +85,7 @@ def test_a_users_kind_acts_where_its_class_says(monkeypatch):
     from vit.registry import REGISTRY, Kind
 
     monkeypatch.setitem(REGISTRY, "my-bias", Kind(PosEmbed, PosEmbed.sites))
-    assert check.site_of("my-bias") == "every-layer"
+    assert settings.site_of("my-bias") == "every-layer"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_a_users_kind_acts_where_its_class_says(monkeypatch):
     ],
 )
 def test_figure_beside_a_variant(kind, site, figure):
-    assert check.paper_accuracy(kind, site) == figure
+    assert literature.paper_accuracy(kind, site) == figure
 
 
 def test_position_study_bears_out_the_paper():
@@ -106,8 +110,8 @@ def test_position_study_bears_out_the_paper():
     )
     assert {k: r.verdict for k, r in found.items()} == {"paper-none": "reproduced", "paper-kinds": "reproduced"}
     assert found["paper-none"].more_seeds == 0 and found["paper-none"].n == 5
-    evidence = found["paper-none"].evidence
-    assert "All 2 cases hold" in evidence and "+23.1" in evidence and "5 seeds" in evidence
+    evidence = evidence_text(found["paper-none"])
+    assert "All 2 hypotheses hold" in evidence and "+23.1" in evidence and "5 seeds" in evidence
 
 
 def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
@@ -122,7 +126,7 @@ def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
         "any-kinds": "contradicted",
         "rival-rope-2d": "reproduced",
     }
-    assert "variant 4 over variant 0" in found["any-none"].evidence
+    assert "variant 4 over variant 0" in evidence_text(found["any-none"])
 
 
 def test_labels_do_not_matter_and_other_settings_do():
@@ -140,8 +144,8 @@ def test_sites_are_compared_within_a_kind_and_kinds_at_their_natural_sites():
         "d": {KIND: "learned-1d", SITE: "natural"},  # the stem again: no other site than a's
     }
     found = outcome(levels, {"a": 0.900, "b": 0.9015, "c": 0.97, "d": 0.900})
-    assert {case for case, _ in found["paper-sites"].estimates} == {("b", "a"), ("d", "b")}
-    assert {frozenset(case) for case, _ in found["paper-kinds"].estimates} == {
+    assert {each.variants for each in found["paper-sites"].hypotheses} == {("b", "a"), ("d", "b")}
+    assert {frozenset(each.variants) for each in found["paper-kinds"].hypotheses} == {
         frozenset(pair) for pair in ("ac", "dc", "bc")
     }  # b too: both act in every layer
     assert found["paper-sites"].verdict == "reproduced"
@@ -183,12 +187,12 @@ def headline(mean: float, change: dict | None = None, spread: float = 1.0, n: in
         base[section][field] = value
     levels = {"sin": {KIND: "sinusoidal"}, "flat": {KIND: "none"}}
     plan = study(levels, base=base, **{"preset": "pulfer-mnist", **more})
-    results = check.check(check.published_claims(), plan, values({"sin": mean, "flat": 0.5}, n, spread))
-    return next((result for result in results if result.claim.kind == "headline"), None)
+    results = check(literature.published_claims(), plan, values({"sin": mean, "flat": 0.5}, n, spread))
+    return next((result for result in results if result.claim.kind == "published figure"), None)
 
 
 def test_every_published_figure_is_a_claim_with_its_source():
-    headlines = {c.preset: c for c in check.published_claims() if c.kind == "headline"}
+    headlines = {c.preset: c for c in literature.published_claims() if c.kind == "published figure"}
     assert {name: claim.accuracy for name, claim in headlines.items()} == {
         "pulfer-mnist": 0.7885,
         "tintn-cifar10": 0.755,
@@ -205,18 +209,18 @@ def test_every_published_figure_is_a_claim_with_its_source():
 def test_headline_of_the_presets_own_variant(mean, spread, verdict):
     found = headline(mean, spread=spread)
     assert found.verdict == verdict
-    assert [case for case, _ in found.estimates] == [("sin",)]
-    assert "78.85" in found.evidence
+    assert [each.variants for each in found.hypotheses] == [("sin",)]
+    assert "78.85" in evidence_text(found)
 
 
 def test_headline_that_one_lucky_run_explains_is_not_settled_by_seeds():
     found = headline(0.81, spread=30)  # 2 points off, where single runs scatter by as much
     assert found.more_seeds is None and found.verdict == "undecided"
-    ((_, estimate),) = found.estimates
+    estimate = found.decisive.estimate
     deviation = 100 * (estimate.high - estimate.value) / scipy_stats.t.isf(0.05, 4) * 5**0.5
-    assert (
-        f"single runs scatter by {deviation:.1f} points" in found.evidence and "by any number of ours" in found.evidence
-    )
+    assert f"single runs scatter by {deviation:.1f} points" in evidence_text(
+        found
+    ) and "by any number of ours" in evidence_text(found)
 
 
 @pytest.mark.parametrize("change", [{"train.epochs": 6}, {"model.depth": 3}, {"data.train_limit": 100}])
@@ -236,7 +240,7 @@ def test_where_files_lie_changes_no_headline():
 def test_more_seeds_bring_an_open_claim_to_its_power():
     means = {"variant 0": 0.950, "variant 1": 0.954}
     plan = study(kinds("learned-1d", "learned-2d"))
-    (found,) = check.check(check.LITERATURE, plan, values(means, spread=15))
+    (found,) = check(literature.LITERATURE, plan, values(means, spread=15))
     assert found.verdict == "undecided"
     total = 5 + found.more_seeds
     diffs = np.subtract(*(list(values(means, spread=15)[v].values()) for v in ("variant 1", "variant 0")))
@@ -251,7 +255,7 @@ def test_more_seeds_bring_an_open_claim_to_its_power():
 def test_an_open_claim_that_leans_the_other_way_needs_one_case_against_it():
     levels = kinds("none", "learned-1d", "learned-2d")
     open_one = values({"variant 0": 0.9, "variant 1": 0.95, "variant 2": 0.905}, spread=10)
-    found = check.check(check.LITERATURE, study(levels), open_one)[0]
+    found = check(literature.LITERATURE, study(levels), open_one)[0]
     assert (found.claim.id, found.verdict) == ("paper-none", "undecided")
     diffs = np.subtract(list(open_one["variant 2"].values()), list(open_one["variant 0"].values()))
     n = 5 + found.more_seeds
@@ -262,17 +266,17 @@ def test_an_open_claim_that_leans_the_other_way_needs_one_case_against_it():
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_seeds_are_said_to_be_too_few(n):
-    (found,) = check.check(
-        check.LITERATURE, study(kinds("none", "learned-1d")), values({"variant 0": 0.7, "variant 1": 0.9}, n)
+    (found,) = check(
+        literature.LITERATURE, study(kinds("none", "learned-1d")), values({"variant 0": 0.7, "variant 1": 0.9}, n)
     )
     assert (found.verdict, found.more_seeds, found.n) == ("undecided", None, n)
-    assert "too few" in found.evidence
+    assert "too few" in evidence_text(found)
 
 
 def test_diverged_runs_do_not_count():
     runs = values({"variant 0": 0.7, "variant 1": 0.9})
     runs["variant 1"] |= {0: math.nan, 1: math.nan}
-    (found,) = check.check(check.LITERATURE, study(kinds("none", "learned-1d")), runs)
+    (found,) = check(literature.LITERATURE, study(kinds("none", "learned-1d")), runs)
     assert (found.verdict, found.n) == ("reproduced", 3)
 
 
@@ -282,7 +286,7 @@ DIFFS = np.array([0.012, 0.018, 0.009, 0.021, 0.014])
 
 
 def test_above_is_the_one_sided_t_test():
-    case = AboveHypothesis("", ("a", "b"), DIFFS, 0.01)
+    case = AboveHypothesis(("a", "b"), DIFFS, 0.01)
     for found, side in ((case.p_for(), "greater"), (case.p_against(), "less")):
         assert found == pytest.approx(scipy_stats.ttest_1samp(DIFFS, 0.01, alternative=side).pvalue, rel=1e-9)
     low, high = DescrStatsW(DIFFS).tconfint_mean(0.1)
@@ -290,15 +294,15 @@ def test_above_is_the_one_sided_t_test():
 
 
 def test_alike_is_two_one_sided_tests_and_its_opposite_the_test_beyond_the_margin():
-    case = AlikeHypothesis("", ("a", "b"), DIFFS, 0.01)
+    case = AlikeHypothesis(("a", "b"), DIFFS, 0.01)
     assert case.p_for() == pytest.approx(DescrStatsW(DIFFS).ttost_mean(-0.01, 0.01)[0], rel=1e-9)
     beyond = scipy_stats.ttest_1samp(DIFFS, 0.01, alternative="greater").pvalue
     assert case.p_against() == pytest.approx(2 * beyond, rel=1e-9)
 
 
 def test_headline_is_refuted_only_beyond_the_prediction_interval_of_one_run():
-    case = HeadlineHypothesis("", ("a",), DIFFS, 0.01)
+    case = PublishedHypothesis(("a",), DIFFS, 0.01)
     mean, sd = DIFFS.mean(), DIFFS.std(ddof=1)
     t = (mean - 0.01) / (sd * math.sqrt(1 + 1 / 5))
     assert case.p_against() == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9)
-    assert case.p_for() == AlikeHypothesis("", ("a",), DIFFS, 0.01).p_for()
+    assert case.p_for() == AlikeHypothesis(("a",), DIFFS, 0.01).p_for()

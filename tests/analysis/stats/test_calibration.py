@@ -6,8 +6,9 @@ import pytest
 from scipy import stats as scipy_stats
 
 from analysis import stats
-from analysis.claims import check
-from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, HeadlineHypothesis
+from analysis.claims.check import check
+from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, PublishedHypothesis
+from analysis.claims.literature import LITERATURE
 from analysis.stats.comparisons import verdicts
 from analysis.stats.estimates import moments, t_interval
 from analysis.stats.power import power_of_equivalence
@@ -174,11 +175,11 @@ def test_factorial_contrasts_and_interactions_cover_and_keep_their_level():
 def cases(kind: type, truth: float, bound: float, n: int, studies: int = 3000) -> list:
     """One case of a claim in each of many studies; what it is held against is `bound`."""
     draws = np.random.default_rng([n, 7]).normal(truth, SD, (studies, n))
-    return [kind("a over b", ("a", "b"), diffs, bound) for diffs in draws]
+    return [kind(("a", "b"), diffs, bound) for diffs in draws]
 
 
 @pytest.mark.parametrize("n", SEEDS)
-@pytest.mark.parametrize("kind", [AboveHypothesis, AlikeHypothesis, HeadlineHypothesis])
+@pytest.mark.parametrize("kind", [AboveHypothesis, AlikeHypothesis, PublishedHypothesis])
 def test_at_its_bound_a_case_is_rarely_shown_and_rarely_refuted(n, kind):
     found = cases(kind, truth=MARGIN, bound=MARGIN, n=n)
     assert at_most(ALPHA, np.array([case.p_for() <= ALPHA for case in found]))
@@ -190,7 +191,7 @@ def test_a_true_headline_from_one_lucky_run_is_rarely_refuted(n):
     """The published figure is itself one run of the configuration, with a run's spread."""
     rng = np.random.default_rng([n, 8])
     diffs = rng.normal(0, SD, (3000, n)) - rng.normal(0, SD, (3000, 1))
-    refuted = [HeadlineHypothesis("a", ("a",), row, 1e-9).p_against() <= ALPHA for row in diffs]
+    refuted = [PublishedHypothesis(("a",), row, 1e-9).p_against() <= ALPHA for row in diffs]
     assert at_most(ALPHA, np.array(refuted))
     assert np.mean(refuted) > 0.03  # without a margin that is the prediction interval of one run, at its level
 
@@ -208,7 +209,7 @@ def test_claims_with_many_cases_keep_both_errors():
     found = []
     for _ in range(200):
         values = {kind: dict(enumerate(rng.normal(mean, SD, 5))) for kind, mean in kinds.items()}
-        found.append({r.claim.id: r.verdict for r in check.check(check.LITERATURE, study, values)})
+        found.append({r.claim.id: r.verdict for r in check(LITERATURE, study, values)})
     verdict = pd.DataFrame(found)
     assert at_most(ALPHA, verdict["paper-none"] == "reproduced")
     assert at_most(ALPHA, verdict["paper-none"] == "contradicted")

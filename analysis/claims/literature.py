@@ -1,0 +1,102 @@
+"""What was published: tables of accuracies, and statements about them, each with its source. Data only."""
+
+from __future__ import annotations
+
+from analysis import formatting
+from analysis.claims.claim import Above, Alike, Claim, Published
+from analysis.claims.settings import HEAD, SITE, site_of
+
+PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run a cell)"
+PAPER_TABLE_8: dict[tuple[str, str], float] = {
+    ("none", "stem"): 0.61382,
+    ("learned-1d", "stem"): 0.64206,
+    ("learned-1d", "every-layer"): 0.63964,
+    ("learned-1d", "every-layer-shared"): 0.64292,
+    ("learned-2d", "stem"): 0.64001,
+    ("learned-2d", "every-layer"): 0.64046,
+    ("learned-2d", "every-layer-shared"): 0.64022,
+    ("relative", "stem"): 0.64032,
+}
+"""(row, column) -> accuracy, as printed. "stem" is the column "Default/Stem", which also holds relative attention."""
+
+PAPER_KINDS = frozenset(kind for kind, _ in PAPER_TABLE_8) - {"none"}
+
+RIVAL = "s-chh, 2D-Positional-Encoding-Vision-Transformer, 2024 (CIFAR-10, 200 epochs, one unseeded run a cell)"
+RIVAL_CIFAR_10 = {"none": 0.7963, "learned-1d": 0.8652, "sincos-2d": 0.8609, "rope-2d": 0.8849, "relative": 0.9057}
+"""kind -> accuracy. There, relative and rope act in every layer and the others at the stem."""
+
+COMMON = "the paper's conclusion as it is commonly repeated, for every embedding of the study"
+LITERATURE: tuple[Claim, ...] = (
+    Above(
+        "paper-none",
+        "Without a positional embedding accuracy is far below that with the paper's.",
+        PAPER,
+        higher=PAPER_KINDS,
+        lower=frozenset({"none"}),
+    ),
+    Above(
+        "any-none",
+        "Without a positional embedding accuracy is far below that with any.",
+        COMMON,
+        lower=frozenset({"none"}),
+    ),
+    Alike(
+        "paper-kinds",
+        "How position is encoded makes little to no difference, among the paper's kinds.",
+        PAPER,
+        kinds=PAPER_KINDS,
+    ),
+    Alike("any-kinds", "How position is encoded makes little to no difference, whichever the kind.", COMMON),
+    Alike(
+        "paper-sites",
+        "Where the embedding is added matters little, for the paper's kinds.",
+        PAPER,
+        path=SITE,
+        kinds=PAPER_KINDS,
+    ),
+    Alike("any-sites", "Where the embedding is added matters little, whichever the kind.", COMMON, path=SITE),
+    Above(
+        "softmax-head",
+        "Softmax before cross-entropy trains worse than logits.",
+        "torch.nn.CrossEntropyLoss, which asks for logits; Pulfer, 2022, gives it probabilities (loss floor 1.461)",
+        path=HEAD,
+        higher=frozenset({"logits"}),
+        lower=frozenset({"softmax"}),
+        at_all=True,
+    ),
+    *(
+        Above(
+            f"rival-{kind}",
+            f"{kind} is well above learned-1d ({accuracy:.2%} against {RIVAL_CIFAR_10['learned-1d']:.2%}).",
+            RIVAL,
+            higher=frozenset({kind}),
+            lower=frozenset({"learned-1d"}),
+        )
+        for kind, accuracy in RIVAL_CIFAR_10.items()
+        if accuracy > RIVAL_CIFAR_10["learned-1d"] + 0.01
+    ),
+)
+
+
+def paper_accuracy(kind: str, site: str | None = None) -> float | None:
+    """The paper's accuracy (a fraction) of a kind at a site (None: its natural one); None where the table has no such cell."""
+    column = "stem" if site_of(kind, site) == site_of(kind) else site
+    return PAPER_TABLE_8.get((kind, column))
+
+
+def published_claims() -> tuple[Claim, ...]:
+    """Every claim known here: the literature's, and the figure that each preset's source reports."""
+    from experiments.presets import PRESETS
+
+    figures = [
+        Published(
+            id=f"headline-{name}",
+            statement=f"{name} reaches {formatting.number(100 * preset.claim, 2)} % test accuracy.",
+            source=f"{preset.source} ({preset.scored})",
+            preset=name,
+            accuracy=preset.claim,
+        )
+        for name, preset in PRESETS.items()
+        if preset.claim is not None
+    ]
+    return (*LITERATURE, *figures)

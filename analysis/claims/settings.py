@@ -1,0 +1,57 @@
+"""The settings of each variant by dotted path, and which variants a published statement can compare."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from analysis.sources.study import PLACES
+from experiments.data.catalogue import DATASETS
+from vit.registry import REGISTRY
+
+KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
+
+Values = Mapping[str, Mapping[Hashable, float]]
+"""variant -> seed -> the study's metric, not finite where the run diverged"""
+
+
+def site_of(kind: str, site: str | None = None) -> str:
+    """The site where a kind acts: `site`, or the kind's natural site where none is set ("stem" for an unknown kind)."""
+    if site not in (None, "natural"):
+        return site
+    return REGISTRY[kind].sites[0] if kind in REGISTRY else "stem"
+
+
+def variant_settings(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
+    """Variant -> all its settings by dotted path, with the site resolved. Variants without values and controls are left out.
+
+    `study` is as in study.json.
+    """
+    levels = {run["variant"]: run["levels"] for run in study["runs"]}
+    found = {variant: flat_settings(study.get("base", {}), levels[variant]) for variant in values if variant in levels}
+    return {variant: settings for variant, settings in found.items() if not is_control(settings)}
+
+
+def is_control(settings: Mapping[str, Any]) -> bool:
+    """Whether runs with these settings say nothing about a published figure: shuffled or generated images."""
+    dataset = DATASETS.get(settings.get("data.name"))
+    shuffled = settings.get(SHUFFLED)
+    return bool(shuffled == True) or (dataset is not None and dataset.source == "generated")  # noqa: E712
+
+
+def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested configuration, overridden by `levels`, as dotted path -> value. The seed and file locations are left out."""
+    sections = {section: inner for section, inner in config.items() if isinstance(inner, Mapping)}
+    flat = {f"{section}.{field}": value for section, inner in sections.items() for field, value in inner.items()}
+    flat = {path: value for path, value in (flat | dict(levels)).items() if path not in PLACES}
+    if KIND in flat:
+        flat[SITE] = site_of(flat[KIND], flat.get(SITE))
+    return flat
+
+
+def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> bool:
+    """Whether two variants are equal but for `path`. Kinds are compared at one site, or each at its natural site."""
+    if any(a.get(other) != b.get(other) for other in (a.keys() | b.keys()) - {path, SITE}):
+        return False
+    natural = all(settings.get(SITE) == site_of(settings.get(KIND)) for settings in (a, b))
+    return path == SITE or a.get(SITE) == b.get(SITE) or (path == KIND and natural)

@@ -1,0 +1,88 @@
+"""Two studies compared: the same variants at two commits, two scales or two datasets. Results in, statistics out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis import stats
+from analysis.results import ALPHA, Results
+from analysis.stats.comparisons import paired, verdicts
+from experiments.errors import UserError
+
+Word = Literal["higher", "lower", "equivalent", "not enough evidence"]
+WORDS: dict[float, Word] = {1.0: "higher", -1.0: "lower", 0.0: "equivalent"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A variant of both studies: B - A, paired by seed, and whether B is higher, lower or equivalent."""
+
+    variant: str
+    diff: stats.Estimate
+    dropped: int
+    """seeds that only one side has, or on which a side diverged"""
+    p_holm: float
+    word: Word
+
+
+@dataclass(frozen=True)
+class TwoStudies:
+    """Studies A and B, and how the variants of both changed."""
+
+    a: Results
+    b: Results
+    shared: list[str]
+    """the variants of both studies, in A's order"""
+    changes: list[Change]
+    """B - A of the metric for each shared variant; the variants are the family of Holm's adjustment"""
+    shifts: list[Change]
+    """B - A of the difference to the baseline, for each shared variant that is no baseline.
+
+    Two verdicts that differ do not show that the differences do: Gelman and Stern, The American Statistician 60 (2006),
+    328-331.
+    """
+
+
+def compare_studies(a: Results, b: Results) -> TwoStudies:
+    """Compare the variants that both studies have.
+
+    Raises `UserError` where the studies share no variant or have different metrics.
+    """
+    if a.study.metric != b.study.metric:
+        raise UserError(
+            f"compare: {a.study.name} measures {a.study.metric}, {b.study.name} measures {b.study.metric}; they "
+            "cannot be compared"
+        )
+    shared = [variant for variant in a.variants if variant in b.variants]
+    if not shared:
+        raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
+    others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
+    values = [{variant: results.values[variant] for variant in shared} for results in (a, b)]
+    to_baseline = [_to_baseline(results, others) for results in (a, b)]
+    return TwoStudies(
+        a, b, shared, _changes(*values, a.study.margin), _changes(*to_baseline, a.study.margin) if others else []
+    )
+
+
+def _to_baseline(results: Results, variants: list[str]) -> dict[str, dict[int, float]]:
+    """variant -> seed -> its value minus the baseline's on the same seed."""
+    base = results.values[results.study.baseline]
+    return {
+        variant: {seed: value - base[seed] for seed, value in results.values[variant].items() if seed in base}
+        for variant in variants
+    }
+
+
+def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, float]], margin: float) -> list[Change]:
+    """B - A for each variant, paired by seed."""
+    values = {("A", variant): runs for variant, runs in a.items()}
+    values |= {("B", variant): runs for variant, runs in b.items()}
+    later, earlier, dropped = paired(values, [(("B", variant), ("A", variant)) for variant in a])
+    diffs = later - earlier
+    p_holm, _, signs = verdicts(diffs, margin, ALPHA)
+    return [
+        Change(variant, stats.mean(row), int(lost), float(p), WORDS.get(float(sign), "not enough evidence"))
+        for variant, row, lost, p, sign in zip(a, diffs, dropped, p_holm, signs)
+    ]
