@@ -1,4 +1,4 @@
-"""`vit-report`: from a study's records to a report. Arguments only; what is heavy is imported when it is needed."""
+"""`vit-report`: from a study's records to a report or an export. Heavy imports wait until they are needed."""
 
 from __future__ import annotations
 
@@ -15,44 +15,49 @@ if TYPE_CHECKING:
     from analysis.sources.study import Study
 
 PROG = "vit-report"
-MIRRORS = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER of offline runs, optuna:FILE[#STUDY], which need --out"
+SOURCES = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER of offline runs, or optuna:FILE[#STUDY]; these need --out"
 
 
 def parser() -> Parser:
     """The command's arguments."""
     parser = Parser(
         prog=PROG,
-        description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as PNG and SVG.",
-        epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position",
+        description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and "
+        "LaTeX, figures as PNG and SVG.",
+        epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position; "
+        "vit-report runs/position --export exported/position",
     )
     parser.add_argument(
-        "study", metavar="STUDY", nargs="?", help=f"the study's folder, OUT/STUDY, as vit-sweep writes it; or {MIRRORS}"
+        "study", metavar="STUDY", nargs="?", help=f"the folder of a study or of an exported study; or {SOURCES}"
     )
     parser.add_argument(
-        "--out",
+        "--out", metavar="DIR", type=Path, help="folder of the report; replaces an earlier report there [STUDY/report]"
+    )
+    parser.add_argument(
+        "--export",
         metavar="DIR",
         type=Path,
-        help="the report's folder; one that vit-report wrote is replaced [STUDY/report]",
+        help="instead of a report, write the study as study.json, runs.csv and curves.csv; vit-report DIR reads them",
     )
     parser.add_argument(
         "--skip-unreadable",
         action="store_true",
-        help="report without records that are damaged or altered, naming them; else they are an error",
+        help="exclude records that are damaged or altered, and list them; without this flag they are an error",
     )
     parser.add_argument(
         "--without-models",
         action="store_true",
-        help="leave out the figures from checkpoints, which need the data and some seconds",
+        help="leave out the figures made from checkpoints, which need the data set and some seconds",
     )
-    parser.add_argument("--metric", help="what to compare, where the source holds no plan [test/acc]")
+    parser.add_argument("--metric", help="metric to compare, for sources without a plan [test/acc]")
     parser.add_argument(
-        "--baseline", metavar="VARIANT", help="what to compare with, where the source holds no plan [the first by name]"
+        "--baseline", metavar="VARIANT", help="variant to compare with, for sources without a plan [the first by name]"
     )
     parser.add_argument(
         "--compare",
         metavar=("A", "B"),
         nargs=2,
-        help="set two studies side by side, for instance of two commits or scales [B/report-against-A]",
+        help="compare two studies, for example of two commits or scales [B/report-against-A]",
     )
     parser.add_argument(
         "--watch",
@@ -60,28 +65,33 @@ def parser() -> Parser:
         nargs="?",
         type=_seconds,
         const=30,
-        help="make the report again while the sweep runs, until all planned runs have ended [30]",
+        help="update the report while the sweep runs, until all planned runs have ended [30]",
     )
     return parser
 
 
 def body(argv: Sequence[str]) -> int:
-    """Make and write the report; prints its path."""
+    """Write the report or the export, and print its path."""
     command = parser()
     arguments = command.parse_args(argv)
     if (arguments.study is None) == (arguments.compare is None):
         command.error("give either the folder of a study, STUDY, or two with --compare A B")
     if arguments.compare and arguments.watch:
-        command.error("--watch is for one study; it does not go with --compare")
-    from analysis.sources.read import is_mirror
+        command.error("--watch is for one study; it is not allowed with --compare")
+    for flag in ("compare", "watch", "out"):
+        if arguments.export and getattr(arguments, flag):
+            command.error(f"--export writes no report; it is not allowed with --{flag}")
+    from analysis.sources.read import is_imported, locate
 
-    compared = arguments.compare or [arguments.study]
-    if is_mirror(str(compared[-1])) and arguments.out is None:
-        command.error(f"{compared[-1]}: say where the report goes, with --out DIR")
+    sources = list(map(locate, arguments.compare or [arguments.study]))
+    if arguments.export:
+        return _export(sources[0], arguments)
+    if is_imported(sources[-1]) and arguments.out is None:
+        command.error(f"{sources[-1]}: give the folder of the report with --out DIR")
     if arguments.compare:
-        return _compare(*arguments.compare, arguments, shlex.join([PROG, *argv]))
-    out = arguments.out or Path(arguments.study) / "report"
-    return (_watch if arguments.watch else _report)(arguments.study, out, arguments)
+        return _compare(*sources, arguments, shlex.join([PROG, *argv]))
+    out = arguments.out or Path(sources[0]) / "report"
+    return (_watch if arguments.watch else _report)(sources[0], out, arguments)
 
 
 def _report(source: str, out: Path, arguments: Namespace) -> int:
@@ -92,6 +102,13 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     return 0
 
 
+def _export(source: str, arguments: Namespace) -> int:
+    from analysis.sources.exported import export
+
+    print(export(_read(source, arguments), arguments.export))
+    return 0
+
+
 def _read(source: str, arguments: Namespace) -> Study:
     from analysis.sources.read import read
 
@@ -99,15 +116,14 @@ def _read(source: str, arguments: Namespace) -> Study:
 
 
 def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
-    """Two studies; what only a mirror can be told is not told to a folder beside one."""
-    from analysis.sources.read import is_mirror, read
+    """Two studies. --metric and --baseline are for those without a plan, unless both have one: then they are an error."""
+    from analysis.sources.read import has_plan, read
 
-    mirrors = [is_mirror(source) for source in sources]
-    told = [mirror or not any(mirrors) for mirror in mirrors]
-    asked = (arguments.metric, arguments.baseline)
+    planned = list(map(has_plan, sources))
+    given = (arguments.metric, arguments.baseline)
     return [
-        read(source, arguments.skip_unreadable, *(asked if tell else (None, None)))
-        for source, tell in zip(sources, told, strict=True)
+        read(source, arguments.skip_unreadable, *((None, None) if has and not all(planned) else given))
+        for source, has in zip(sources, planned, strict=True)
     ]
 
 
@@ -133,7 +149,7 @@ def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
 
 
 def _watch(source: str, out: Path, arguments: Namespace) -> int:
-    """Make the report whenever a run has ended; the page reloads itself until the last one has."""
+    """Write the report whenever runs have ended. The page reloads itself until all have."""
     import time
 
     from analysis.report import write

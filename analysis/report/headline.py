@@ -13,7 +13,8 @@ from analysis.report import factor_tables
 from analysis.report.cells import margin_text
 from analysis.report.claim_text import evidence_text
 from analysis.results import ALPHA, Results
-from analysis.sources.study import ENDED, level_text
+from analysis.sources.settings import level_text
+from analysis.sources.study import ENDED
 from analysis.stats import Comparison, Factorial
 from analysis.stats.power import FEW_SEEDS
 

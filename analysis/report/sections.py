@@ -17,7 +17,8 @@ from analysis.report import cells, factor_tables, published, tables
 from analysis.report.headline import answer
 from analysis.report.render import Table
 from analysis.results import ALPHA, Results
-from analysis.sources.study import ENDED, METRICS, PLACES, Study, not_held_fixed
+from analysis.sources.settings import PLACES
+from analysis.sources.study import ENDED, METRICS, Study, not_held_fixed
 
 SLOW = 2.0  # times the median of its like, from which on a run's time is worth a warning
 

@@ -1,26 +1,32 @@
-"""A study inferred from runs without a plan, as W&B or an Optuna storage holds them.
+"""Infer a study from runs without a plan: runs of W&B, trials of Optuna, run folders without a study.json.
 
-Such a source knows which runs there were, not what was planned: the factors are the settings that differ between runs.
-Baseline, metric and margin are given by the user or are defaults, and the report says so.
+Such a source holds the runs that were made, not what was planned. The factors are the settings that differ between the
+runs. The user gives baseline and metric, or they have defaults; the report says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from analysis.sources.study import ENDED, PLACES, Study, assemble, flatten, level_text, nested, run_row
+from analysis.sources.settings import PLACES, flatten, level_text, nested
+from analysis.sources.study import ENDED, Study, assemble, run_row
 from experiments.errors import UserError
+from experiments.runs import record
 
+METRIC = "test/acc"  # the default
 MARGIN = 0.01
-RANK = (*ENDED, "incomplete")  # which of several copies of one run is believed
+PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
 
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """A run as a mirror has it: `config` nested, `summary` and `rows` (its epochs) as in a record; `variant` "" if it
-    has none.
+    """A run read from a source without a plan.
+
+    `config`: nested settings. `variant`: its name, or "" where the source has none. `summary`: as in summary.json.
+    `rows`: its epochs, as in metrics.csv.
     """
 
     run: str
@@ -31,72 +37,87 @@ class ImportedRun:
     rows: list[dict[str, Any]] = field(default_factory=list)
 
 
-def infer(name: str, source: str, found: Iterable[ImportedRun], metric: str, baseline: str | None) -> Study:
-    """A `Study` from runs without a plan. Of several mirrors of one variant and seed, the one that got furthest counts."""
-    runs = sorted(found, key=lambda run: (RANK.index(run.status), run.run))
+def infer(
+    name: str,
+    source: str,
+    imported: Iterable[ImportedRun],
+    metric: str | None = None,
+    baseline: str | None = None,
+    folder: Path | None = None,
+) -> Study:
+    """A `Study` from runs without a plan.
+
+    Of several copies of one run (same variant and seed), the one that got furthest counts. `folder` holds the runs'
+    folders, where they have any. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    """
+    runs = sorted(imported, key=lambda run: (PREFERENCE.index(run.status), run.run))
     if not runs:
         raise UserError(f"{source}: holds no runs")
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     labels = [run.variant or _label(factors, own) for run, own in zip(runs, settings)]
-    kept, troubles = _first_mirrors(source, runs, labels, settings)
-    variants = sorted(
-        {label for label, _ in kept}, key=lambda label: (label != baseline, label)
-    )  # the baseline comes first
+    kept, troubles = _without_copies(source, runs, labels, settings)
+    variants = sorted({label for label, _ in kept}, key=lambda label: (label != baseline, label))  # baseline first
     if baseline is not None and baseline not in variants:
         raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
     order = sorted(kept, key=lambda key: (variants.index(key[0]), key[1]))
+    chosen = [runs[kept[key]] for key in order]
     entries = [_entry(runs[kept[key]], key, settings[kept[key]], factors) for key in order]
-    rows = [
-        run_row(entry, runs[kept[key]].status, runs[kept[key]].config, runs[kept[key]].summary)
-        for entry, key in zip(entries, order)
-    ]
+    rows = [run_row(entry, run.status, run.config, run.summary) for entry, run in zip(entries, chosen)]
     curves = [
-        {"run": e["run"], "variant": e["variant"], "seed": e["seed"], **row}
-        for e, key in zip(entries, order)
-        for row in runs[kept[key]].rows
+        {"run": entry["run"], "variant": entry["variant"], "seed": entry["seed"], **row}
+        for entry, run in zip(entries, chosen)
+        for row in run.rows
     ]
     plan = {
+        "schema": record.SCHEMA,
         "name": name,
         "factors": {"+".join(paths): levels for paths, levels in factors},
         "baseline": baseline or variants[0],
-        "metric": metric,
+        "metric": metric or METRIC,
         "margin": MARGIN,
+        "seeds": sorted({seed for _, seed in order}),
         "base": _shared(settings),
         "runs": entries,
         "source": source,
-        "notes": [
-            (
-                f"Read from {source}, a mirror that holds no plan: factors are the settings that differ, the baseline is "
-                f"{'as asked for' if baseline else 'the first by name'}, "
-                f"the metric {metric}, and the margin the default, not one stated before the runs. Nothing shows whether "
-                "a record was altered."
-            )
-        ],
+        "notes": [_note(source, metric or METRIC, baseline, folder)],
     }
-    return assemble(plan, rows, curves, troubles)
+    return assemble(plan, rows, curves, troubles, folder)
 
 
-def _first_mirrors(
+def _note(source: str, metric: str, baseline: str | None, folder: Path | None) -> str:
+    """What the report says of a study without a plan."""
+    chosen = "the one given with --baseline" if baseline else "the first variant by name"
+    unchecked = "" if folder else " The source holds no digests, so altered values go unnoticed."
+    return (
+        f"Read from {source}, which holds no plan: the factors are the settings that differ between the runs, the "
+        f"baseline is {chosen}, the metric is {metric}, and the margin is the default, not one stated before the runs."
+        f"{unchecked}"
+    )
+
+
+def _without_copies(
     source: str, runs: list[ImportedRun], labels: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
-    """The place in `runs` of each variant and seed's first run, and what is to be said of the others.
+    """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
 
-    Raises `UserError` where a seed is no number, or where runs that are alike have none.
+    Raises `UserError` where a seed is not an integer, or where runs with the same settings have no seed.
     """
     kept: dict[tuple[str, int], int] = {}
     troubles, seedless = {}, []
-    for at, (run, label, own) in enumerate(zip(runs, labels, settings)):
+    for index, (run, label, own) in enumerate(zip(runs, labels, settings)):
         seed = own.get("seed", 0)
         if not isinstance(seed, int):
-            raise UserError(f"{source}: {run.run}: seed: {seed!r} is not a whole number")
-        first = kept.setdefault((label, seed), at)
-        if first != at:
-            troubles[run.run] = f"is another mirror of {runs[first].run} ({label}, seed {seed}), so it is in no number"
+            raise UserError(f"{source}: {run.run}: seed: {seed!r} is not an integer")
+        first = kept.setdefault((label, seed), index)
+        if first != index:
+            troubles[run.run] = f"is another copy of {runs[first].run} ({label}, seed {seed}), so it is in no number"
             seedless += [] if "seed" in own else [run.run]
     if seedless:
-        alike = f"{len(seedless)} runs have no setting `seed`, and all others like another run's, {seedless[0]} for one"
-        raise UserError(f"{source}: {alike}: they can be neither told apart nor paired")
+        raise UserError(
+            f"{source}: {len(seedless)} runs have no setting `seed` and the same settings as another run, for example "
+            f"{seedless[0]}; seeds are needed to tell runs of a variant apart and to pair them"
+        )
     return kept, troubles
 
 
@@ -104,15 +125,17 @@ Factors = list[tuple[tuple[str, ...], list[Any]]]
 
 
 def _factors(settings: list[dict[str, Any]]) -> Factors:
-    """The settings that differ between runs; those that always move together are one factor. (paths, levels in order)."""
-    moves: dict[tuple[int, ...], list[str]] = {}
+    """(paths, levels in order) of the settings that differ between runs. Settings that always change together are one
+    factor.
+    """
+    columns: dict[tuple[int, ...], list[str]] = {}
     for path in dict.fromkeys(path for own in settings for path in own):
         values = [level_text(own.get(path)) for own in settings]
         code = {value: number for number, value in enumerate(dict.fromkeys(values))}
         if path not in PLACES and len(code) > 1:
-            moves.setdefault(tuple(code[value] for value in values), []).append(path)
+            columns.setdefault(tuple(code[value] for value in values), []).append(path)
     found = []
-    for codes, paths in moves.items():
+    for codes, paths in columns.items():
         first = dict(zip(reversed(codes), reversed(settings)))  # a level -> the first run that has it
         levels = [[first[number].get(path) for path in paths] for number in range(len(first))]
         found.append((tuple(paths), [level[0] if len(paths) == 1 else level for level in levels]))
@@ -120,7 +143,7 @@ def _factors(settings: list[dict[str, Any]]) -> Factors:
 
 
 def _label(factors: Factors, own: Mapping[str, Any]) -> str:
-    """A variant's name where the mirror has none: its level, or `depth=2, head=logits`."""
+    """The name of a variant where the source has none: its level, or `depth=2, head=logits`."""
     texts = {paths: level_text([own.get(path) for path in paths]) for paths, _ in factors}
     if len(texts) == 1:
         return next(iter(texts.values()))
@@ -134,7 +157,7 @@ def _entry(run: ImportedRun, key: tuple[str, int], own: Mapping[str, Any], facto
 
 
 def _shared(settings: list[dict[str, Any]]) -> dict[str, Any]:
-    """The settings that every run has alike, nested as in a plan."""
+    """The settings that are equal in all runs, nested as in a plan."""
     first, *others = settings
     return nested(
         {

@@ -1,6 +1,4 @@
-"""Runs from an Optuna study: its trials, their parameters as settings, their value as the metric. Reads; asks nothing,
-tells nothing.
-"""
+"""Read runs from an Optuna study: a trial is a run, its parameters are settings, its value is the metric. Read only."""
 
 from __future__ import annotations
 
@@ -8,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.sources.imported import ImportedRun
-from analysis.sources.study import ENDED, nested
+from analysis.sources.settings import nested
+from analysis.sources.study import ENDED
 from experiments.errors import UserError
 
 
 def find_runs(place: str, metric: str) -> tuple[str, list[ImportedRun]]:
-    """The study's name and its trials. `place`: a SQLite file or a storage URL, with "#STUDY" where it holds several.
+    """The study's name and its trials. `place`: a SQLite file or a storage URL, and "#STUDY" where it holds several.
 
     Raises `UserError` where there is no such storage or study.
     """
@@ -31,20 +30,20 @@ def find_runs(place: str, metric: str) -> tuple[str, list[ImportedRun]]:
         names = optuna.get_all_study_names(storage)
         if wanted not in names and (wanted or len(names) != 1):
             raise UserError(
-                f"optuna:{where}: {f'no study {wanted!r}' if wanted else 'which study?'}; #STUDY is one of: "
+                f"optuna:{where}: {f'no study {wanted!r}' if wanted else 'holds several studies'}; add #STUDY, one of: "
                 f"{', '.join(names) or 'none'}"
             )
         study = optuna.load_study(study_name=wanted or names[0], storage=storage)
         trials = study.get_trials(deepcopy=False)
     except (SQLAlchemyError, optuna.exceptions.OptunaError, RuntimeError, ImportError) as error:
-        raise UserError(f"optuna:{where}: is not a storage of Optuna's that can be read") from error
-    return study.study_name, [_found(trial, metric) for trial in trials]
+        raise UserError(f"optuna:{where}: is not an Optuna storage that can be read") from error
+    return study.study_name, [_imported(trial, metric) for trial in trials]
 
 
-def _found(trial: Any, metric: str) -> ImportedRun:
+def _imported(trial: Any, metric: str) -> ImportedRun:
     attrs = trial.user_attrs
     ended = {"COMPLETE": "finished", "PRUNED": "pruned"}.get(trial.state.name, "incomplete")
-    status = attrs["status"] if attrs.get("status") in ENDED else ended  # another's word may mean anything
+    status = attrs["status"] if attrs.get("status") in ENDED else ended  # another program's status may be any text
     seconds = trial.duration.total_seconds() if trial.duration else None
     summary = {
         "run_id": attrs.get("run_id"),

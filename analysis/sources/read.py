@@ -1,39 +1,73 @@
-"""Read a study from wherever its runs are: a study's folder, W&B, or an Optuna storage."""
+"""Read a study from where its runs are: run folders, an exported study, W&B or an Optuna storage."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.sources.exported import is_export, read_export
 from analysis.sources.folder import read_folder
-from analysis.sources.imported import infer
+from analysis.sources.imported import METRIC, infer
+from analysis.sources.run_folders import has_runs, read_runs
 from analysis.sources.study import METRICS, Study
 from experiments.errors import UserError
+from experiments.runs import record
 
 WANDB, OPTUNA = "wandb:", "optuna:"
-METRIC = "test/acc"
 
 
-def is_mirror(source: str) -> bool:
-    """Whether this names W&B or an Optuna study, and not a folder."""
+def is_imported(source: str) -> bool:
+    """Whether the source is W&B or an Optuna storage, not a folder."""
     return source.startswith((WANDB, OPTUNA))
 
 
-def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
-    """Read a study from where `source` says: a folder, "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or
-    "optuna:FILE[#STUDY]".
+def has_plan(source: str) -> bool:
+    """Whether the source holds a plan, which states the metric and the baseline."""
+    return not is_imported(source) and (Path(source) / record.STUDY).is_file()
 
-    Raises `UserError` naming what is missing, or what does not suit the source.
+
+def locate(source: str) -> str:
+    """The study that a source means: itself, or the only study in a folder of studies.
+
+    Raises `UserError` where the folder holds no study or several.
     """
-    if not is_mirror(source):
+    folder = Path(source)
+    if is_imported(source) or (folder / record.STUDY).is_file():
+        return source
+    if not folder.is_dir():
+        raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
+    if (folder / record.CONFIG).is_file():
+        raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
+    if has_runs(folder):
+        return source
+    patterns = (f"*/{record.STUDY}", f"*/*/{record.STUDY}")
+    studies = sorted({path.parent for pattern in patterns for path in folder.glob(pattern)})
+    studies = studies or sorted(path for path in folder.iterdir() if path.is_dir() and has_runs(path))
+    if len(studies) > 1:
+        raise UserError(f"{source}: holds {len(studies)} studies; give one of them: {', '.join(map(str, studies))}")
+    if not studies:
+        raise UserError(f"{source}: holds no {record.STUDY} and no runs; give the folder of a study, OUT/STUDY")
+    return str(studies[0])
+
+
+def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
+    """Read a study.
+
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or "optuna:FILE[#STUDY]".
+    `metric` and `baseline` are for sources without a plan. Raises `UserError` naming what is missing or not possible.
+    """
+    source = locate(source)
+    if has_plan(source):
         for name, given in (("metric", metric), ("baseline", baseline)):
             if given is not None:
-                raise UserError(f"--{name}: {given!r} cannot be chosen for a folder; its study.json says it")
-        return read_folder(Path(source), skip_unreadable)
+                raise UserError(f"--{name}: {given!r} is not allowed for a study with a plan; its study.json states it")
+        return read_export(Path(source)) if is_export(Path(source)) else read_folder(Path(source), skip_unreadable)
+    if not is_imported(source):
+        return read_runs(Path(source), skip_unreadable, metric, baseline)
     if source.startswith(OPTUNA) and metric is None:
-        raise UserError(f"{source}: say with --metric what its trials' values are: {', '.join(METRICS)}")
+        raise UserError(f"{source}: give with --metric what the values of its trials are: {', '.join(METRICS)}")
     if source.startswith(WANDB):
         from analysis.sources.wandb_project import find_runs
     else:
         from analysis.sources.optuna_storage import find_runs
-    name, found = find_runs(source.partition(":")[2], metric or METRIC)
-    return infer(name, source, found, metric or METRIC, baseline)
+    name, runs = find_runs(source.partition(":")[2], metric or METRIC)
+    return infer(name, source, runs, metric, baseline)

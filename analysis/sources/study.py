@@ -1,13 +1,8 @@
-"""Run folders -> one tidy table: one row a run, one a run's epoch. Nothing is computed here, and no file is written.
-
-A record that cannot be trusted stops the reading, or, where that is asked for, is listed and shown. A planned run that
-has not ended is listed as incomplete. Nothing is dropped in silence.
-"""
+"""The type that every source returns: a study's plan, one row for each run, one row for each run and epoch."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.metric import METRICS, Metric
+from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -28,6 +24,7 @@ COST = (
     "peak_memory_bytes",
     "cohort",
 )
+IMAGES = ("train_images", "val_images", "test_images")
 PROVENANCE = ("commit", "dirty", "started", "finished", "command")
 COLUMNS = (
     "run",
@@ -38,27 +35,26 @@ COLUMNS = (
     "epochs",
     *METRICS,
     *COST,
+    *IMAGES,
     *PROVENANCE,
     "hardware",
     "versions",
     "digest",
 )
-"""Every source gives these columns, and one for each setting of the configuration by its dotted path ("model.depth").
-"""
+"""The columns of `Study.runs` that every source gives. The settings follow, by dotted path ("model.depth")."""
 
+NUMBERS = ("epochs", *METRICS, *COST, *IMAGES)
 ENDED = record.STATUSES
-PLACES = ("data.root", "data.download", "seed")
-"""Settings that may differ between any two runs of a study: where files lie, and the seed."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """What was planned and what came of it.
+    """A study's plan and its runs.
 
-    `runs`: one row a run with `COLUMNS`, the settings, and a column for each factor (its level as text), in the plan's
-    order. `curves`: one row a run's epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in study.json.
-    `base`: the settings that every run starts from, by dotted path. `troubles`: why a record is in no number, run -> reason.
-    `folder`: where the runs' folders lie, for those who look inside a model; None where there are none.
+    `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
+    unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
+    study.json. `base`: the settings that every run starts from, by dotted path. `troubles`: run -> why the record is
+    excluded. `folder`: the folder of the run folders; None where there is none.
     """
 
     name: str
@@ -76,17 +72,17 @@ class Study:
 
     @property
     def command(self) -> str | None:
-        """The command that made the runs, where it is known."""
+        """The command that made the runs; None where it is unknown."""
         return self.plan.get("command")
 
     @property
     def variants(self) -> list[str]:
-        """Every variant that was planned, in the plan's order."""
+        """Every planned variant, in the plan's order."""
         planned = self.runs[self.runs["status"] != "unplanned"]
         return list(dict.fromkeys(planned["variant"]))
 
     def settings(self) -> pd.DataFrame:
-        """A row for each variant that has a run that ended: that run's, whose settings are known."""
+        """One row for each variant with an ended run: that run's row. The index is the variant."""
         return self.of(*ENDED).drop_duplicates("variant").set_index("variant")
 
     def of(self, *statuses: str) -> pd.DataFrame:
@@ -101,13 +97,12 @@ def assemble(
     troubles: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Study:
-    """A `Study` from a plan (as in study.json) and its runs' rows (see `run_row`) and epochs."""
+    """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
-    for column in ("epochs", *METRICS, *COST):
+    for column in NUMBERS:
         runs[column] = pd.to_numeric(runs[column], errors="coerce")
-    runs["seed"] = pd.Series(
-        [row["seed"] for row in rows], dtype=object
-    )  # a run without one must not turn all to floats
+    seeds = [row["seed"] for row in rows]
+    runs["seed"] = pd.Series(seeds, dtype=object)  # a run without a seed must not turn the others into floats
     if plan["metric"] not in METRICS:
         raise UserError(f"metric: {plan['metric']!r} is not among {', '.join(METRICS)}")
     return Study(
@@ -132,14 +127,14 @@ def assemble(
 def run_row(
     entry: Mapping[str, Any], status: str, config: Mapping[str, Any], summary: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """One run as a row: `entry` is its line of the plan, `config` nested settings, `summary` as in summary.json (both
-    may be empty).
+    """One row of `Study.runs`.
+
+    `entry`: the run as the plan lists it. `config`: nested settings. `summary`: as in summary.json. `config` and
+    `summary` are empty for a run without a record.
     """
     settings = dict(flatten(config)) or dict(entry.get("levels") or {})
-    provenance = summary.get("provenance") or {}
-    hardware = provenance.get("hardware") or {}
-    cost = summary.get("cost")
-    cost = cost if isinstance(cost, Mapping) else {}  # in a mirror it may be another's metric
+    provenance, cost, images = (_section(summary, name) for name in ("provenance", "cost", "data"))
+    versions = sorted(_section(provenance, "versions").items())
     return {
         **settings,
         "run": entry["run"],
@@ -150,87 +145,46 @@ def run_row(
         "epochs": summary.get("epochs", 0),
         **{metric: summary.get(metric) for metric in METRICS},
         **{name: cost.get(name) for name in COST},
+        **{name: images.get(name) for name in IMAGES},
         **{name: provenance.get(name) for name in PROVENANCE},
-        "hardware": _hardware(hardware),
-        "versions": ", ".join(
-            f"{package} {version}" for package, version in sorted((provenance.get("versions") or {}).items())
-        ),
+        "hardware": _hardware(_section(provenance, "hardware")),
+        "versions": ", ".join(f"{package} {version}" for package, version in versions),
         "digest": summary.get("digest"),
     }
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of every leaf of a nested mapping; a list is a leaf, as text."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", level_text(value) if isinstance(value, list) else value
-
-
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """The opposite of `flatten`: {"model.depth": 2} -> {"model": {"depth": 2}}.
-
-    Where one path goes on beyond another's value ("model" and "model.depth"), it stays as it is: nothing is lost.
-    """
-    tree: dict[str, Any] = {}
-    for path, value in flat.items():
-        *sections, field = path.split(".")
-        parents = [".".join(sections[: depth + 1]) for depth in range(len(sections))]
-        if any(parent in flat for parent in parents):
-            tree[path] = value
-            continue
-        node = tree
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[field] = value
-    return tree
-
-
-def level_text(level: Any) -> str:
-    """A factor's level as a table shows it: `learned-1d`, or `learned-1d, every-layer` where fields move together."""
-    if isinstance(level, list | tuple):
-        texts = list(map(level_text, level))
-        return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
-    if isinstance(level, bool) or level is None:
-        return {True: "true", False: "false", None: "not set"}[level]
-    return f"{level:g}" if isinstance(level, float) and float(f"{level:g}") == level else str(level)
-
-
 def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
-    """The level of a factor (single path or joined by "+") of every run, as text; None where the run's settings lack
-    it.
+    """The level of a factor for every run, as text; None where a run lacks the setting.
+
+    `factor`: a dotted path, or several joined by "+".
     """
     paths = factor.split("+")
     if any(path not in runs for path in paths):
         return pd.Series([None] * len(runs), index=runs.index, dtype=object)
     columns = [runs[path].astype(object) for path in paths]
     return pd.Series(
-        [level_text([_plain(value) for value in row]) for row in zip(*columns)], index=runs.index, dtype=object
+        [level_text([cell_value(cell) for cell in row]) for row in zip(*columns)], index=runs.index, dtype=object
     )
 
 
 def not_held_fixed(study: Study) -> dict[str, list[str]]:
-    """Settings outside the factors that differ between ended runs: path -> the values found. Empty for a clean
-    ablation.
-    """
+    """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation."""
     ended = study.of(*ENDED)
-    moved = {path for factor in study.factors for path in factor.split("+")} | set(PLACES)
-    settings = [column for column in ended.columns if column in study.base and column not in moved]
+    varied = {path for factor in study.factors for path in factor.split("+")} | set(PLACES)
+    settings = [column for column in ended.columns if column in study.base and column not in varied]
     found = {
-        path: list(dict.fromkeys(level_text(_plain(value)) for value in ended[path].unique())) for path in settings
+        path: list(dict.fromkeys(level_text(cell_value(cell)) for cell in ended[path].unique())) for path in settings
     }
     return {path: values for path, values in found.items() if len(values) > 1}
+
+
+def _section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A nested part of a summary. In an imported run the name may belong to a metric of another program."""
+    value = tree.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _hardware(hardware: Mapping[str, Any]) -> str:
     threads = hardware.get("threads")
     name = str(hardware.get("name") or hardware.get("device") or "")
     return f"{name} ({hardware.get('device')}, {threads} thread{'s' * (threads != 1)})" if threads else name
-
-
-def _plain(value: Any) -> Any:
-    """A value that went through a column: whole floats are the ints they were, NaN the None."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value.is_integer() else value
-    return value

@@ -1,7 +1,6 @@
-"""Runs from Weights & Biases: a project by its API, or offline run folders. Reads only; `experiments.tracking` does the
-writing.
+"""Read runs from Weights & Biases: a project through its API, or a folder of offline runs. Read only.
 
-Records are the truth and W&B mirrors them; this is for runs of which only the mirror is at hand.
+It is for runs whose local records are not at hand: a record has digests and provenance that W&B does not keep.
 """
 
 from __future__ import annotations
@@ -17,14 +16,15 @@ from analysis.sources.imported import ImportedRun
 from analysis.sources.study import ENDED, METRICS
 from experiments.errors import UserError
 
-SECONDS = 20  # to wait for a server; W&B's own default is longer than anybody waits
-MOST_EPOCHS = 100_000  # of a run's history; without a number W&B samples 500
+TIMEOUT = 20  # seconds to wait for the server
+MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
 def find_runs(place: str, metric: str) -> tuple[str, list[ImportedRun]]:
     """The study's name and its runs. `place`: ENTITY/PROJECT[/STUDY], or a folder that holds `offline-run-*`.
 
-    A study is W&B's job type, a variant its group. Raises `UserError` where nothing is there or W&B does not answer.
+    The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are no runs, or where
+    W&B does not answer.
     """
     if Path(place).is_dir():
         return _one_study(f"wandb:{place}", _offline(Path(place)), "")
@@ -35,7 +35,7 @@ def find_runs(place: str, metric: str) -> tuple[str, list[ImportedRun]]:
 
 
 def _one_study(where: str, runs: Iterable[tuple[str, ImportedRun]], wanted: str) -> tuple[str, list[ImportedRun]]:
-    """The runs of one job type out of (job type, run)s."""
+    """The runs of one job type. `runs`: (job type, run)."""
     studies: dict[str, list[ImportedRun]] = {}
     for study, run in runs:
         studies.setdefault(study, []).append(run)
@@ -45,7 +45,9 @@ def _one_study(where: str, runs: Iterable[tuple[str, ImportedRun]], wanted: str)
         wanted = next(iter(studies))
     if wanted not in studies:
         named = ", ".join(sorted(study or "(without job type)" for study in studies))
-        raise UserError(f"{where}: {f'no study {wanted!r}' if wanted else 'holds several studies'}; there are: {named}")
+        raise UserError(
+            f"{where}: {f'no study {wanted!r}' if wanted else 'holds several studies'}; add /STUDY, one of: {named}"
+        )
     return wanted or where.rpartition("/")[2], studies[wanted]
 
 
@@ -55,18 +57,18 @@ def _online(path: str) -> list[tuple[str, ImportedRun]]:
 
     try:
         return [
-            (run.job_type or "", _of_api(run)) for run in wandb.Api(timeout=SECONDS).runs(path, order="+created_at")
+            (run.job_type or "", _api_run(run)) for run in wandb.Api(timeout=TIMEOUT).runs(path, order="+created_at")
         ]
     except (wandb.errors.Error, requests.exceptions.RequestException, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"wandb:{path}: W&B gave no runs: {reason}") from error
+        raise UserError(f"wandb:{path}: the runs could not be read from W&B: {reason}") from error
 
 
-def _of_api(run: Any) -> ImportedRun:
-    rows = run.history(samples=MOST_EPOCHS, keys=None, pandas=False)
-    ended = {"finished": "finished"}.get(run.state, "incomplete")
-    return _found(
-        f"{run.name} ({run.id})", run.config, run.group, dict(run.summary), rows, ended, getattr(run, "commit", None)
+def _api_run(run: Any) -> ImportedRun:
+    rows = run.history(samples=MAX_ROWS, keys=None, pandas=False)
+    ended = "finished" if run.state == "finished" else "incomplete"
+    return _imported(
+        f"{run.name} ({run.id})", run.config, run.group, run.summary, rows, ended, getattr(run, "commit", None)
     )
 
 
@@ -78,12 +80,12 @@ def _offline(folder: Path) -> list[tuple[str, ImportedRun]]:
     )
     if not files:
         raise UserError(f"wandb:{folder}: holds no offline-run-*/run-*.wandb")
-    return [_of_file(file) for file in files]
+    return [_offline_run(file) for file in files]
 
 
-def _of_file(file: Path) -> tuple[str, ImportedRun]:
-    """A run from its transaction log, as W&B's own `leet inspect` spells it out; a log that broke off is read as far as
-    it goes.
+def _offline_run(file: Path) -> tuple[str, ImportedRun]:
+    """(job type, run) from a run's transaction log, decoded by W&B's own `leet inspect`. An incomplete log is read up to
+    its end.
     """
     from wandb.util import get_core_path
 
@@ -101,7 +103,7 @@ def _of_file(file: Path) -> tuple[str, ImportedRun]:
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     runs = [line["run"] for line in lines if line["type"] == "run"]
     if not runs:
-        reason = (done.stderr.strip().splitlines() or ["it holds no run"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["the file holds no run"])[-1]
         raise UserError(f"{file}: cannot be read: {reason}")
     run, summary, config = runs[-1], {}, {}
     for line in lines:
@@ -116,12 +118,12 @@ def _of_file(file: Path) -> tuple[str, ImportedRun]:
     )
     commits = [line["environment"].get("git", {}).get("commit") for line in lines if line["type"] == "environment"]
     name = f"{run.get('display_name') or run.get('run_id')} ({file.stem.removeprefix('run-')})"
-    return run.get("job_type", ""), _found(
+    return run.get("job_type", ""), _imported(
         name, config, run.get("run_group"), summary, rows, ended, next(filter(None, commits), None)
     )
 
 
-def _found(
+def _imported(
     name: str,
     config: Mapping[str, Any],
     group: str | None,
@@ -130,16 +132,16 @@ def _found(
     ended: str,
     commit: str | None,
 ) -> ImportedRun:
-    """Our own summary says how a run ended; one of somebody else's ended as W&B says, and its last row is its result."""
+    """A run from its parts. Where the summary has no status of ours, the status is W&B's (`ended`)."""
     own = {key: _value(value) for key, value in summary.items() if not key.startswith("_")}
     epochs: dict[float, dict[str, Any]] = {}
     for row in rows:
         values = {key: _value(value) for key, value in row.items() if not key.startswith("_")}
-        if isinstance(values.get("epoch"), int | float):  # a resumed run logs an epoch again: the last one counts
+        if isinstance(values.get("epoch"), int | float):  # a resumed run logs an epoch twice: the last row counts
             epochs.setdefault(float(values["epoch"]), {}).update(values)
     return ImportedRun(
         run=name,
-        status=own["status"] if own.get("status") in ENDED else ended,  # another's word may mean anything
+        status=own["status"] if own.get("status") in ENDED else ended,  # another program's status may be any text
         config={key: value for key, value in config.items() if not key.startswith("_")},
         variant=group or "",
         summary={"epochs": len(epochs), **own, "provenance": {"commit": commit}},
@@ -151,11 +153,14 @@ def _found(
 
 
 def _value(value: Any) -> Any:
-    """A logged value: a metric with a summary of its own is {"last": v}, and what is not finite comes as text."""
-    if hasattr(value, "keys") and set(value.keys()) <= {"last", "max", "min", "mean", "best"} and "last" in value:
-        value = value["last"]
+    """A logged value as plain data. A metric with a summary of its own, {"last": v, "max": w}, becomes v. A number that is
+    not finite becomes None; W&B returns it as text.
+    """
+    if hasattr(value, "items"):  # a dict, or the API's SummarySubDict, which is no Mapping and cannot be iterated over
+        parts = dict(value.items())
+        if "last" in parts and parts.keys() <= {"last", "max", "min", "mean", "best"}:
+            return _value(parts["last"])
+        return {key: _value(part) for key, part in parts.items()}
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         return None
-    if hasattr(value, "keys"):
-        return {key: _value(value[key]) for key in value}
     return None if isinstance(value, float) and not math.isfinite(value) else value

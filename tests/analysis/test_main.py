@@ -1,4 +1,4 @@
-"""The command: what it prints, how it fails, and that a failure leaves nothing behind."""
+"""The command vit-report: its output, its error messages, and that a failure leaves no files."""
 
 import json
 import subprocess
@@ -61,9 +61,11 @@ def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
         (["nowhere"], "nowhere: no such folder"),
         (["a", "--compare", "b", "c"], "STUDY, or two with --compare A B"),
         (["--compare", "a"], "--compare"),
-        (["--compare", "a", "b", "--watch"], "does not go with --compare"),
+        (["--compare", "a", "b", "--watch"], "is not allowed with --compare"),
         (["--compare", "a", "b"], "a: no such folder"),
         (["nowhere", "--watch", "0"], "'0' is not a whole number of seconds"),
+        (["a", "--export", "b", "--out", "c"], "--export writes no report; it is not allowed with --out"),
+        (["nowhere", "--export", "b"], "nowhere: no such folder"),
         (["--frobnicate", "x"], "--frobnicate"),
         (["."], "study.json"),
     ],
@@ -91,8 +93,8 @@ def test_two_studies_side_by_side(tmp_path, capsys):
     assert f"vit-report --compare {before} {after}" in page.read_text()
 
 
-def test_a_mirror_and_a_folder_side_by_side(tmp_path, capsys):
-    """Only the mirror has to be told the metric; and a storage's URL keeps its slashes."""
+def test_an_optuna_storage_and_a_folder_side_by_side(tmp_path, capsys):
+    """--metric is for the storage only, and the storage's URL keeps its slashes."""
     folder = write_study(tmp_path, seeds=2)
     storage = f"sqlite:///{tmp_path / 'old.db'}"
     study = optuna.create_study(storage=storage, study_name="position", direction="maximize")
@@ -110,7 +112,67 @@ def test_a_mirror_and_a_folder_side_by_side(tmp_path, capsys):
     )
     assert status == 0 and out == f"{tmp_path / 'r' / 'report.html'}\n"
     status, _, err = run(capsys, "--compare", folder, folder, "--metric", "test/acc")
-    assert status == 2 and "cannot be chosen for a folder" in err
+    assert status == 2 and "is not allowed for a study with a plan" in err
+
+
+def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, capsys):
+    """All of report.md and every table, byte for byte. The run folders' report lies elsewhere, so it has no links."""
+    statuses = {("none", 0): "diverged", ("none", 1): "incomplete", ("learned-1d", 2): "absent"}
+    folder = write_study(tmp_path, seeds=4, statuses=statuses)
+    status, out, err = run(capsys, folder, "--export", tmp_path / "exported")
+    assert (status, out, err) == (0, f"{tmp_path / 'exported'}\n", "")
+    assert {path.name for path in (tmp_path / "exported").iterdir()} == {"study.json", "runs.csv", "curves.csv"}
+    assert run(capsys, folder, "--without-models", "--out", tmp_path / "report")[0] == 0
+    assert run(capsys, tmp_path / "exported")[0] == 0
+    names = ["report.md", *(f"tables/{path.name}" for path in (tmp_path / "report" / "tables").iterdir())]
+    assert len(names) > 10
+    for name in names:
+        assert (tmp_path / "report" / name).read_bytes() == (tmp_path / "exported" / "report" / name).read_bytes(), name
+
+
+def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
+    folder, exported = write_study(tmp_path, seeds=3), tmp_path / "exported"
+    code = (
+        "import sys\nfrom analysis.main import main\ntry:\n main()\nexcept SystemExit as stopped:\n assert not stopped.code\n"
+        "print('torch' in sys.modules)"
+    )
+    for arguments in ([folder, "--export", exported], [exported], ["--compare", exported, exported]):
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
+
+
+def test_a_folder_with_one_study_is_that_study(tmp_path, capsys):
+    folder = write_study(tmp_path / "runs", seeds=3)
+    status, out, _ = run(capsys, tmp_path / "runs")
+    assert status == 0 and out == f"{folder / 'report' / 'report.html'}\n"
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"position"}
+
+
+def test_a_folder_with_several_studies_lists_them(tmp_path, capsys):
+    one, two = (write_study(tmp_path, name, seeds=2) for name in ("one", "two"))
+    status, out, err = run(capsys, tmp_path)
+    assert (status, out) == (2, "")
+    assert err == f"vit-report: error: {tmp_path}: holds 2 studies; give one of them: {one}, {two}\n"
+
+
+def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):
+    """The settings that differ are the factors, and the report says that nothing was planned."""
+    folder = write_study(tmp_path, "single", seeds=3)
+    (folder / "study.json").unlink()
+    status, out, _ = run(capsys, tmp_path, "--baseline", "sinusoidal", "--metric", "val/acc")
+    assert status == 0 and out == f"{folder / 'report' / 'report.html'}\n"
+    text = (folder / "report" / "report.md").read_text()
+    assert text.startswith("# single: validation accuracy by pos") and "which holds no plan" in text
+    page = (folder / "report" / "report.html").read_text()
+    assert '"../v0-s0/summary.json"' in page  # the records are beside the report
+    status, _, err = run(capsys, folder / "v0-s0")
+    assert status == 2 and f"v0-s0: is the folder of one run; give the folder that holds the runs, {folder}" in err
+    damaged(folder)
+    status, _, err = run(capsys, folder)
+    assert status == 2 and "v1-s1/metrics.csv" in err and "--skip-unreadable" in err
+    assert run(capsys, folder, "--skip-unreadable")[0] == 0
+    assert "v1-s1/metrics.csv" in (folder / "report" / "report.md").read_text()
 
 
 def test_watch_reports_until_all_have_ended(tmp_path, capsys, monkeypatch):

@@ -1,6 +1,4 @@
-"""Reading a study's folder: what is in the tidy table, and what becomes of records that are missing, damaged or at
-odds.
-"""
+"""Run folders as tables: the columns, and records that are missing, damaged or different from the plan."""
 
 import json
 import math
@@ -10,7 +8,8 @@ import pytest
 from synthetic import write_study
 
 from analysis.sources.folder import read_folder
-from analysis.sources.study import COLUMNS, factor_levels, level_text, not_held_fixed
+from analysis.sources.settings import level_text
+from analysis.sources.study import COLUMNS, factor_levels, not_held_fixed
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -97,7 +96,7 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
     ("change", "message"),
     [
         ({"runs": []}, "the study is empty"),
-        ({"baseline": "nobody"}, "baseline: 'nobody' is the variant of no run"),
+        ({"baseline": "nobody"}, "baseline: no run has the variant 'nobody'"),
         ({"metric": "test/auc"}, "metric: 'test/auc' is not among"),
         ({"margin": -0.1}, "margin: -0.1 is not a positive number"),
         ({"margin": "wide"}, "margin: 'wide' is not a positive number"),
@@ -120,7 +119,7 @@ def test_a_plan_that_makes_no_sense_is_refused_by_name(tmp_path, change, message
 def test_a_folder_that_is_no_study(tmp_path):
     with pytest.raises(UserError, match="no such folder"):
         read_folder(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="study.json: is not there"):
+    with pytest.raises(UserError, match="study.json: no such file"):
         read_folder(tmp_path)
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(UserError, match="study.json: is not JSON"):

@@ -1,6 +1,4 @@
-"""Reading mirrors: W&B (offline runs, and the API as a stand-in gives it) and Optuna give the numbers that the records
-hold.
-"""
+"""Studies read from W&B (offline runs, and a stand-in for the API) and from Optuna hold the same numbers as the records."""
 
 import json
 from types import SimpleNamespace
@@ -8,6 +6,7 @@ from types import SimpleNamespace
 import optuna
 import pytest
 from synthetic import write_study
+from wandb.apis.public.summary import SummarySubDict
 
 from analysis.report.sections import digest
 from analysis.results import analyze
@@ -15,7 +14,8 @@ from analysis.sources import optuna_storage, wandb_project
 from analysis.sources.folder import read_folder
 from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.read import read
-from analysis.sources.study import METRICS, PLACES, flatten, nested
+from analysis.sources.settings import PLACES, flatten, nested
+from analysis.sources.study import METRICS
 from experiments.errors import UserError
 from experiments.runs.tracking import Tracking
 
@@ -26,17 +26,17 @@ def recorded(tmp_path, **options):
     return write_study(tmp_path, accuracy=ACCURACY, seeds=2, epochs=2, **options)
 
 
-def same_numbers(mirror, folder):
+def same_numbers(results, folder):
     """The same statistics from both, to the last bit."""
     ours = analyze(read_folder(folder))
-    assert set(mirror.variants) == set(ours.variants)
+    assert set(results.variants) == set(ours.variants)
     for variant in ours.variants:
-        assert mirror.values[variant] == ours.values[variant]
-        assert repr(mirror.versus[variant]) == repr(ours.versus[variant])  # as text: NaN is not equal to itself
+        assert results.values[variant] == ours.values[variant]
+        assert repr(results.versus[variant]) == repr(ours.versus[variant])  # as text: NaN is not equal to itself
     return True
 
 
-def mirror_to_wandb(folder):
+def copy_to_wandb(folder):
     """Offline runs as `experiments.tracking` makes them, from records."""
     for run in sorted(folder.glob("v*-s*")):
         config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
@@ -51,7 +51,7 @@ def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_DATA_DIR", raising=False)
     folder = recorded(tmp_path)
-    mirror_to_wandb(folder)
+    copy_to_wandb(folder)
     study = read(f"wandb:{folder}", baseline="none")
     assert study.name == "position" and study.factors == {"model.pos_embed": ["none", "learned-1d"]}
     assert same_numbers(analyze(study), folder)
@@ -63,8 +63,26 @@ def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
     assert set(study.runs["params"]) == {25_000, 25_500} and "holds no plan" in study.plan["notes"][0]
 
 
+class HttpSummary(SummarySubDict):
+    """The summary of a run as `wandb.Api` returns it: W&B's own class, which no `for` can iterate over."""
+
+    def __init__(self, values):
+        super().__init__()
+        self._json_dict = values
+
+    def _root_get(self, path, child_dict):
+        values = self._json_dict
+        for name in path[:-1]:
+            values = values[name]
+        if path[-1] in values:
+            value = values[path[-1]]
+            child_dict[path[-1]] = SummarySubDict(self, path) if isinstance(value, dict) else value
+
+
 class Api:
-    """What `wandb.Api` gives of a project: runs with these attributes. It proves our side only."""
+    """A stand-in for `wandb.Api`: runs with the attributes that we read. It cannot show that W&B has these attributes."""
+
+    summary = dict
 
     def __init__(self, timeout=None):
         pass
@@ -88,18 +106,25 @@ class Api:
             commit="c0ffee",
             config={"seed": seed, "model": {"pos_embed": variant}, "_wandb": {}},
             history=lambda **_: history,
-            summary={
-                "test/acc": reached,
-                "val/acc": {"last": reached},
-                "status": "finished",
-                "_runtime": 3,
-                "cost": {"params": 7},
-            },
+            summary=self.summary(
+                {
+                    "test/acc": reached,
+                    "val/acc": {"last": reached},
+                    "status": "finished",
+                    "_runtime": 3,
+                    "cost": {"params": 7},
+                }
+            ),
         )
 
 
-def test_a_wandb_project(monkeypatch):
-    monkeypatch.setattr("wandb.Api", Api)
+class RealApi(Api):
+    summary = HttpSummary
+
+
+@pytest.mark.parametrize("api", [Api, RealApi])
+def test_a_wandb_project(monkeypatch, api):
+    monkeypatch.setattr("wandb.Api", api)
     study = read("wandb:me/project/position", baseline="none")
     runs = study.runs.set_index(["variant", "seed"])
     assert (
@@ -112,7 +137,7 @@ def test_a_wandb_project(monkeypatch):
 
 def test_a_wandb_project_of_several_studies_asks_which(monkeypatch):
     monkeypatch.setattr("wandb.Api", Api)
-    with pytest.raises(UserError, match="wandb:me/project: holds several studies; there are: head, position"):
+    with pytest.raises(UserError, match="wandb:me/project: holds several studies; add /STUDY, one of: head, position"):
         read("wandb:me/project")
     with pytest.raises(UserError, match="no study 'depth'"):
         read("wandb:me/project/depth")
@@ -123,7 +148,7 @@ def test_wandb_out_of_reach_is_one_line(monkeypatch):
         raise OSError("no route to host")
 
     monkeypatch.setattr("wandb.Api", refuse)
-    with pytest.raises(UserError, match="wandb:me/project: W&B gave no runs: no route to host"):
+    with pytest.raises(UserError, match="wandb:me/project: the runs could not be read from W&B: no route to host"):
         read("wandb:me/project")
 
 
@@ -154,14 +179,14 @@ def test_an_optuna_study_gives_the_records_numbers(tmp_path):
     ("place", "message"),
     [
         ("optuna:{}/nowhere.db", "nowhere.db: no such file"),
-        ("optuna:{}/text.db", "text.db: is not a storage of Optuna's"),
-        ("optuna:{}/optuna.db#other", "no study 'other'; #STUDY is one of: a, b"),
-        ("optuna:{}/optuna.db", "which study.; #STUDY is one of: a, b"),
+        ("optuna:{}/text.db", "text.db: is not an Optuna storage"),
+        ("optuna:{}/optuna.db#other", "no study 'other'; add #STUDY, one of: a, b"),
+        ("optuna:{}/optuna.db", "holds several studies; add #STUDY, one of: a, b"),
         ("wandb:{}", "holds no offline-run-"),
         ("wandb:nothing", "is neither a folder nor ENTITY/PROJECT"),
     ],
 )
-def test_a_mirror_that_is_not_there_is_one_line(tmp_path, place, message):
+def test_a_source_that_does_not_exist_is_one_line(tmp_path, place, message):
     (tmp_path / "text.db").write_text("not a database, but longer than a page header would be " * 10)
     for name in ("a", "b"):
         optuna.create_study(storage=f"sqlite:///{tmp_path / 'optuna.db'}", study_name=name)
@@ -169,14 +194,14 @@ def test_a_mirror_that_is_not_there_is_one_line(tmp_path, place, message):
         read(place.format(tmp_path), metric="test/acc")
 
 
-def test_optuna_must_be_told_what_its_values_are(tmp_path):
-    with pytest.raises(UserError, match="say with --metric what its trials' values are"):
+def test_optuna_needs_the_metric(tmp_path):
+    with pytest.raises(UserError, match="give with --metric what the values of its trials are"):
         read(f"optuna:{tmp_path}/optuna.db")
 
 
-def test_a_folder_says_itself_what_is_compared(tmp_path):
-    with pytest.raises(UserError, match="--baseline: 'none' cannot be chosen for a folder"):
-        read(str(tmp_path), baseline="none")
+def test_the_plan_of_a_study_states_what_is_compared(tmp_path):
+    with pytest.raises(UserError, match="--baseline: 'none' is not allowed for a study with a plan"):
+        read(str(recorded(tmp_path)), baseline="none")
 
 
 def run(name, seed, depth=1, variant="", status="finished", **model):
@@ -196,17 +221,17 @@ def test_factors_are_what_differs_and_what_moves_together_is_one():
     assert study.base == {"model.act": "gelu"} and set(PLACES) & set(study.base) == set()
 
 
-def test_two_mirrors_of_one_run_count_once():
+def test_two_copies_of_one_run_count_once():
     found = [run("broken", 0, status="incomplete"), run("whole", 0), run("other", 1, depth=2)]
     study = infer("x", "wandb:x", found, "test/acc", None)
     assert sorted(study.runs["run"]) == ["other", "whole"] and list(study.troubles) == ["broken"]
 
 
-def test_the_same_columns_whichever_the_source(tmp_path):
-    mirrored = infer("x", "wandb:x", [run("a", 0), run("b", 0, depth=2)], "test/acc", None)
+def test_every_source_gives_the_same_columns(tmp_path):
+    imported = infer("x", "wandb:x", [run("a", 0), run("b", 0, depth=2)], "test/acc", None)
     folder = read_folder(recorded(tmp_path))
     core = [column for column in folder.runs.columns if "." not in column]
-    assert core == [column for column in mirrored.runs.columns if "." not in column] and set(METRICS) < set(core)
+    assert core == [column for column in imported.runs.columns if "." not in column] and set(METRICS) < set(core)
 
 
 def test_a_metric_that_only_later_epochs_have_is_kept():
@@ -220,22 +245,20 @@ def test_a_metric_that_only_later_epochs_have_is_kept():
 
 def test_runs_without_a_seed_that_are_otherwise_alike_are_refused():
     alike = [ImportedRun(name, "finished", {"model": {"depth": 2}}, "", {"test/acc": 0.5}) for name in ("a", "b", "c")]
-    with pytest.raises(
-        UserError, match="2 runs have no setting `seed`.* b for one: they can be neither told apart nor"
-    ):
+    with pytest.raises(UserError, match="2 runs have no setting `seed`.* for example b; seeds are needed"):
         infer("x", "wandb:x", alike, "test/acc", None)
     apart = [ImportedRun(str(depth), "finished", {"depth": depth}, "", {"test/acc": 0.5}) for depth in (1, 2)]
     assert infer("x", "wandb:x", apart, "test/acc", None).variants == ["1", "2"]
 
 
-def test_names_that_go_on_beyond_another_ones_value_are_kept():
+def test_a_setting_whose_name_continues_another_name_is_kept():
     flat = {"optimizer": "adam", "optimizer.lr": 0.1, "model.depth": 2, "model.width.max": 3, "seed": 0}
     for settings in (flat, dict(reversed(flat.items()))):
         assert dict(flatten(nested(settings))) == settings
     assert nested({"model.depth": 2, "model.width": 3}) == {"model": {"depth": 2, "width": 3}}
 
 
-def test_a_mirrors_digest_tells_one_state_of_its_runs_from_another():
+def test_the_digest_of_an_imported_study_changes_with_the_status_of_its_runs():
     before, after = (
         infer("x", "wandb:x", [run("a", 0), run("b", 1, status=status)], "test/acc", None)
         for status in ("incomplete", "finished")
@@ -244,16 +267,16 @@ def test_a_mirrors_digest_tells_one_state_of_its_runs_from_another():
 
 
 def test_a_history_without_epochs_and_values_that_are_not_numbers():
-    found = wandb_project._found(
+    found = wandb_project._imported(
         "r", {"seed": 0}, None, {"test/acc": "NaN", "val/acc": {"last": 0.5}}, [{"_step": 1}], "finished", None
     )
     assert found.summary["test/acc"] is None and found.summary["val/acc"] == 0.5 and found.rows == []
 
 
-def test_words_of_ours_that_mean_something_else_in_a_mirror_of_others(tmp_path):
+def test_names_of_ours_may_have_another_meaning_in_the_runs_of_another_program(tmp_path):
     trial = optuna.trial.create_trial(value=0.5, user_attrs={"status": "ok"})
-    assert optuna_storage._found(trial, "test/acc").status == "finished"
-    theirs = ImportedRun("a", "finished", {"seed": 0}, "", {"cost": 0.5, "test/acc": 0.9}, [])
+    assert optuna_storage._imported(trial, "test/acc").status == "finished"
+    theirs = ImportedRun("a", "finished", {"seed": 0}, "", {"cost": 0.5, "data": "cifar", "test/acc": 0.9}, [])
     study = infer("theirs", "wandb:x/y", [theirs, run("b", 1)], "test/acc", None)
     assert study.runs["test/acc"].max() == 0.9
     assert study.runs["params"].isna().any()

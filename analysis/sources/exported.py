@@ -1,0 +1,165 @@
+"""Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
+
+study.json is the plan with one more key, "export": the type of every column, a digest for each table, the reasons why
+records are excluded, and a digest over study.json itself. So a change to any of the three files is noticed.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.sources import tables
+from analysis.sources.plan import read_plan
+from analysis.sources.settings import flatten, nested
+from analysis.sources.study import COLUMNS, ENDED, Study, assemble
+from experiments.canonical import canonical, finite
+from experiments.config import completed
+from experiments.errors import UserError
+from experiments.runs import record
+
+SCHEMA = 1
+KEY = "export"
+RUNS, CURVES = "runs.csv", "curves.csv"
+FILES = (RUNS, CURVES, record.STUDY)
+
+
+def is_export(folder: Path) -> bool:
+    """Whether the folder holds an exported study: its study.json says so."""
+    return (folder / record.STUDY).is_file() and KEY in record.read_study(folder)
+
+
+def export(study: Study, folder: Path) -> Path:
+    """Write the study's three files and return the folder. The same study gives the same bytes.
+
+    Raises `UserError` where no run has ended, or where the folder holds anything but an older export of these runs.
+    """
+    folder = Path(folder)
+    if study.of(*ENDED).empty:
+        raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
+    _check_replaceable(folder, study)
+    _write(_files(study), folder)
+    return folder
+
+
+def read_export(folder: Path) -> Study:
+    """Read an exported study. Raises `RecordError` naming the file that is missing or was changed."""
+    folder = Path(folder)
+    plan = read_plan(folder)
+    parts = _checked(folder / record.STUDY)
+    rows, curves = (_read_table(folder / name, parts["tables"].get(name) or {}) for name in (RUNS, CURVES))
+    if "source" not in plan:
+        rows = [_completed(row) for row in rows]
+    return assemble({key: value for key, value in plan.items() if key != KEY}, rows, curves, parts["troubles"])
+
+
+def _files(study: Study) -> dict[str, str]:
+    """File name -> its text."""
+    texts, parts = {}, {}
+    for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
+        texts[name], types = tables.to_csv(frame)
+        parts[name] = {"digest": tables.digest(texts[name]), "types": types}
+    plan = finite(study.plan)
+    plan[KEY] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
+    plan[KEY]["digest"] = _digest(plan)
+    texts[record.STUDY] = json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
+    return texts
+
+
+def _digest(plan: Mapping[str, Any]) -> str:
+    """SHA-256 over study.json without this digest."""
+    parts = {key: value for key, value in plan[KEY].items() if key != "digest"}
+    return hashlib.sha256(canonical({**plan, KEY: parts})).hexdigest()
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    """The export's part of study.json, its digest checked."""
+    written = record.read_study(path.parent)  # as it is in the file: `plan` has defaults filled in
+    parts = written.get(KEY)
+    if not isinstance(parts, dict) or parts.get("digest") != _digest(written):
+        raise record.RecordError(f"{path}: does not match its own digest; it was changed after the export")
+    if parts.get("schema") != SCHEMA:
+        raise record.RecordError(f"{path}: export.schema: {parts.get('schema')!r} is not known; allowed: {SCHEMA}")
+    return parts
+
+
+def _read_table(path: Path, part: Mapping[str, Any]) -> list[dict[str, Any]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            text = file.read()
+        if tables.digest(text) != part.get("digest"):
+            raise record.RecordError(
+                f"{path}: does not match its digest in {record.STUDY}; it was changed after the export"
+            )
+        return tables.from_csv(text, part["types"])
+    except OSError as error:
+        raise record.RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise record.RecordError(f"{path}: is not a CSV file: {error}") from error
+
+
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the settings that are newer than the export, at their defaults."""
+    if row["status"] not in ENDED:
+        return row
+    settings = {path: value for path, value in row.items() if path not in COLUMNS}
+    newer = dict(flatten(completed(nested(settings))))
+    return {**row, **{path: value for path, value in newer.items() if path not in row}}
+
+
+def _check_replaceable(folder: Path, study: Study) -> None:
+    """Raise `UserError` where writing to the folder would lose anything."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UserError(f"{folder}: is not a folder; give another folder to --export")
+    if not folder.is_dir():
+        return
+    try:
+        own = FILES if is_export(folder) else ()
+    except record.RecordError:  # a study.json of another program
+        own = ()
+    for path in sorted(folder.iterdir()):
+        if path.name not in own and not (own and path.is_dir() and path.name.startswith("report")):
+            raise UserError(f"{path}: was not written by --export; move it, or give another folder to --export")
+    if own:
+        try:
+            old = read_export(folder).of(*ENDED)
+        except record.RecordError as error:
+            raise UserError(f"{error}; move it, or give another folder to --export") from error
+        lost = _identities(old) - _identities(study.of(*ENDED))
+        if lost:
+            raise UserError(
+                f"{folder / RUNS}: holds {len(lost)} runs that {study.name} does not have, for example {min(lost)[0]}; "
+                "give another folder to --export"
+            )
+
+
+def _identities(runs: pd.DataFrame) -> set[tuple[str, str]]:
+    return set(zip(runs["run"], runs["digest"].fillna("")))
+
+
+def _write(texts: Mapping[str, str], folder: Path) -> None:
+    """Write all files beside the folder first, then move each into place: a full disk leaves nothing behind."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-new-"))
+    except OSError as error:
+        raise UserError(f"{folder.parent}: cannot be written: {error.strerror}") from error
+    try:
+        for name, text in texts.items():
+            record.write_text(temporary / name, text)
+        folder.mkdir(exist_ok=True)
+        for name in texts:
+            os.replace(temporary / name, folder / name)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

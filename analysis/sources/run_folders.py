@@ -1,0 +1,44 @@
+"""Read run folders without a study.json, as vit-train leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from analysis.sources.imported import ImportedRun, infer
+from analysis.sources.study import Study
+from experiments.config import completed
+from experiments.runs import record
+
+
+def has_runs(folder: Path) -> bool:
+    """Whether the folder holds run folders."""
+    return next(folder.glob(f"*/{record.CONFIG}"), None) is not None
+
+
+def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
+    """Infer a study from the run folders in a folder. Raises `RecordError` for a record that is damaged or altered."""
+    runs, troubles = [], {}
+    for path in sorted(folder.glob(f"*/{record.CONFIG}")):
+        try:
+            runs.append(_read_run(path.parent))
+        except record.RecordError as error:
+            if not skip_unreadable:
+                raise record.RecordError(
+                    f"{error}; delete the folder, or report without it by --skip-unreadable"
+                ) from error
+            troubles[path.parent.name] = str(error)
+    study = infer(folder.resolve().name, str(folder), runs, metric, baseline, folder)
+    study.troubles.update(troubles)
+    return study
+
+
+def _read_run(folder: Path) -> ImportedRun:
+    if record.is_finished(folder):
+        run = record.read_run(folder)
+        return ImportedRun(run.name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
+    try:
+        config = json.loads((folder / record.CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise record.RecordError(f"{folder / record.CONFIG}: cannot be read: {error}") from error
+    return ImportedRun(folder.name, "incomplete", completed(config))

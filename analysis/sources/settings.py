@@ -1,0 +1,55 @@
+"""Settings of a run by dotted path, and the text of a factor's level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PLACES = ("data.root", "data.download", "seed")
+"""Settings that may differ between any two runs of a study: where the data are, and the seed."""
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted path, value) of every leaf of a nested mapping. A list is a leaf and becomes text."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", level_text(value) if isinstance(value, list) else value
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse of `flatten`: {"model.depth": 2} -> {"model": {"depth": 2}}.
+
+    Where "model" has a value of its own, "model.depth" keeps its dotted path, so that no value is lost.
+    """
+    tree: dict[str, Any] = {}
+    for path, value in flat.items():
+        *sections, field = path.split(".")
+        parents = [".".join(sections[: depth + 1]) for depth in range(len(sections))]
+        if any(parent in flat for parent in parents):
+            tree[path] = value
+            continue
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+        node[field] = value
+    return tree
+
+
+def level_text(level: Any) -> str:
+    """A factor's level as tables show it: `learned-1d`, or `learned-1d, every-layer` for linked settings."""
+    if isinstance(level, list | tuple):
+        texts = list(map(level_text, level))
+        return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
+    if isinstance(level, bool) or level is None:
+        return {True: "true", False: "false", None: "not set"}[level]
+    return f"{level:g}" if isinstance(level, float) and float(f"{level:g}") == level else str(level)
+
+
+def cell_value(cell: Any) -> Any:
+    """A setting as it was before pandas stored it in a column: 28.0 becomes 28, NaN becomes None."""
+    if isinstance(cell, float):
+        return None if math.isnan(cell) else int(cell) if cell.is_integer() else cell
+    return cell

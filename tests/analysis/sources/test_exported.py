@@ -1,0 +1,167 @@
+"""Exported studies: complete, the same bytes each time, readable with pandas; changes are noticed, user files are kept."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from synthetic import write_study
+
+from analysis.sources.exported import export
+from analysis.sources.folder import read_folder
+from analysis.sources.imported import ImportedRun, infer
+from analysis.sources.read import read
+from experiments.errors import UserError
+from experiments.runs import record
+
+STATUSES = {
+    ("none", 0): "incomplete",
+    ("none", 1): "diverged",
+    ("learned-1d", 2): "absent",
+    ("sinusoidal", 0): "pruned",
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def same(one, two):
+    for name in ("runs", "curves"):
+        ours, theirs = getattr(one, name), getattr(two, name)
+        assert ours.dtypes.to_dict() == theirs.dtypes.to_dict()
+        pd.testing.assert_frame_equal(*(each.astype(object).where(each.notna(), None) for each in (ours, theirs)))
+    for name in ("name", "description", "factors", "baseline", "metric", "margin", "plan", "base", "troubles"):
+        assert getattr(one, name) == getattr(two, name), name
+
+
+def test_an_exported_study_is_read_back_as_it_was(tmp_path):
+    folder = write_study(tmp_path, seeds=3, statuses=STATUSES)
+    shutil.copytree(folder / "v1-s1", folder / "unplanned")
+    (folder / "v3-s2" / "metrics.csv").write_text("epoch\n1\n")
+    study = read_folder(folder, skip_unreadable=True)
+    assert set(study.runs["status"]) == {"finished", "diverged", "pruned", "incomplete", "unreadable", "unplanned"}
+    same(read(str(export(study, tmp_path / "exported"))), study)
+
+
+def test_pandas_reads_every_number_that_the_records_hold(tmp_path):
+    folder = write_study(tmp_path, seeds=2, epochs=3)
+    exported = export(read_folder(folder), tmp_path / "exported")
+    runs, curves = (pd.read_csv(exported / name) for name in ("runs.csv", "curves.csv"))
+    assert len(runs) == 8 and len(curves) == 8 * 3
+    for row in runs.to_dict("records"):
+        config, summary = (
+            json.loads((folder / row["run"] / name).read_text()) for name in ("config.json", "summary.json")
+        )
+        assert row["digest"] == summary["digest"] and row["run_id"] == summary["run_id"]
+        assert row["test/acc"] == summary["test/acc"] and row["device_seconds"] == summary["cost"]["device_seconds"]
+        assert row["commit"] == summary["provenance"]["commit"] and row["optim.lr"] == config["optim"]["lr"]
+    lines = (folder / "v2-s1" / "metrics.csv").read_text().splitlines()
+    assert curves.loc[curves["run"] == "v2-s1", "val/acc"].tolist() == [
+        float(line.split(",")[-1]) for line in lines[1:]
+    ]
+
+
+def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
+    """W&B and Optuna hold settings of other programs: texts that look like numbers, empty texts, several types in one."""
+    values = [1, 2.5, "2.5", "", None, True, "True", 'a,\n"b"', "é"]
+    found = [
+        ImportedRun(
+            f"r{at}/x", "finished", {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3}, "v"
+        )
+        for at, value in enumerate(values)
+    ]
+    study = infer("theirs", "wandb:me/project", found)
+    back = read(str(export(study, tmp_path / "exported")))
+    same(back, study)
+    assert [(type(value), value) for value in back.runs["odd"].dropna()] == [
+        (type(value), value) for value in values if value is not None
+    ]
+
+
+def test_exporting_twice_gives_the_same_bytes(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=3, statuses=STATUSES))
+    first = contents(export(study, tmp_path / "exported"))
+    (tmp_path / "exported" / "report").mkdir()  # a report made from the export stays where it is
+    assert contents_without_report(export(study, tmp_path / "exported")) == first
+    again = export(read(str(tmp_path / "exported")), tmp_path / "again")  # and an export of the export is its copy
+    assert contents(again) == first
+
+
+def contents_without_report(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "report"}
+
+
+@pytest.mark.parametrize("name", ["runs.csv", "curves.csv", "study.json"])
+def test_a_changed_export_is_refused_by_name(tmp_path, name):
+    study = read_folder(write_study(tmp_path, seeds=3))
+    folder = export(study, tmp_path / "exported")
+    file = folder / name
+    text = file.read_text()
+    file.write_text(text.replace("0.01", "0.02", 1) if name == "study.json" else text.replace("9", "8", 1))
+    assert file.read_text() != text
+    with pytest.raises(record.RecordError, match=f"{name}: does not match its .*digest"):
+        read(str(folder))
+    with pytest.raises(UserError, match=f"{name}: does not match .*another folder to --export"):
+        export(study, folder)
+    file.unlink()
+    with pytest.raises(UserError, match=name):
+        read(str(folder))
+
+
+def test_line_endings_do_not_matter(tmp_path):
+    """Git on Windows may change them."""
+    study = read_folder(write_study(tmp_path, seeds=2))
+    folder = export(study, tmp_path / "exported")
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    same(read(str(folder)), study)
+
+
+def test_more_runs_replace_an_export_and_other_runs_do_not(tmp_path):
+    few, more, other = (
+        read_folder(write_study(tmp_path / name, seeds=seeds, spread=spread))
+        for name, seeds, spread in (("few", 2, 0.004), ("more", 3, 0.004), ("other", 3, 0.001))
+    )
+    folder = export(few, tmp_path / "exported")
+    export(more, folder)
+    before = contents(folder)
+    for study in (few, other):
+        with pytest.raises(UserError, match="runs.csv: holds .* runs that position does not have, for example v0-s"):
+            export(study, folder)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "runs.csv", "study.json"])
+def test_a_folder_with_files_of_the_users_is_left_alone(tmp_path, name):
+    study = read_folder(write_study(tmp_path, seeds=2))
+    folder = tmp_path / "exported"
+    folder.mkdir()
+    (folder / name).write_text("{}")
+    with pytest.raises(UserError, match=f"{name}: was not written by --export"):
+        export(study, folder)
+    assert contents(folder) == {name: b"{}"} and not list(tmp_path.glob(".*"))
+    with pytest.raises(UserError, match="was not written by --export"):
+        export(study, tmp_path / "position")  # its own run folders
+    with pytest.raises(UserError, match="is not a folder"):
+        export(study, folder / name)
+
+
+def test_a_study_without_an_ended_run_is_not_exported(tmp_path):
+    accuracy = {"none": 0.5, "learned-1d": 0.6}
+    study = read_folder(
+        write_study(tmp_path, accuracy=accuracy, seeds=1, statuses={(name, 0): "incomplete" for name in accuracy})
+    )
+    with pytest.raises(UserError, match="no run has finished yet; there is nothing to export"):
+        export(study, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_an_export_older_than_a_setting_is_read_with_its_default(tmp_path, monkeypatch):
+    folder = export(read_folder(write_study(tmp_path, seeds=2)), tmp_path / "exported")
+    from experiments import config
+
+    newer = {**config._DEFAULTS, "train": {**config._DEFAULTS["train"], "novelty": "off"}}
+    monkeypatch.setattr(config, "_DEFAULTS", newer)
+    study = read(str(folder))
+    assert set(study.runs["train.novelty"]) == {"off"} and study.base["train.novelty"] == "off"
