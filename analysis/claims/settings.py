@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from analysis.sources.study import PLACES
+from analysis.sources.settings import PLACES
 from experiments.data.catalogue import DATASETS
 from vit.registry import REGISTRY
 

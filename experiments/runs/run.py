@@ -153,6 +153,7 @@ def _finish(
         "status": run.status if test is None else "finished",
         "epochs": len(run.rows),
         **metrics,
+        "data": {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
         "cost": _cost(run, engine, splits, device),
         "provenance": {
             **provenance.code(),

@@ -1,6 +1,4 @@
-"""Studies whose runs were never trained, for tests of the analysis: whole folders with true digests. Writes only where
-it is told to.
-"""
+"""Studies for tests of the analysis: complete run folders with valid digests, written without training."""
 
 from __future__ import annotations
 
@@ -29,11 +27,11 @@ def write_study(
     weights: Callable[[dict[str, Any]], bytes] = lambda config: b"weights of nothing",
     **plan: Any,
 ) -> Path:
-    """A study's folder under `out`, every planned run written unless `statuses` says otherwise; returns the folder.
+    """Write a study's folder under `out` and return it. The same arguments give the same bytes.
 
-    `accuracy`: variant -> true test accuracy, about which seeds scatter by `spread`. `statuses`: (variant, seed) ->
-    "diverged", "pruned", "incomplete" (a folder without summary) or "absent". `weights`: a run's nested configuration ->
-    its checkpoint. Same arguments, same bytes.
+    `accuracy`: variant -> mean test accuracy; `spread` is the standard deviation over seeds. `statuses`: (variant, seed)
+    -> "diverged", "pruned", "incomplete" (a folder without summary.json) or "absent"; "finished" for all others.
+    `weights`: a run's nested configuration -> its checkpoint.
     """
     accuracy = ACCURACY if accuracy is None else accuracy
     study_dir = out / name
@@ -116,7 +114,7 @@ def curve(reached: float, epochs: int) -> list[dict[str, float]]:
 
 
 def summary(identity: str, last: Mapping[str, float], reached: float, status: str, size: int) -> dict[str, Any]:
-    """What write_summary seals; a diverged run has nothing measured."""
+    """The content of summary.json before it is sealed. A diverged run has no metrics."""
     ended_well = status != "diverged"
     return {
         "run_id": identity,
@@ -128,6 +126,7 @@ def summary(identity: str, last: Mapping[str, float], reached: float, status: st
         },
         "test/loss": 2.3 - 2.0 * reached if ended_well else None,
         "test/acc": reached if ended_well else None,
+        "data": {"train_images": 1293, "val_images": 144, "test_images": 360},
         "cost": {
             "params": 25_000 + 500 * size,
             "params_fixed": 0,
@@ -151,5 +150,5 @@ def summary(identity: str, last: Mapping[str, float], reached: float, status: st
 
 
 def sequence(count: int) -> Sequence[str]:
-    """Names of as many variants: v0, v1, ..."""
+    """`count` names of variants: v0, v1, ..."""
     return [f"v{index}" for index in range(count)]

@@ -25,7 +25,19 @@ def test_a_row_a_run_with_what_its_record_says(tmp_path):
         assert (
             row["model.pos_embed"] == config["model"]["pos_embed"] == row["variant"] and row["seed"] == config["seed"]
         )
+        assert (row["train_images"], row["val_images"], row["test_images"]) == (1293, 144, 360)
     assert study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"] and study.baseline == "none"
+
+
+def test_records_older_than_the_sizes_of_the_splits_are_read(tmp_path):
+    folder = write_study(tmp_path)
+    run = folder / "v0-s0"
+    summary = json.loads((run / "summary.json").read_text())
+    record.write_summary(
+        run, {key: summary[key] for key in summary if key not in ("schema", "data", "files", "digest")}
+    )
+    images = read_folder(folder).runs.set_index("run")["train_images"]
+    assert math.isnan(images["v0-s0"]) and images["v0-s1"] == 1293
 
 
 def test_curves_hold_every_epoch_bit_for_bit(tmp_path):

@@ -127,6 +127,8 @@ def test_what_a_record_says_is_so(tmp_path: Path) -> None:
     )  # the checkpoint is the trained model: it has the test figures that the record claims
     model.load_state_dict(load_file(tmp_path / "a" / "checkpoint.safetensors"))
     splits = loading.load(config)
+    sizes = {"train_images": len(splits.train.y), "val_images": len(splits.val.y), "test_images": len(splits.test.y)}
+    assert summary["data"] == sizes
     with torch.no_grad():
         scores = model.eval()(splits.normalized(splits.scaled(splits.test.x)))
     assert summary["test/acc"] == pytest.approx(float((scores.argmax(1) == splits.test.y).double().mean()))
