@@ -185,3 +185,7 @@ def _seconds(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     """The console command."""
     run_command(body, PROG, argv)
+
+
+if __name__ == "__main__":
+    main()

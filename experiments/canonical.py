@@ -1,4 +1,4 @@
-"""One spelling of a JSON value, for digests and run ids."""
+"""Serializes JSON values canonically, for digests and run ids."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 
 def canonical(value: Any) -> bytes:
-    """The one spelling of a JSON value that digests and run ids are taken of."""
+    """JSON with sorted keys and no spaces: equal values give equal bytes."""
     return json.dumps(finite(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def finite(value: Any) -> Any:
-    """The value with every number that is not finite replaced by None, which JSON can express."""
+    """The value with every infinite or NaN number replaced by None, because JSON has none of them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

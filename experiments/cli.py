@@ -1,92 +1,202 @@
-"""What the three commands share: one-line errors with exit status 2, and every setting as a dotted flag. No heavy imports."""
+"""What the commands share: the parser, a flag for every setting, exit statuses. It imports nothing heavy."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
+import os
+import signal
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.errors import UserError
 from vit.registry import REGISTRY, PluginError
 
+if TYPE_CHECKING:
+    from experiments.config import Setting
+
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help whose lines never end inside a name such as rel-bias-2d."""
+    """Help that wraps lines at spaces only, never inside a name such as rel-bias-2d."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog, max_help_position=32, **kwargs)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
+class _Version(argparse.Action):
+    """Print name, version and commit, and exit. They are looked up only when asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from experiments.version import describe
+
+        print(f"{parser.prog.split()[0]} {describe()}")
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line: `PROG: error: MESSAGE`, status 2."""
+    """An argument parser with --version and shell completion.
+
+    An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, allow_abbrev=False, formatter_class=_Help, **kwargs)
+        self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show the version")
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+        """As in argparse. If the shell asks for completions, print them and exit."""
+        if "_ARGCOMPLETE" in os.environ:
+            import argcomplete
+
+            argcomplete.autocomplete(self)
+        return super().parse_args(args, namespace)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As argparse's, but an unknown flag is named before its value can be taken for something else."""
-        if not self._subparsers:  # else the flags are a subcommand's, which looks for itself
-            known = list(self._option_string_actions)
-            for word in sys.argv[1:] if args is None else args:
-                flag = word.partition("=")[0]
-                if flag.startswith("--") and flag not in ("--", *known):
-                    close = difflib.get_close_matches(flag, known, n=1)
-                    self.error(
-                        f"{flag}: no such flag; "
-                        + (f"did you mean {close[0]}?" if close else f"{self.prog} --help lists them")
-                    )
-        return super().parse_known_args(args, namespace)
+        """As in argparse, but report an unknown flag before its value can be read as something else."""
+        words = [_with_dashes(word) for word in (sys.argv[1:] if args is None else args)]
+        if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
+            self._check_flags(words)
+        return super().parse_known_args(words, namespace)
+
+    def _check_flags(self, words: Sequence[str]) -> None:
+        known = list(self._option_string_actions)
+        for flag in (word.partition("=")[0] for word in words):
+            if flag.startswith("--") and flag not in ("--", *known):
+                close = difflib.get_close_matches(flag, known, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"{self.prog} --help lists all flags"
+                self.error(f"{flag}: no such flag; {hint}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
+def _with_dashes(word: str) -> str:
+    flag, equals, value = word.partition("=")
+    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
+
+
 def positive(text: str) -> int:
-    """The type of a flag that counts something."""
+    """The type of a flag that takes a number of things."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number from 1 up")
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an integer from 1 up")
     return int(text)
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Give the parser a flag for every setting of `RunConfig`, with its own help and default."""
-    from experiments.config import leaves
+    """Add a flag for every setting of `RunConfig`, with its description, choices and default in the preset digits."""
+    from experiments.config import SETTINGS, flatten
+    from experiments.presets import preset
 
-    group = parser.add_argument_group("settings", "Each overrides the preset. true and false are written out.")
-    for path, field, default in leaves():
-        flags = [f"--{path.replace('_', '-')}"] + ([f"--{path}"] if "_" in path else [])
-        text = f"{field.description} [{default}]".replace("%", "%%")
-        if path == "model.pos_embed":
-            text += ": " + ", ".join(REGISTRY)
-        group.add_argument(
-            *flags, dest=path, metavar=path.rpartition(".")[2].upper(), default=argparse.SUPPRESS, help=text
+    parser.add_argument_group(
+        "settings", "Each setting overrides the preset. The defaults below are those of the preset digits."
+    )
+    defaults, groups = dict(flatten(preset("digits").model_dump())), {}
+    for path, setting in SETTINGS.items():
+        section = path.rpartition(".")[0] or "run"
+        if section not in groups:
+            groups[section] = parser.add_argument_group(f"{section} settings")
+        flag = f"--{path.replace('_', '-')}"
+        about = _help(setting, defaults[path])
+        action = groups[section].add_argument(
+            flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about
         )
+        action.completer = lambda choices=setting.choices, **_: choices
+
+
+def _help(setting: Setting, default: Any) -> str:
+    from experiments.config import plain
+
+    names = f": {', '.join(setting.choices)}" if _metavar(setting) == "NAME" else ""
+    shown = "" if default is None else f" (default: {plain(default)})"
+    return f"{setting.description}{names}{shown}".replace("%", "%%")
+
+
+def _metavar(setting: Setting) -> str:
+    if setting.choices:
+        listed = f"{{{','.join(setting.choices)}}}"
+        return listed if len(listed) < 50 else "NAME"
+    return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|none")
 
 
 def settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings that were given, as `override` takes them."""
-    from experiments.config import LEAVES
+    """The settings given on the command line, in the form that `override` takes."""
+    from experiments.config import SETTINGS
 
-    return {path: value for path, value in vars(arguments).items() if path in LEAVES}
+    return {path: value for path, value in vars(arguments).items() if path in SETTINGS}
 
 
 def run_command(
     body: Callable[[Sequence[str]], int | None], prog: str, argv: Sequence[str] | None = None, resumes: bool = False
 ) -> NoReturn:
-    """Run a command's body and exit: 0, or 2 with one line for a `UserError`, 130 for Ctrl-C, 141 for a closed pipe."""
+    """Run the body of a command and exit with its status.
+
+    Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
+    (Ctrl-C, SIGTERM or SIGHUP); 141 if the reader of standard output is gone, as with `| head`; 1 with one line if
+    standard output cannot be written. `resumes`: the same command, run again, continues the work.
+    """
     try:
-        REGISTRY.import_plugins()
-        status = body(sys.argv[1:] if argv is None else argv)
+        with _signals_as_interrupts():
+            status = _run(body, sys.argv[1:] if argv is None else argv)
     except (UserError, PluginError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         status = 2
-    except KeyboardInterrupt:
-        print(f"{prog}: stopped{'; the same command goes on from here' if resumes else ''}", file=sys.stderr)
-        status = 130
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        sys.stderr.close()
-        status = 141
-    sys.exit(status or 0)
+    except KeyboardInterrupt as interrupt:
+        with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
+            print(f"{prog}: interrupted{'; run the same command again to resume' if resumes else ''}", file=sys.stderr)
+        status = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
+    except OSError as error:
+        status = _output_status(error, prog)
+    sys.exit(status)
+
+
+def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
+    REGISTRY.import_plugins()
+    try:
+        status = body(argv)
+    except SystemExit as end:  # from argparse
+        status = end.code
+    sys.stdout.flush()
+    return status or 0
+
+
+@contextlib.contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` for SIGTERM and SIGHUP, unless they are ignored, as under nohup."""
+
+    def interrupt(number: int, frame: object) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    replaced = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                replaced[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in replaced.items():
+            signal.signal(number, handler)
+
+
+def _output_status(error: OSError, prog: str) -> int:
+    """The exit status if standard output cannot be written. Raises the error again if it has another cause."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError):  # Python flushes again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    else:
+        if not isinstance(error, BrokenPipeError):
+            raise error
+    if isinstance(error, BrokenPipeError):
+        return 141
+    print(f"{prog}: error: standard output cannot be written: {error.strerror}", file=sys.stderr)
+    return 1

@@ -1,158 +1,148 @@
-"""What a run is: data + model + optimiser + training + seed, frozen and validated; `override` is the only way to change it."""
+"""The configuration of a run: data, model, optimizer, training and seed, validated and frozen.
+
+`override` is the only way to change one. `run_id` identifies what a run computes.
+"""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from experiments.canonical import canonical
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from vit.config import Architecture, ViTConfig
-from vit.registry import nearest
+from vit.registry import REGISTRY, nearest
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """A part of a configuration: frozen, and no field that is not declared."""
+    """A part of a configuration: frozen, without undeclared fields.
+
+    A validator of a section raises `ValueError("FIELD: ...")`; the section's name is put in front of it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class DataConfig(Section):
-    """What is learned from, how it is split, and how training images are augmented."""
+    """The dataset, its splits and the augmentation."""
 
-    name: str = Field("digits", description="dataset: " + ", ".join(DATASETS))
+    name: str = Field("digits", description="dataset")
     root: str = Field(
-        "data",
-        description="folder of the dataset's files, as torchvision lays them out; part of a run's identity for imagefolder only",
+        "data", description="folder with the dataset's files; for imagefolder, with one folder for each class"
     )
-    download: bool = Field(
-        False, description="fetch missing files into root (torchvision's datasets); not part of a run's identity"
-    )
+    download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
     img_size: int | None = Field(
-        None, ge=1, description="resize images to this side, pixels; default: the dataset's own (imagefolder: 64)"
+        None, ge=1, description="resize images to this side, in pixels; default: the dataset's own (imagefolder: 64)"
     )
     num_classes: int | None = Field(
-        None, ge=2, description="classes expected of an imagefolder; default: as many as it has"
+        None, ge=2, description="expected number of classes of an imagefolder; default: any number"
     )
     val_fraction: float = Field(
-        0.1, gt=0, lt=1, description="share of the training images kept for validation, stratified"
+        0.1, gt=0, lt=1, description="fraction of the training images used for validation, stratified by class"
     )
     test_fraction: float = Field(
-        0.2, gt=0, lt=1, description="share kept for testing where the dataset has no test set of its own"
+        0.2, gt=0, lt=1, description="fraction of all images used for testing if the dataset has no test set"
     )
-    split_seed: int = Field(
-        0, ge=0, lt=2**31, description="seed of the split: the same for every run, whatever its seed"
+    split_seed: int = Field(0, ge=0, lt=2**31, description="seed of the split; independent of the run's seed")
+    train_limit: int | None = Field(
+        None, ge=1, description="number of training images to use, stratified by class; default: all"
     )
-    train_limit: int | None = Field(None, ge=1, description="train on this many images only, stratified; default: all")
     shuffle_patches: bool = Field(
-        False, description="control: put each image's patches in an order of its own, so that position means nothing"
+        False, description="control: shuffle the patches of each image, so that position carries no information"
     )
-    hflip: bool = Field(False, description="augment: mirror half of the training images")
+    hflip: bool = Field(False, description="augmentation: flip images horizontally with probability 0.5")
     crop_padding: int = Field(
-        0, ge=0, description="augment: pad by this many black pixels and crop back at random; 0: off"
+        0, ge=0, description="augmentation: pad by this many black pixels, then crop at random; 0 is off"
     )
     rrc_scale: float = Field(
-        1.0, gt=0, le=1, description="augment: random resized crop of at least this share of the area; 1: off"
+        1.0, gt=0, le=1, description="augmentation: random resized crop of at least this fraction of the area; 1 is off"
     )
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",
-        description="pixels to [0, 1]; to [-1, 1] (mean and deviation .5); or by the training set's channel mean and deviation",
+        description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel (dataset)",
     )
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in DATASETS:
-            raise ValueError(f"{name!r} is not known; {nearest(name, list(DATASETS))}")
-        return name
 
     @model_validator(mode="after")
     def _consistent(self) -> DataConfig:
+        if self.name not in DATASETS:
+            raise ValueError(f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}")
         if self.crop_padding and self.rrc_scale < 1:
-            raise ValueError("rrc_scale: choose either crop_padding or rrc_scale < 1, not both")
+            raise ValueError("rrc_scale: set either crop_padding or rrc_scale < 1, not both")
         if self.num_classes and DATASETS[self.name].num_classes:
-            raise ValueError(
-                f"num_classes: {self.num_classes} is for imagefolder; {self.name} has its own; allowed: none"
-            )
-        if self.crop_padding >= self.image_shape[1]:
-            side = self.image_shape[1]
-            raise ValueError(
-                f"crop_padding: {self.crop_padding} leaves crops without an image; allowed: less than its side, {side} px"
-            )
+            raise ValueError(f"num_classes: {self.num_classes} is not allowed for {self.name}; allowed: none")
+        side = self.image_shape[1]
+        if self.crop_padding >= side:
+            raise ValueError(f"crop_padding: {self.crop_padding} is not allowed: less than the image side, {side} px")
         if self.shuffle_patches and (self.crop_padding or self.rrc_scale < 1):
             field = "crop_padding" if self.crop_padding else "rrc_scale"
-            moved = (
-                f"{field}: {getattr(self, field)} would cut shuffled patches apart, so that position meant something"
-            )
-            raise ValueError(f"{moved}; allowed with shuffle_patches: {type(self).model_fields[field].default}")
+            self._require_default(field, "with shuffle_patches: it would cut through patches")
         if DATASETS[self.name].cell:
             for field in ("img_size", "hflip", "crop_padding", "rrc_scale"):
-                value, default = getattr(self, field), type(self).model_fields[field].default
-                if value != default:
-                    raise ValueError(
-                        f"{field}: {value} would move or blur the marks of {self.name}; allowed: {default}"
-                    )
+                self._require_default(field, f"for {self.name}: it would move or blur the marks")
         return self
+
+    def _require_default(self, field: str, reason: str) -> None:
+        """Raise `ValueError` if the field does not have its default value."""
+        value, default = getattr(self, field), type(self).model_fields[field].default
+        if value != default:
+            raise ValueError(f"{field}: {plain(value)} is not allowed {reason}; allowed: {plain(default)}")
 
     @property
     def image_shape(self) -> tuple[int, int]:
-        """(channels, side in pixels) of the images a model sees."""
+        """(channels, side in pixels) of the model's input."""
         dataset = DATASETS[self.name]
         return dataset.in_chans, self.img_size or dataset.img_size or 64
 
 
 class OptimConfig(Section):
-    """How weights are moved."""
+    """The optimizer and its learning rate schedule."""
 
-    name: Literal["adamw", "adam", "sgd"] = Field("adamw", description="optimiser")
-    lr: Positive = Field(1e-3, description="learning rate, the highest of the schedule")
+    name: Literal["adamw", "adam", "sgd"] = Field("adamw", description="optimizer")
+    lr: Positive = Field(1e-3, description="peak learning rate")
     weight_decay: NotNegative = Field(
-        0.05, description="weight decay; biases, norms, tokens and positions are left alone"
+        0.05, description="weight decay; not applied to biases, norms, tokens and positional embeddings"
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     schedule: Literal["constant", "cosine"] = Field(
-        "cosine", description="constant, or linear warm-up and half a cosine to 0, step by step"
+        "cosine", description="learning rate schedule: constant, or linear warm-up and cosine decay to 0"
     )
-    warmup_epochs: NotNegative = Field(
-        0.0, le=1e6, description="epochs of the cosine schedule's warm-up; a shorter training is all warm-up"
-    )
-    grad_clip_norm: NotNegative = Field(
-        0.0, description="longest that a run's gradient may be, all weights together; 0 is no clipping"
-    )
+    warmup_epochs: NotNegative = Field(0.0, le=1e6, description="warm-up epochs of the cosine schedule")
+    grad_clip_norm: NotNegative = Field(0.0, description="max gradient norm; 0 is no clipping")
 
 
 class TrainConfig(Section):
-    """How long, in what portions and in what arithmetic."""
+    """The length of the training, the batch size and the arithmetic."""
 
-    epochs: int = Field(30, ge=1, description="passes over the training images")
-    batch_size: int = Field(64, ge=1, description="images a step")
+    epochs: int = Field(30, ge=1, description="number of epochs")
+    batch_size: int = Field(64, ge=1, description="images per step")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the training loss")
     precision: Literal["float32", "bfloat16", "float64"] = Field(
-        "float32", description="arithmetic; bfloat16 is autocast with float32 weights"
+        "float32", description="floating-point precision; bfloat16 is autocast with float32 weights"
     )
     compile: Literal["none", "default", "reduce-overhead"] = Field(
-        "none",
-        description="mode of torch.compile, changing no more than rounding; reduce-overhead is CUDA graphs on a GPU",
+        "none", description="torch.compile mode; reduce-overhead uses CUDA graphs. Changes floating-point rounding only"
     )
 
 
 class RunConfig(Section):
-    """One run. As it stands: a small ViT on scikit-learn's digits, seconds on one core."""
+    """One run. The defaults are a small ViT on scikit-learn's digits, which trains in seconds on one core."""
 
     data: DataConfig = DataConfig()
     model: Architecture = Architecture(patch_size=2, embed_dim=32, depth=2, num_heads=4)
     optim: OptimConfig = OptimConfig()
     train: TrainConfig = TrainConfig()
-    seed: int = Field(0, ge=0, lt=2**31, description="decides initialisation, order, augmentation and dropout")
+    seed: int = Field(
+        0, ge=0, lt=2**31, description="random seed of initialization, data order, augmentation and dropout"
+    )
 
     @model_validator(mode="after")
     def _model_fits_data(self) -> RunConfig:
@@ -160,90 +150,119 @@ class RunConfig(Section):
         cell = DATASETS[self.data.name].cell
         if cell and self.model.patch_size != cell:
             raise ValueError(
-                f"model.patch_size: {self.model.patch_size} cuts or joins the cells of {self.data.name}; allowed: {cell}"
+                f"model.patch_size: {self.model.patch_size} is not the cell size of {self.data.name}; allowed: {cell}"
             )
         return self
 
     def vit_config(self, num_classes: int | None = None) -> ViTConfig:
-        """The whole model for these data; `num_classes` is used where the catalogue does not know it (imagefolder)."""
+        """The complete model for these data. `num_classes` is used if the catalogue has none (imagefolder)."""
         in_chans, img_size = self.data.image_shape
         classes = DATASETS[self.data.name].num_classes or num_classes
         try:
             return ViTConfig(**self.model.model_dump(), in_chans=in_chans, img_size=img_size, num_classes=classes)
         except ValidationError as error:
-            raise ValueError(_line(error, "model")) from error
+            raise ValueError(_first_error(error, "model")) from error
 
 
-def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration's plain form with the settings that are younger than it, as `RunConfig()` has them.
+@dataclass(frozen=True)
+class Setting:
+    """One field of `RunConfig`, as command lines and studies see it."""
 
-    Unlike `load` it checks nothing: a record stays readable when what is allowed has changed.
-    """
-    return {
-        section: {**_DEFAULTS[section], **given}
-        if isinstance(_DEFAULTS.get(section), dict) and isinstance(given, Mapping)
-        else given
-        for section, given in tree.items()
-    }
+    path: str
+    annotation: Any
+    default: Any
+    description: str
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """All allowed values, or () if there are too many to list."""
+        if self.path in ("data.name", "model.pos_embed"):
+            return tuple(DATASETS if self.path == "data.name" else REGISTRY)
+        if self.annotation is bool:
+            return ("true", "false")
+        return get_args(self.annotation) if get_origin(self.annotation) is Literal else ()
+
+    @property
+    def optional(self) -> bool:
+        """Whether the setting may be unset, with the value none."""
+        return type(None) in get_args(self.annotation)
+
+    def parse(self, value: Any) -> Any:
+        """The value that pydantic gets. Raises `UserError` for a boolean in place of a number."""
+        if self.optional and value == "none":
+            return None
+        if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
+            raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {self._kind}, got a boolean")
+        return value
+
+    @property
+    def _kind(self) -> str:
+        return "a string" if self.choices or self.annotation is str else "a number"
 
 
-FREE = ("seed", "optim.lr", "optim.weight_decay")  # settings in which members of a cohort may differ
-WHERE = {  # where files lie does not change what a run becomes
-    name: DataConfig.model_fields[name].default for name in ("root", "download")
-}
+def plain(value: Any) -> str:
+    """A value as a command line takes it: true, false and none in lower case."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every (dotted path, value) of a nested mapping."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _settings(section: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
+    for name, field in section.model_fields.items():
+        path = prefix + name
+        if path in DEFAULTS:
+            yield Setting(path, field.annotation, DEFAULTS[path], field.description)
+        else:
+            yield from _settings(field.annotation, f"{path}.")
+
+
+_DEFAULT_TREE: dict[str, Any] = RunConfig.model_construct().model_dump()
+DEFAULTS: dict[str, Any] = dict(flatten(_DEFAULT_TREE))
+SETTINGS: dict[str, Setting] = {setting.path: setting for setting in _settings(RunConfig)}
+FREE = ("seed", "optim.lr", "optim.weight_decay")  # the settings in which the runs of a cohort may differ
 
 
 def run_id(config: RunConfig) -> str:
-    """16 hex digits that are equal where two configurations differ at most in where files lie or how a site is spelled.
+    """16 hex digits that identify what a run computes.
 
-    A hash of the settings that differ from `RunConfig()`: a setting added later, off by default, changes no id. So a
-    default, once published, must never change.
+    A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
+    For the same reason a published default must never change. Where files are stored is left out, except for an
+    imagefolder, whose folder is its only name. A natural site counts as the site that it stands for.
     """
-    tree = config.model_dump()
-    known = DATASETS[config.data.name].source != "folder"  # of a user's own images the folder is the only name
-    tree["data"] |= WHERE if known else {"download": WHERE["download"]}
-    tree["model"]["pos_site"] = config.vit_config(config.data.num_classes or 2).site
-    flat = {path: _at(tree, path) for path in LEAVES}
-    told = {path: value for path, value in flat.items() if value != _at(_DEFAULTS, path)}
-    return hashlib.sha256(canonical(told)).hexdigest()[:16]
+    settings = dict(flatten(config.model_dump()))
+    settings["model.pos_site"] = config.vit_config(config.data.num_classes or 2).site
+    ignored = {"data.download"} if DATASETS[config.data.name].source == "folder" else {"data.download", "data.root"}
+    changed = {path: value for path, value in settings.items() if path not in ignored and value != DEFAULTS[path]}
+    return hashlib.sha256(canonical(changed)).hexdigest()[:16]
 
 
 def cohort_key(config: RunConfig) -> bytes:
-    """Equal where runs may be trained as one stacked model: they differ in nothing but the settings in `FREE`."""
-    tree = config.model_dump()
-    return canonical({path: _at(tree, path) for path in LEAVES if path not in FREE})
-
-
-def _at(tree: Mapping[str, Any], path: str) -> Any:
-    for key in path.split("."):
-        tree = tree[key]
-    return tree
+    """Equal for runs that can be trained as one stacked model: they differ only in the settings in `FREE`."""
+    return canonical({path: value for path, value in flatten(config.model_dump()) if path not in FREE})
 
 
 def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """A new configuration with dotted paths set to values: `override(c, {"model.pos_embed": "none"})`.
 
-    Values may be strings, as a command line has them; there "none" unsets what may be unset. `-` and `_` are the same in
-    a path.
-    Raises `UserError` naming the path, the value and what is allowed.
+    Values may be strings, as on a command line; the string "none" unsets an optional setting. A path may contain `-`
+    for `_`. Raises `UserError` naming the path, the value and what is allowed.
     """
     tree = config.model_dump()
     for path, value in changes.items():
         name = path.replace("-", "_")
-        if name not in LEAVES:
-            close = difflib.get_close_matches(name, list(LEAVES), n=1)
-            raise UserError(
-                f"{path}: no such setting; " + (f"did you mean {close[0]}?" if close else "vit-train --help lists them")
-            )
-        if isinstance(value, bool) and LEAVES[name].annotation is not bool:  # pydantic would take true for 1
-            raise UserError(f"{path}: {str(value).lower()} is not allowed: it is no switch")
-        if value == "none" and type(None) in get_args(LEAVES[name].annotation):
-            value = None
-        *sections, field = name.split(".")
-        node = tree
-        for section in sections:
-            node = node[section]
-        node[field] = value
+        if name not in SETTINGS:
+            close = difflib.get_close_matches(name, SETTINGS, n=1)
+            hint = f"did you mean {close[0]}?" if close else "vit-train --help lists all settings"
+            raise UserError(f"{path}: no such setting; {hint}")
+        section, _, field = name.rpartition(".")
+        (tree[section] if section else tree)[field] = SETTINGS[name].parse(value)
     return load(tree)
 
 
@@ -252,33 +271,29 @@ def load(tree: Mapping[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise UserError(_line(error)) from error
+        raise UserError(_first_error(error)) from error
 
 
-def leaves(section: type[BaseModel] = RunConfig, prefix: str = "") -> Iterator[tuple[str, FieldInfo, Any]]:
-    """Every setting, in order: (dotted path, its field, its default in `RunConfig()`)."""
-    default = RunConfig.model_construct()
-    for part in filter(None, prefix.split(".")):
-        default = getattr(default, part)
-    for name, field in section.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from leaves(field.annotation, f"{prefix}{name}.")
-        else:
-            yield prefix + name, field, getattr(default, name)
+def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded configuration, plain and nested, with the defaults of settings that are newer than the record.
+
+    Unlike `load` it validates nothing: a record stays readable when the allowed values change.
+    """
+    sections = {
+        name: {**defaults, **tree[name]}
+        for name, defaults in _DEFAULT_TREE.items()
+        if isinstance(defaults, dict) and isinstance(tree.get(name), Mapping)
+    }
+    return {**tree, **sections}
 
 
-def _line(error: ValidationError, prefix: str = "") -> str:
-    """The first complaint of pydantic as one line: path, value, what is allowed."""
+def _first_error(error: ValidationError, section: str = "") -> str:
+    """The first error of a validation as one line: path, value, what is allowed."""
     first = error.errors(include_url=False)[0]
-    path = ".".join([prefix] * bool(prefix) + [str(part) for part in first["loc"]])
-    if first["type"] == "value_error":  # our own words: they name the field where the path is only a section's
-        own = str(first["ctx"]["error"])
-        named = path in LEAVES
-        return f"{path}: {own}" if named else f"{path}.{own}" if path else own
+    path = ".".join(filter(None, (section, *map(str, first["loc"]))))
+    if first["type"] == "value_error":  # raised by a validator of the section `path`, starting with the field
+        return f"{path}.{first['ctx']['error']}" if path else str(first["ctx"]["error"])
     if first["type"] == "extra_forbidden":
         return f"{path}: no such setting"
-    return f"{path}: {first['input']!r} is not allowed: {first['msg']}"
-
-
-LEAVES: dict[str, FieldInfo] = {path: field for path, field, _ in leaves()}
-_DEFAULTS: dict[str, Any] = RunConfig.model_construct().model_dump()
+    message = first["msg"][0].lower() + first["msg"][1:]
+    return f"{path or 'configuration'}: {first['input']!r} is not allowed: {message}"

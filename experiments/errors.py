@@ -1,10 +1,12 @@
-"""The one kind of error that is the user's to mend: named in a single line. Nothing is imported here."""
+"""The errors that every command reports in one line. This module imports nothing."""
+
+from __future__ import annotations
 
 
 class UserError(ValueError):
-    """Bad input: its message is one line that names the field, the value and what is allowed.
+    """Bad input. The message is one line that names the field, the value and what is allowed.
 
-    Every command prints it as `COMMAND: error: MESSAGE` and exits with status 2.
+    A command prints `COMMAND: error: MESSAGE` and exits with status 2.
     """
 
     def __init__(self, message: str) -> None:
@@ -12,4 +14,4 @@ class UserError(ValueError):
 
 
 class TakenOver(UserError):
-    """Another process has finished the run that this one is at work on."""
+    """Another process finished the run that this process is training."""

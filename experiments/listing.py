@@ -1,4 +1,4 @@
-"""What `vit-train presets` and `vit-train variants` print."""
+"""The tables of `vit-train presets` and `vit-train variants`."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ from vit.registry import REGISTRY
 
 
 def presets() -> int:
-    """Every preset with its size, its forward FLOPs an image and the figure its source claims."""
+    """Print every preset: parameters, forward FLOPs per image, published test accuracy, description and source."""
     from experiments.runs.provenance import model_cost
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("preset", "parameters", "fixed", "MFLOPs", "claim", "about"):
-        table.add_column(column, justify="right" if column in ("parameters", "fixed", "MFLOPs", "claim") else "left")
+    table = _table("preset", "parameters", "fixed", "MFLOPs/image", "published", "description", right=range(1, 5))
     for name, entry in PRESETS.items():
         config = preset(name)
         cost = model_cost(config.vit_config(config.data.num_classes))
-        claim = "" if entry.claim is None else f"{entry.claim:.2%}"
-        about = "\n".join(filter(None, [entry.about, entry.source, entry.scored]))
         table.add_row(
             name,
             f"{cost['params']:,}",
             f"{cost['params_fixed']:,}",
             f"{cost['flops_per_image'] / 1e6:,.1f}",
-            claim,
-            about,
+            "" if entry.claim is None else f"{entry.claim:.2%}",
+            "\n".join(filter(None, [entry.about, entry.source and f"source: {entry.source}", entry.scored])),
         )
     _print(table)
+    print("\nTrain one with: vit-train --preset NAME. Fixed: values of positional embeddings that are not trained.")
     return 0
 
 
 def variants() -> int:
-    """Every registered positional embedding, the sites it may enter at (its natural one first) and its first line."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("variant", "sites", "what it is"):
-        table.add_column(column)
+    """Print every registered positional embedding: its sites, the natural one first, and what it is."""
+    table = _table("variant", "sites", "description")
     for name, kind in REGISTRY.items():
         table.add_row(name, ", ".join(kind.sites), next(iter((kind.cls.__doc__ or "").strip().splitlines()), ""))
     _print(table)
+    print("\nTrain one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site.")
     return 0
+
+
+def _table(*columns: str, right: range = range(0)) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number in right else "left")
+    return table
 
 
 def _print(table: Table) -> None:

@@ -1,53 +1,85 @@
-"""`vit-train`: one run from the command line. Heavy imports wait until they are needed."""
+"""`vit-train`: train one run from the command line. Heavy imports wait until they are needed."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from experiments.cli import Parser, add_settings, positive, run_command, settings
 from experiments.errors import UserError
 from experiments.runs.tracking import MODES
 
+if TYPE_CHECKING:
+    from experiments.config import RunConfig
+
 PROG = "vit-train"
-EPILOG = """commands:
-  vit-train                     train one run; without settings, the preset digits
-  vit-train presets             the named starting points, with parameters, FLOPs and published figures
-  vit-train variants            the positional embeddings and where each may enter"""
+USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
+       {PROG} presets
+       {PROG} variants"""
+EPILOG = f"""examples:
+  {PROG}                                            train the preset digits: seconds on one core
+  {PROG} --model.pos-embed rope-2d --seed 3         change settings
+  {PROG} --preset tintn-cifar10 --data.root data    train another preset"""
+MAX_THREADS = 1024
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point; exits 0, 2 for bad input, 1 where the run diverged, 130 on Ctrl-C."""
+    """Entry point. Exits with status 0, 1 if the run diverged, 2 for bad input, or as `run_command` says."""
     run_command(_body, PROG, argv, resumes=True)
 
 
 def _parser() -> Parser:
-    usage = f"{PROG} [presets|variants] [--preset NAME] [--out DIR] [--device D] [--threads N]\n       [--tracking MODE] [--SETTING VALUE ...]"
-    parser = Parser(PROG, usage=usage, description="Train one Vision Transformer and leave its record.", epilog=EPILOG)
+    parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
     parser.add_argument(
-        "command", nargs="?", choices=["run", "presets", "variants"], default="run", help=argparse.SUPPRESS
+        "command",
+        nargs="?",
+        choices=["presets", "variants"],
+        help="list the presets or the positional embeddings instead of training",
+    )
+    preset = parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        default="digits",
+        help=f"named configuration; see `{PROG} presets` (default: digits)",
+    )
+    preset.completer = _preset_names
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        default="runs/single",
+        help="create the run's folder in this folder (default: runs/single)",
     )
     parser.add_argument(
-        "--preset", default="digits", help="named starting point; `vit-train presets` lists them [digits]"
+        "--device", default="auto", help="cpu, cuda, cuda:1, ...; auto is a GPU if there is one (default: auto)"
     )
-    parser.add_argument("--out", default="runs/single", help="folder that the run's folder is made in [runs/single]")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
     parser.add_argument(
         "--threads",
-        type=positive,
+        type=_threads,
         metavar="N",
-        help="CPU threads; their number changes the last digits, and vit-sweep's workers have 1 [PyTorch's]",
+        help="CPU threads; changes floating-point rounding (default: PyTorch's choice)",
     )
     parser.add_argument(
         "--tracking",
         choices=MODES,
         default="auto",
-        help="W&B: auto is online where a key is configured, else offline [auto]",
+        help="Weights & Biases; auto is online if an API key is configured, else offline (default: auto)",
     )
     add_settings(parser)
     return parser
+
+
+def _preset_names(**_: object) -> list[str]:
+    from experiments.presets import PRESETS
+
+    return list(PRESETS)
+
+
+def _threads(text: str) -> int:
+    if (number := positive(text)) > MAX_THREADS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an integer from 1 to {MAX_THREADS}")
+    return number
 
 
 def _body(argv: Sequence[str]) -> int:
@@ -63,12 +95,13 @@ def _body(argv: Sequence[str]) -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     from experiments.config import override, run_id
-    from experiments.presets import PRESETS, preset
+    from experiments.presets import preset
 
     config = override(preset(arguments.preset), settings(arguments))
     import torch
 
     from experiments.progress import EpochPrinter
+    from experiments.runs.record import is_finished
     from experiments.runs.run import train
     from experiments.runs.spec import RunSpec
     from experiments.runs.tracking import Tracking
@@ -77,21 +110,35 @@ def _train(arguments: argparse.Namespace) -> int:
         torch.set_num_threads(arguments.threads)
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
     run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
+    trained_before = is_finished(out / name)
     try:
         with EpochPrinter(config.train.epochs) as printer:
             (summary,) = train(
                 [run], out, device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer
             )
     except torch.OutOfMemoryError as error:
-        size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px a step"
-        raise UserError(
-            f"train.batch_size: {size} are too many for the GPU's memory with this model: {error}"
-        ) from error
+        size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
+        raise UserError(f"train.batch_size: a batch of {size} does not fit in the GPU's memory: {error}") from error
+    if trained_before:
+        print("This run is already trained.")
     if summary["status"] == "diverged":
-        print(f"diverged in epoch {summary['epochs']}: the loss is not finite. Record: {out / name}")
+        print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {out / name}")
         return 1
-    print(f"test accuracy {summary['test/acc']:.2%}, validation {summary['val/acc']:.2%}. Record: {out / name}")
-    claim = PRESETS[arguments.preset].claim
-    if claim is not None and run_id(config) == run_id(override(preset(arguments.preset), {"seed": config.seed})):
-        print(f"published: {claim:.2%}; to compare: vit-sweep run {arguments.preset}, which takes several seeds")
+    print(f"test accuracy {summary['test/acc']:.2%}, validation accuracy {summary['val/acc']:.2%}")
+    _print_claim(arguments.preset, config)
+    print(f"record: {out / name}")
     return 0
+
+
+def _print_claim(name: str, config: RunConfig) -> None:
+    """Print the published accuracy of the preset, if this run is the preset with any seed."""
+    from experiments.config import override, run_id
+    from experiments.presets import PRESETS, preset
+
+    claim = PRESETS[name].claim
+    if claim is not None and run_id(config) == run_id(override(preset(name), {"seed": config.seed})):
+        print(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Named starting points: our own, and one for each published system with the figure that it claims. No torch here."""
+"""Named configurations: our own, and one for each published system with the accuracy it reports. Imports no torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from vit.registry import nearest
 
 @dataclass(frozen=True)
 class Preset:
-    """`changes` to `RunConfig()`; `claim` is the published test accuracy, a fraction, and `scored` how it was come by."""
+    """A named configuration: `changes` to `RunConfig()`.
+
+    `source` is the publication, `claim` its test accuracy as a fraction, `scored` how that was measured.
+    """
 
     about: str
     changes: dict[str, Any] = field(default_factory=dict)
@@ -23,7 +26,7 @@ class Preset:
 
 _TINTN = {
     "data.name": "cifar10",
-    "data.val_fraction": 0.02,  # the sources keep none; enough to watch, little enough to compare with them
+    "data.val_fraction": 0.02,  # the sources have no validation set, so it is small
     "data.normalize": "half",
     "data.hflip": True,
     "data.rrc_scale": 0.8,
@@ -124,56 +127,57 @@ def _imagenet(embed_dim: int, num_heads: int) -> dict[str, Any]:
     }
 
 
-_ONE_RUN = "one unseeded run, test set"
+_ONE_RUN = "published accuracy: one unseeded run, test set"
 PRESETS: dict[str, Preset] = {
     "digits": Preset(
-        "ours: scikit-learn's digits, seconds on one core; the default, for it works everywhere",
+        "scikit-learn's digits: seconds on one core, nothing to download (the default)",
         {"model.init": "torch", "optim.lr": 5e-3, "optim.warmup_epochs": 2},
     ),
-    "mnist-small": Preset("ours: MNIST, a minute on one core", _MNIST_SMALL),
-    "cifar10-small": Preset("ours: CIFAR-10, for a GPU", _CIFAR_SMALL),
+    "mnist-small": Preset("MNIST: one minute on one core", _MNIST_SMALL),
+    "cifar10-small": Preset("CIFAR-10, for a GPU", _CIFAR_SMALL),
     "pulfer-mnist": Preset(
-        "sliced heads, sinusoid, Softmax before the loss",
+        "MNIST: sliced heads, sinusoidal embedding, softmax before the loss",
         _PULFER,
         "B. Pulfer, Vision Transformers from Scratch (PyTorch), 2022",
         0.7885,
         _ONE_RUN + " after 5 epochs",
     ),
     "tintn-cifar10": Preset(
-        "width 48, depth 4, tanh-GELU, AdamW 1e-2",
+        "CIFAR-10: width 48, depth 4, tanh-GELU, AdamW with learning rate 1e-2",
         _TINTN,
         "tintn, Implementing Vision Transformer (ViT) from Scratch, 2023",
         0.755,
         _ONE_RUN + " after 100 epochs",
     ),
     "lodha-cifar10": Preset(
-        "as tintn-cifar10, with dropout .1 and AdamW 1e-3",
+        "as tintn-cifar10, with dropout 0.1, learning rate 1e-3 and 15 epochs",
         _LODHA,
         "D. Lodha, Vision Transformer, bare-bones-ml, 2025",
         0.556,
         _ONE_RUN + " after 15 epochs, in its notebook",
     ),
     "owen-cifar10": Preset(
-        "depth, heads, MLP width, dropout, optimiser and augmentation unstated: taken from tintn-cifar10",
+        "as tintn-cifar10 with 50 epochs; the source does not state depth, heads, MLP width, dropout, optimizer and "
+        "augmentation",
         {**_TINTN, "train.epochs": 50},
         "Owen, 2025",
         0.64,
-        _ONE_RUN + '; epochs given as "50" and as "100"',
+        _ONE_RUN + "; the source states both 50 and 100 epochs",
     ),
     "vit-b16": Preset(
-        "ViT-B/16 at 224 px, a linear head (the source's tanh head: --model.head mlp), dropout after both MLP layers and the "
-        "embedding; the paper's training, but AdamW, batch 512, lr 1e-3, decay .1, 5 epochs of warm-up, no dropout after attention's "
-        "projection, crops of centred squares. Images are kept decoded: ImageNet-1k itself needs 180 GiB",
+        "ViT-B/16 at 224 px with a linear head (the source has a tanh head: --model.head mlp). Training as in the paper, "
+        "except AdamW, batch size 512, learning rate 1e-3, weight decay 0.1, 5 warm-up epochs, no dropout after the "
+        "attention projection, and crops of centred squares. Decoded images stay in memory: 180 GiB for ImageNet-1k",
         _imagenet(768, 12),
-        "Sharma, 2023, after arXiv 2010.11929 (which claims no figure for training on ImageNet-1k with this recipe)",
+        "Sharma, 2023, after arXiv 2010.11929 (which reports no accuracy for this recipe on ImageNet-1k)",
     ),
-    "vit-s16": Preset("ViT-S/16, otherwise as vit-b16", _imagenet(384, 6), "Steiner et al., arXiv 2106.10270"),
-    "vit-ti16": Preset("ViT-Ti/16, otherwise as vit-b16", _imagenet(192, 3), "Touvron et al., arXiv 2012.12877"),
+    "vit-s16": Preset("as vit-b16, with ViT-S/16", _imagenet(384, 6), "Steiner et al., arXiv 2106.10270"),
+    "vit-ti16": Preset("as vit-b16, with ViT-Ti/16", _imagenet(192, 3), "Touvron et al., arXiv 2012.12877"),
 }
 
 
 def preset(name: str) -> RunConfig:
-    """The configuration of a preset. Raises `UserError` for a name that is not one."""
+    """The configuration of a preset. Raises `UserError` for an unknown name."""
     if name not in PRESETS:
-        raise UserError(f"preset: {name!r} is not known; {nearest(name, list(PRESETS))}")
+        raise UserError(f"preset: {name!r} is not known; {nearest(name, PRESETS)}")
     return override(RunConfig(), PRESETS[name].changes)

@@ -1,4 +1,4 @@
-"""What a single run shows while it trains: one line an epoch."""
+"""The progress of a single run: one line per epoch, or a bar on a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class EpochPrinter:
-    """Called with each epoch's row, it shows it: a live bar on a terminal, plain lines elsewhere."""
+    """Prints the metrics of each epoch. Use it as a context manager and pass it to `train` as `on_row`."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs, self.console = epochs, Console(highlight=False)
@@ -31,8 +31,14 @@ class EpochPrinter:
         self.progress.stop()
 
     def __call__(self, job: int, row: dict[str, float]) -> None:
-        text = f"train {row['train/loss']:.4f} {row['train/acc']:.2%}  val {row['val/loss']:.4f} {row['val/acc']:.2%}"
+        metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
+        text = "; ".join(metrics)
         if self.console.is_terminal:
             self.progress.update(self.task, completed=row["epoch"], description=text)
-        else:
+            return
+        try:
             print(f"epoch {row['epoch']}/{self.epochs}  {text}", flush=True)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            # A full disk does not stop the training: the record is elsewhere, and the command reports it at the end.

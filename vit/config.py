@@ -26,7 +26,7 @@ class Architecture(BaseModel):
     depth: int = Field(12, ge=1, description="number of encoder layers")
     num_heads: int = Field(12, ge=1, description="attention heads per layer")
     mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP, as a multiple of embed_dim")
-    pos_embed: str = Field("learned-1d", description="positional embedding: a name in vit.registry")
+    pos_embed: str = Field("learned-1d", description="positional embedding")
     pos_site: Site = Field(
         "natural", description="where the positional embedding is applied; natural: the first site of its kind"
     )
@@ -50,7 +50,9 @@ class Architecture(BaseModel):
     act: Literal["gelu", "gelu-tanh"] = Field(
         "gelu", description="activation of the MLP: exact GELU or its tanh approximation"
     )
-    init: Literal["timm", "bert-0.02", "torch"] = Field("timm", description="initialisation scheme; see vit.init")
+    init: Literal["timm", "bert-0.02", "torch"] = Field(
+        "timm", description="weight initialization: as in timm, as in BERT, or PyTorch's default"
+    )
     pos_drop_rate: Rate = Field(0.0, description="dropout after the embedding")
     attn_drop_rate: Rate = Field(0.0, description="dropout on the attention weights")
     proj_drop_rate: Rate = Field(0.0, description="dropout after attention")

@@ -7,7 +7,6 @@ import importlib.metadata
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,29 +14,11 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from experiments.version import code
 from vit import ViT, ViTConfig
 
+__all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "versions"]
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
-
-
-def code() -> dict[str, Any]:
-    """Git commit of the running code and whether tracked files differ from it; both None outside a checkout."""
-    folder = Path(__file__).resolve().parent
-    if (
-        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name) is None
-    ):  # installed inside a checkout of something else
-        return {"commit": None, "dirty": None}
-    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": None if changes is None else bool(changes)}
-
-
-@functools.cache
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Configurations: what is refused and in which words, and run ids, which must never change."""
+"""Configurations: bad input gives one clear line; defaults and run ids never change."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from experiments.config import LEAVES, RunConfig, leaves, load, override, run_id
+from experiments.config import SETTINGS, RunConfig, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 
-# As published. A run's id is made of what differs from these, so a default that changes makes old records lie.
-DEFAULTS = {
+# A run id is a hash of what differs from these, so a changed default would give old records a wrong id.
+PUBLISHED = {
     "data.name": "digits",
     "data.root": "data",
     "data.download": False,
@@ -66,25 +66,24 @@ DEFAULTS = {
 }
 
 
-def test_published_defaults_stay() -> None:
-    now = {path: default for path, _, default in leaves()}
-    assert {path: now.get(path, "is gone") for path in DEFAULTS} == DEFAULTS
+def test_published_defaults_are_unchanged() -> None:
+    assert {path: SETTINGS[path].default for path in PUBLISHED if path in SETTINGS} == PUBLISHED
 
 
 @pytest.mark.parametrize(
     ("changes", "identity"),
     [
-        # sha256 of what differs as canonical JSON; of RunConfig() that is {"model.pos_site":"stem"}, the resolved site
+        # sha256 of the changed settings as canonical JSON; for RunConfig() {"model.pos_site":"stem"}, the resolved site
         ({}, "62a8f688f3c08ee9"),
         ({"seed": 3, "model.pos_embed": "none"}, "2bb2839c290b9432"),
         ({"optim.lr": 5e-3, "train.epochs": 7, "data.hflip": True, "model.pos_embed": "rope-2d"}, "4186f56c5fa2082a"),
     ],
 )
-def test_published_run_ids_stay(changes: dict[str, Any], identity: str) -> None:
+def test_published_run_ids_are_unchanged(changes: dict[str, Any], identity: str) -> None:
     assert run_id(override(RunConfig(), changes)) == identity
 
 
-def test_the_default_presets_id_stays() -> None:
+def test_run_id_of_preset_digits_is_unchanged() -> None:
     assert run_id(preset("digits")) == "6c9cd04e5e32dbbe"
 
 
@@ -92,12 +91,12 @@ def test_the_default_presets_id_stays() -> None:
     "changes", [{"data.root": "/elsewhere"}, {"data.download": True}, {"data.root": "/a", "data.download": True}]
 )
 @pytest.mark.parametrize("name", ["digits", "mnist", "cifar10"])
-def test_where_a_known_dataset_lies_is_not_part_of_a_run(name: str, changes: dict[str, Any]) -> None:
+def test_run_id_ignores_where_a_known_dataset_is_stored(name: str, changes: dict[str, Any]) -> None:
     config = override(RunConfig(), {"data.name": name})
     assert run_id(override(config, changes)) == run_id(config)
 
 
-def test_of_a_users_own_images_the_folder_is_the_name() -> None:
+def test_run_id_of_an_imagefolder_depends_on_its_folder() -> None:
     flowers, cars = (
         override(RunConfig(), {"data.name": "imagefolder", "data.root": root}) for root in ("flowers", "cars")
     )
@@ -108,37 +107,39 @@ def test_of_a_users_own_images_the_folder_is_the_name() -> None:
     ("kind", "site"),
     [("learned-1d", "stem"), ("none", "stem"), ("rope-2d", "every-layer"), ("alibi-2d", "every-layer")],
 )
-def test_natural_site_is_the_same_run_as_its_name(kind: str, site: str) -> None:
+def test_natural_site_has_the_run_id_of_the_site_it_stands_for(kind: str, site: str) -> None:
     natural = override(RunConfig(), {"model.pos_embed": kind})
     assert run_id(override(natural, {"model.pos_site": site})) == run_id(natural)
 
 
-def test_another_site_is_another_run() -> None:
+def test_run_id_depends_on_the_site() -> None:
     shared = override(RunConfig(), {"model.pos_site": "every-layer-shared"})
     assert len({run_id(shared), run_id(RunConfig()), run_id(override(shared, {"model.pos_site": "every-layer"}))}) == 3
 
 
-@pytest.mark.parametrize("path", [path for path, value in DEFAULTS.items() if isinstance(value, float) and value < 0.9])
-def test_every_number_is_part_of_a_run(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", [path for path, value in PUBLISHED.items() if isinstance(value, float) and value < 0.9]
+)
+def test_run_id_depends_on_every_number(path: str) -> None:
     assert run_id(override(RunConfig(), {path: 0.125})) != run_id(RunConfig())
 
 
-def test_the_spelling_of_a_value_is_not_part_of_a_run() -> None:
-    said = {"optim.lr": "0.01", "train.epochs": "5", "data.hflip": "true", "optim.warmup_epochs": "2"}
-    meant = {"optim.lr": 1e-2, "train.epochs": 5.0, "data.hflip": True, "optim.warmup_epochs": 2}
-    assert override(RunConfig(), said) == override(RunConfig(), meant)
-    assert run_id(override(RunConfig(), said)) == run_id(override(RunConfig(), dict(reversed(meant.items()))))
+def test_run_id_ignores_the_spelling_of_a_value() -> None:
+    strings = {"optim.lr": "0.01", "train.epochs": "5", "data.hflip": "true", "optim.warmup_epochs": "2"}
+    values = {"optim.lr": 1e-2, "train.epochs": 5.0, "data.hflip": True, "optim.warmup_epochs": 2}
+    assert override(RunConfig(), strings) == override(RunConfig(), values)
+    assert run_id(override(RunConfig(), strings)) == run_id(override(RunConfig(), dict(reversed(values.items()))))
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_configuration_survives_json(name: str) -> None:
+def test_configuration_survives_json(name: str) -> None:
     config = preset(name)
     back = load(json.loads(json.dumps(config.model_dump())))
     assert back == config
     assert run_id(back) == run_id(config)
 
 
-# As the sources print them (their code; `seeds` of the design): a changed field here is another published system.
+# As published in the code of each source.
 _001 = {
     "data.name": "cifar10",
     "data.hflip": True,
@@ -208,7 +209,7 @@ _003 = {
     "train.batch_size": 128,
     "train.epochs": 5,
 }
-_004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, but for what the preset says of itself
+_004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, with the exceptions that the preset lists
     "data.normalize": "half",
     "model.pos_drop_rate": 0.1,
     "optim.name": "adamw",
@@ -237,7 +238,7 @@ _004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, but for
 
 
 @pytest.mark.parametrize(
-    ("name", "printed"),
+    ("name", "published"),
     [
         ("tintn-cifar10", _001),
         ("lodha-cifar10", _002),
@@ -248,43 +249,43 @@ _004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, but for
         ("vit-ti16", {**_004, "model.embed_dim": 192, "model.num_heads": 3}),
     ],
 )
-def test_a_published_system_is_what_its_source_prints(name: str, printed: dict) -> None:
+def test_preset_matches_its_source(name: str, published: dict) -> None:
     tree = preset(name).model_dump()
-    assert {path: tree[path.split(".")[0]][path.split(".")[1]] for path in printed} == printed
+    assert {path: tree[path.split(".")[0]][path.split(".")[1]] for path in published} == published
 
 
-def test_a_record_from_before_a_setting_existed_loads() -> None:
+def test_record_older_than_a_setting_loads() -> None:
     old = override(RunConfig(), {"seed": 4, "model.depth": 3}).model_dump()
     for section, field in (("data", "shuffle_patches"), ("model", "reg_tokens"), ("train", "label_smoothing")):
         del old[section][field]
     assert load(old) == override(RunConfig(), {"seed": 4, "model.depth": 3})
 
 
-def test_a_configuration_cannot_be_changed_in_place() -> None:
+def test_configuration_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         RunConfig().seed = 1
     with pytest.raises(ValueError, match="frozen"):
         RunConfig().model.depth = 1
 
 
-def test_none_unsets_what_may_be_unset() -> None:
+def test_none_unsets_optional_settings() -> None:
     config = override(preset("vit-b16"), {"data.name": "cifar10", "data.num_classes": "none", "data.img_size": "none"})
     assert (config.data.num_classes, config.data.img_size) == (None, None)
     with pytest.raises(UserError, match="model.depth: 'none' is not allowed"):
         override(config, {"model.depth": "none"})
 
 
-def test_override_leaves_the_original_alone() -> None:
+def test_override_does_not_change_the_original() -> None:
     config = RunConfig()
     assert override(config, {"model.depth": 5}).model.depth == 5
     assert config == RunConfig()
 
 
-def test_dashes_are_underscores() -> None:
+def test_dashes_and_underscores_are_equal() -> None:
     assert override(RunConfig(), {"model.pos-embed": "none"}) == override(RunConfig(), {"model.pos_embed": "none"})
 
 
-REFUSED = [  # changes -> what the line must say: the setting, the value, what is allowed or was meant
+REFUSED = [  # changes -> words in the message: the setting, the value, what is allowed
     ({"model.pos_embd": "none"}, ["model.pos_embd", "did you mean model.pos_embed?"]),
     ({"pos_embed": "none"}, ["pos_embed", "did you mean model.pos_embed?"]),
     ({"model": {"depth": 2}}, ["model: no such setting"]),
@@ -293,8 +294,10 @@ REFUSED = [  # changes -> what the line must say: the setting, the value, what i
     ({"data.name": "cifar"}, ["data.name", "'cifar'", "did you mean 'cifar10'?", "digits"]),
     ({"model.depth": "deep"}, ["model.depth", "'deep'", "integer"]),
     ({"model.depth": 2.5}, ["model.depth", "2.5", "integer"]),
-    ({"model.depth": True}, ["model.depth", "true"]),
-    ({"optim.lr": True}, ["optim.lr", "true"]),
+    ({"model.depth": True}, ["model.depth: true", "expected a number, got a boolean"]),
+    ({"optim.lr": True}, ["optim.lr: true", "expected a number, got a boolean"]),
+    ({"optim.name": True}, ["optim.name: true", "expected a string, got a boolean"]),
+    ({"data.img_size": False}, ["data.img_size: false", "expected a number, got a boolean"]),
     ({"model.depth": 0}, ["model.depth", "0", "greater than or equal to 1"]),
     ({"optim.lr": -1e-3}, ["optim.lr", "-0.001", "greater than 0"]),
     ({"optim.lr": "nan"}, ["optim.lr", "nan", "finite"]),
@@ -322,7 +325,7 @@ REFUSED = [  # changes -> what the line must say: the setting, the value, what i
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSED, ids=[str(changes) for changes, _ in REFUSED])
-def test_refused_in_one_line_that_says_what_is_wrong(changes: dict[str, Any], words: list[str]) -> None:
+def test_bad_value_gives_one_line(changes: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(UserError) as refusal:
         override(RunConfig(), changes)
     line = str(refusal.value)
@@ -331,19 +334,26 @@ def test_refused_in_one_line_that_says_what_is_wrong(changes: dict[str, Any], wo
 
 
 @pytest.mark.parametrize("tree", [{"model": 3}, {"modle": {}}, {"model": {"depht": 2}}, [1], "x"])
-def test_a_tree_that_is_no_configuration_is_refused(tree: Any) -> None:
+def test_invalid_tree_is_refused(tree: Any) -> None:
     with pytest.raises(UserError):
         load(tree)
 
 
 def test_every_setting_can_be_set_to_its_own_default() -> None:
-    assert override(RunConfig(), {path: default for path, _, default in leaves()}) == RunConfig()
+    assert override(RunConfig(), {path: setting.default for path, setting in SETTINGS.items()}) == RunConfig()
 
 
-def test_every_setting_explains_itself() -> None:
-    assert [path for path, field in LEAVES.items() if not field.description] == []
+def test_settings_list_their_choices() -> None:
+    assert SETTINGS["optim.name"].choices == ("adamw", "adam", "sgd")
+    assert SETTINGS["data.hflip"].choices == ("true", "false")
+    assert {"none", "rope-2d"} < set(SETTINGS["model.pos_embed"].choices)
+    assert SETTINGS["model.depth"].choices == ()
 
 
-def test_an_unknown_preset_is_refused() -> None:
+def test_every_setting_has_a_description() -> None:
+    assert [path for path, setting in SETTINGS.items() if not setting.description] == []
+
+
+def test_unknown_preset_is_refused() -> None:
     with pytest.raises(UserError, match="'digit' is not known; did you mean 'digits'"):
         preset("digit")

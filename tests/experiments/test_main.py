@@ -1,7 +1,8 @@
-"""`vit-train`: bad input is one line, status 2, nothing left behind; help is quick; a run says where its record is."""
+"""`vit-train`: bad input gives one line, status 2 and no files; help imports nothing heavy; runs, listings, plug-ins."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -13,12 +14,13 @@ import pytest
 import tiny
 import torch
 
-from experiments.config import LEAVES
+from experiments.config import SETTINGS
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
 from vit.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
+ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 def flags(**changes: object) -> list[str]:
@@ -41,15 +43,16 @@ BAD = {
     "unknown command": (["trane"], ["'trane'"]),
     "unknown variant": (["--model.pos-embed", "sinusodal"], ["'sinusodal'", "did you mean 'sinusoidal'?"]),
     "unknown site": (["--model.pos-site", "everywhere"], ["model.pos_site", "'everywhere'", "every-layer-shared"]),
-    "a site without sense": (["--model.pos-embed", "none", "--model.pos-site", "every-layer"], ["model.pos_site"]),
+    "site that does not fit": (["--model.pos-embed", "none", "--model.pos-site", "every-layer"], ["model.pos_site"]),
     "unknown preset": (["--preset", "digit"], ["preset", "'digit'", "did you mean 'digits'?"]),
     "unknown dataset": (["--data.name", "digit"], ["data.name", "'digit'", "did you mean 'digits'?"]),
     "unknown optimiser": (["--optim.name", "lion"], ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
     "crops of shuffled patches": (
         ["--data.shuffle-patches", "true", "--data.crop-padding", "1"],
-        ["crop_padding: 1", "allowed with shuffle_patches: 0"],
+        ["data.crop_padding: 1 is not allowed with shuffle_patches", "allowed: 0"],
     ),
-    "no threads": (["--threads", "0"], ["--threads", "'0'", "a number from 1 up"]),
+    "no threads": (["--threads", "0"], ["--threads", "'0'", "an integer from 1 up"]),
+    "too many threads": (["--threads", "100000"], ["--threads", "'100000'", "from 1 to 1024"]),
     "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
     "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
     "a fraction of a layer": (["--model.depth", "1.5"], ["model.depth", "'1.5'", "integer"]),
@@ -83,7 +86,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_line_and_leaves_nothing(
+def test_bad_input_gives_one_line_and_leaves_nothing(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments, words = BAD[name]
@@ -96,7 +99,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_out_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_out_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
         assert vit_train(*flags(), "--out", out) == 2
@@ -106,7 +109,7 @@ def test_an_out_that_cannot_be_written_is_refused(tmp_path: Path, capsys: pytest
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_disk_that_is_full_is_one_line_and_the_run_can_go_on(
+def test_full_disk_gives_one_line_and_the_run_can_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     replace, free = os.replace, 4
@@ -129,21 +132,22 @@ def test_a_disk_that_is_full_is_one_line_and_the_run_can_go_on(
     assert "epoch 1/3" not in capsys.readouterr().out
 
 
-def test_a_run_says_what_it_reached_and_where_its_record_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_epochs_accuracy_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0
     printed = capsys.readouterr()
-    *epochs, last = printed.out.splitlines()
+    *epochs, accuracy, last = printed.out.splitlines()
     assert [line.split()[1] for line in epochs] == ["1/3", "2/3", "3/3"]
     (folder,) = (tmp_path / "out").iterdir()
     assert re.fullmatch(r"digits-learned-1d-s0-[0-9a-f]{8}", folder.name)
-    assert re.fullmatch(rf"test accuracy \d+\.\d\d%, validation \d+\.\d\d%\. Record: {re.escape(str(folder))}", last)
+    assert re.fullmatch(r"test accuracy \d+\.\d\d%, validation accuracy \d+\.\d\d%", accuracy)
+    assert last == f"record: {folder}"
     assert printed.err == ""
 
-    assert vit_train(*flags(), "--out", tmp_path / "out") == 0  # the same command again only reads the record
-    assert capsys.readouterr().out.splitlines() == [last]
+    assert vit_train(*flags(), "--out", tmp_path / "out") == 0  # again: only reads the record
+    assert capsys.readouterr().out.splitlines() == ["This run is already trained.", accuracy, last]
 
 
-def test_threads_are_as_many_as_asked_for_and_in_the_record(tmp_path: Path) -> None:
+def test_threads_are_set_and_recorded(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     try:
         assert vit_train(*flags(), "--out", tmp_path, "--threads", "2") == 0
@@ -153,21 +157,21 @@ def test_threads_are_as_many_as_asked_for_and_in_the_record(tmp_path: Path) -> N
     assert json.loads(summary.read_text())["provenance"]["hardware"]["threads"] == 2
 
 
-def test_runs_that_differ_lie_beside_each_other(tmp_path: Path) -> None:
+def test_different_runs_have_different_folders(tmp_path: Path) -> None:
     for changes in ({}, {"seed": 1}, {"model__pos_embed": "none"}, {"model__depth": 2}):
         assert vit_train(*flags(train__epochs=1, optim__warmup_epochs=0, **changes), "--out", tmp_path / "out") == 0
     assert len(list((tmp_path / "out").glob("*/summary.json"))) == 4
 
 
-def test_a_diverged_run_ends_with_status_1_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diverged_run_exits_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = flags(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
-    for _ in range(2):  # and again when asked again
+    for _ in range(2):  # the second time from the record
         assert vit_train(*arguments, "--out", tmp_path / "out") == 1
         assert "diverged in epoch" in capsys.readouterr().out
     assert len(list((tmp_path / "out").glob("*/summary.json"))) == 1
 
 
-def test_a_corrupt_record_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corrupt_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert vit_train(*flags(), "--out", tmp_path) == 0
     (folder,) = tmp_path.iterdir()
     (folder / "summary.json").write_text("{")
@@ -177,11 +181,51 @@ def test_a_corrupt_record_is_refused_by_name(tmp_path: Path, capsys: pytest.Capt
     assert line.startswith(f"vit-train: error: {folder / 'summary.json'}: is not JSON")
 
 
-def test_every_setting_is_a_flag_that_help_explains(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_setting_once_with_its_choices(capsys: pytest.CaptureFixture[str]) -> None:
     assert vit_train("--help") == 0
     text = capsys.readouterr().out
-    assert [path for path in LEAVES if f"--{path.replace('_', '-')}" not in text] == []
-    assert [name for name in REGISTRY if name not in text] == []
+    assert [path for path in SETTINGS if text.count(f"\n  --{path.replace('_', '-')} ") != 1] == []
+    assert re.findall(r"--\S*_\S*", text) == []
+    assert [choice for setting in SETTINGS.values() for choice in setting.choices if choice not in text] == []
+
+
+def test_flags_accept_underscores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--model.patch_size", "3"], ["--model.patch_size=3"]):
+        assert vit_train(*arguments, "--out", tmp_path) == 2
+        assert "model.patch_size: 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
+def test_version_is_the_installed_one(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, env=ENV)
+    assert (done.returncode, done.stderr) == (0, "")
+    name, version = done.stdout.split()[:2]
+    assert name == {"experiments.main": "vit-train", "sweeps.main": "vit-sweep", "analysis.main": "vit-report"}[module]
+    assert version == importlib.metadata.version("vit-ablation")
+
+
+@pytest.mark.parametrize(
+    ("line", "completions"),
+    [
+        ("vit-train --model.pos-e", {"--model.pos-embed"}),
+        ("vit-train --optim.name ", {"adamw", "adam", "sgd"}),
+        ("vit-train --model.pos-embed rope", {"rope-2d"}),
+        ("vit-train --preset tintn", {"tintn-cifar10"}),
+        ("vit-train var", {"variants"}),
+    ],
+)
+def test_shell_completion(line: str, completions: set[str], tmp_path: Path) -> None:
+    """By the protocol of argcomplete, as the shell function of `register-python-argcomplete` calls the command."""
+    env = {
+        **ENV,
+        "_ARGCOMPLETE": "3",  # the words of `python -m experiments.main`
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "completions"),
+        "COMP_LINE": line.replace("vit-train", "python -m experiments.main"),
+        "COMP_POINT": str(len(line.replace("vit-train", "python -m experiments.main"))),
+    }
+    subprocess.run([sys.executable, "-m", "experiments.main"], env=env, check=True)
+    assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
 
 
 HEAVY = {"torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "wandb", "optuna", "matplotlib", "safetensors"}
@@ -193,35 +237,29 @@ def test_help_imports_nothing_heavy() -> None:
         "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
         f"print('heavy:', sorted({HEAVY!r} & set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENV)
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
-def test_the_presets_are_listed_with_size_and_claim(capsys: pytest.CaptureFixture[str]) -> None:
+def test_presets_are_listed_with_size_and_published_accuracy(capsys: pytest.CaptureFixture[str]) -> None:
     assert vit_train("presets") == 0
     text = capsys.readouterr().out
     rows = {line.split()[0]: line for line in text.splitlines() if line.split()}
     assert [name for name in PRESETS if name not in rows] == []
-    assert "119,098" in rows["tintn-cifar10"]  # as its authors count them
+    assert "119,098" in rows["tintn-cifar10"]  # as its author counts them
     assert "75.50%" in rows["tintn-cifar10"]
     assert "1,642" in rows["pulfer-mnist"]
     assert "400" in rows["pulfer-mnist"]
     assert "86,567,656" in rows["vit-b16"]
 
 
-def test_the_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert vit_train("variants") == 0
     text = capsys.readouterr().out
     assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
 
 
-def test_interrupted_from_the_keyboard_says_how_to_go_on(
+def test_ctrl_c_prints_how_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupt(self: object, job: int, row: dict[str, float]) -> None:
@@ -230,12 +268,12 @@ def test_interrupted_from_the_keyboard_says_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setattr("experiments.progress.EpochPrinter.__call__", interrupt)
         assert vit_train(*flags(), "--out", tmp_path / "out") == 130
-    assert capsys.readouterr().err == "vit-train: stopped; the same command goes on from here\n"
+    assert capsys.readouterr().err == "vit-train: interrupted; run the same command again to resume\n"
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0
     assert "epoch 1/3" not in capsys.readouterr().out
 
 
-def test_a_plugin_may_have_no_docstring_and_a_name_that_is_no_plain_string(tmp_path: Path) -> None:
+def test_plugin_without_docstring_is_listed(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from vit.pos_embed import Additive, register\n"
         "NAME = 'mine'\n"
@@ -267,7 +305,7 @@ PLUGINS = {
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_a_plugin_that_cannot_be_used_is_one_line(name: str, tmp_path: Path) -> None:
+def test_unusable_plugin_gives_one_line(name: str, tmp_path: Path) -> None:
     source, said = PLUGINS[name]
     module = name if source is None else "mine"
     (tmp_path / "mine.py").write_text(source or "")
@@ -280,7 +318,7 @@ def test_a_plugin_that_cannot_be_used_is_one_line(name: str, tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_model_too_large_for_the_gpu_is_one_line(
+def test_gpu_out_of_memory_gives_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:
@@ -289,25 +327,25 @@ def test_a_model_too_large_for_the_gpu_is_one_line(
     monkeypatch.setattr("experiments.training.engine.Solo.train_step", full)
     assert vit_train(*flags(), "--out", tmp_path) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("vit-train: error: train.batch_size: 32 images of 8 px a step are too many")
+    assert line.startswith("vit-train: error: train.batch_size: a batch of 32 images of 8 px does not fit")
     assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
 
 
-def test_a_published_systems_run_says_what_its_source_claims(
+def test_run_of_a_published_system_prints_its_accuracy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(PRESETS, "printed", Preset("as its source prints it", tiny.settings(), "Somebody, 2020", 0.987))
-    told = "published: 98.70%; to compare: vit-sweep run printed, which takes several seeds"
+    monkeypatch.setitem(PRESETS, "printed", Preset("as published", tiny.settings(), "Somebody, 2020", 0.987))
+    told = "published accuracy 98.70%; to compare over several seeds: vit-sweep run printed"
     for words, said in (
         ([], True),
         (["--seed", "3", "--data.root", "elsewhere"], True),
         (["--model.depth", "2"], False),
     ):
         assert vit_train("--preset", "printed", *words, "--out", tmp_path, "--tracking", "off") == 0
-        assert (capsys.readouterr().out.splitlines()[-1] == told) is said
+        assert (told in capsys.readouterr().out.splitlines()) is said
 
 
-def test_a_folder_that_may_not_be_looked_into_is_one_line(
+def test_unreadable_folder_gives_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(path: Path) -> bool:

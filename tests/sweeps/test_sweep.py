@@ -152,7 +152,7 @@ def test_ctrl_c_ends_everything_and_says_how_to_go_on(stubbed):
     os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the workers as well
     _, err = sweep.communicate(timeout=20)
     assert sweep.returncode == 130
-    assert err.splitlines()[-1] == "vit-sweep: stopped; the same command goes on from here"
+    assert err.splitlines()[-1] == "vit-sweep: interrupted; run the same command again to resume"
     assert "Traceback" not in err
     assert not any(map(lives, workers))
     assert Counter(trial.user_attrs.get("reason") for trial in stubbed.trials())["interrupted"] == 2
