@@ -46,11 +46,11 @@ class Parser(argparse.ArgumentParser):
     An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, allow_abbrev=False, formatter_class=_Help, **kwargs)
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog, **{"allow_abbrev": False, "formatter_class": _Help, **kwargs})
         self.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="show the version")
 
-    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
         """As in argparse. If the shell asks for completions, print them and exit."""
         if "_ARGCOMPLETE" in os.environ:
             import argcomplete
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
             argcomplete.autocomplete(self)
         return super().parse_args(args, namespace)
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As in argparse, but report an unknown flag before its value can be read as something else."""
         words = [_with_dashes(word) for word in (sys.argv[1:] if args is None else args)]
         if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
@@ -97,7 +97,8 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument_group(
         "settings", "Each setting overrides the preset. The defaults below are those of the preset digits."
     )
-    defaults, groups = dict(flatten(preset("digits").model_dump())), {}
+    defaults = dict(flatten(preset("digits").model_dump()))
+    groups: dict[str, Any] = {}
     for path, setting in SETTINGS.items():
         section = path.rpartition(".")[0] or "run"
         if section not in groups:
@@ -107,7 +108,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         action = groups[section].add_argument(
             flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about
         )
-        action.completer = lambda choices=setting.choices, **_: choices
+        complete_with(action, setting.choices)
+
+
+def complete_with(action: Any, values: Sequence[str]) -> None:
+    """Let the shell complete the value of a flag from these values."""
+    action.completer = lambda **_: values
 
 
 def _help(setting: Setting, default: Any) -> str:
@@ -158,6 +164,7 @@ def run_command(
 
 def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
     REGISTRY.import_plugins()
+    status: int | str | None
     try:
         status = body(argv)
     except SystemExit as end:  # from argparse

@@ -214,11 +214,11 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + key, value
 
 
-def _settings(section: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
+def _settings(section: Any, prefix: str = "") -> Iterator[Setting]:
     for name, field in section.model_fields.items():
         path = prefix + name
         if path in DEFAULTS:
-            yield Setting(path, field.annotation, DEFAULTS[path], field.description)
+            yield Setting(path, field.annotation, DEFAULTS[path], field.description or "")
         else:
             yield from _settings(field.annotation, f"{path}.")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from experiments.cli import Parser, add_settings, positive, run_command, settings
+from experiments.cli import Parser, add_settings, complete_with, positive, run_command, settings
 from experiments.errors import UserError
 from experiments.runs.tracking import MODES
 
@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _parser() -> Parser:
+    from experiments.presets import PRESETS
+
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
     parser.add_argument(
         "command",
@@ -44,7 +46,7 @@ def _parser() -> Parser:
         default="digits",
         help=f"named configuration; see `{PROG} presets` (default: digits)",
     )
-    preset.completer = _preset_names
+    complete_with(preset, list(PRESETS))
     parser.add_argument(
         "--out",
         metavar="DIR",
@@ -68,12 +70,6 @@ def _parser() -> Parser:
     )
     add_settings(parser)
     return parser
-
-
-def _preset_names(**_: object) -> list[str]:
-    from experiments.presets import PRESETS
-
-    return list(PRESETS)
 
 
 def _threads(text: str) -> int:

@@ -23,10 +23,11 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     Returns the parts (`train`, and `test` if there is one) and the class names. Raises `UserError` naming the folder
     or file that cannot be used.
     """
-    parts, classes = {}, None
+    parts: dict[str, Images] = {}
+    classes: tuple[str, ...] = ()
     for name, folder in _part_folders(data.root).items():
         parts[name], found = _read_classes(folder, data.image_shape[1])
-        if classes is not None and found != classes:
+        if classes and found != classes:
             raise UserError(
                 f"data.root: {str(folder)!r} has the classes {', '.join(found)}, but train has {', '.join(classes)}"
             )
@@ -90,7 +91,7 @@ def _open_rgb(path: str) -> Image.Image:
     import numpy as np
     from PIL import Image
 
-    image = Image.open(path)
+    image: Image.Image = Image.open(path)
     if image.mode in ("I", "F"):
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
     if image.mode.startswith("I;16"):  # Pillow would clip every value above 255

@@ -40,8 +40,8 @@ class Splits:
 
     def to(self, device: torch.device) -> Splits:
         """The same splits on another device."""
-        parts = (part.to(device) for part in (self.train, self.val, self.test))
-        return Splits(*parts, self.classes, self.mean.to(device), self.std.to(device))
+        train, val, test = (part.to(device) for part in (self.train, self.val, self.test))
+        return Splits(train, val, test, self.classes, self.mean.to(device), self.std.to(device))
 
     def scaled(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Scale uint8 pixels [..., C, S, S] to floating point in [0, 1]."""

@@ -124,7 +124,8 @@ def _split(images: Images, second: float, data: DataConfig, field: str) -> tuple
         raise UserError(
             f"data.{field}: {value:g} of {len(images)} images cannot be split by class ({error})"
         ) from error
-    return tuple(images.pick(torch.tensor(sorted(part))) for part in parts)
+    first, rest = (images.pick(torch.tensor(sorted(part))) for part in parts)
+    return first, rest
 
 
 def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:

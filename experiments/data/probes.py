@@ -15,7 +15,7 @@ learns no position falls below chance there.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, permutations
@@ -69,9 +69,8 @@ def _distance() -> Probe:
     return Probe(("A", "A"), {name: tuple(pairs) for name, pairs in bins.items()})
 
 
-def _evenly(parts: Iterator[list[Placement]]) -> Iterator[Placement]:
+def _evenly(parts: Collection[list[Placement]]) -> Iterator[Placement]:
     """The parts' placements, repeated so that each part has the same share."""
-    parts = list(parts)
     share = lcm(*map(len, parts))
     return (placement for part in parts for placement in part * (share // len(part)))
 
@@ -95,8 +94,9 @@ def generate(name: str, seed: int) -> tuple[dict[str, tuple[Tensor, Tensor]], tu
     """
     import torch
 
-    probe, generator = PROBES[name](), torch.Generator().manual_seed(seed)
-    parts = {part: _part(probe, DATASETS[name].cell, count, generator) for part, count in IMAGES.items()}
+    probe, cell, generator = PROBES[name](), DATASETS[name].cell, torch.Generator().manual_seed(seed)
+    assert cell  # every generated dataset has cells
+    parts = {part: _part(probe, cell, count, generator) for part, count in IMAGES.items()}
     return parts, tuple(probe.placements)
 
 
