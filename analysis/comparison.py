@@ -59,11 +59,10 @@ def compare_studies(a: Results, b: Results) -> TwoStudies:
     if not shared:
         raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
     others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
-    values = [{variant: results.values[variant] for variant in shared} for results in (a, b)]
-    to_baseline = [_to_baseline(results, others) for results in (a, b)]
-    return TwoStudies(
-        a, b, shared, _changes(*values, a.study.margin), _changes(*to_baseline, a.study.margin) if others else []
-    )
+    values_a, values_b = ({variant: results.values[variant] for variant in shared} for results in (a, b))
+    changes = _changes(values_a, values_b, a.study.margin)
+    shifts = _changes(_to_baseline(a, others), _to_baseline(b, others), a.study.margin) if others else []
+    return TwoStudies(a, b, shared, changes, shifts)
 
 
 def _to_baseline(results: Results, variants: list[str]) -> dict[str, dict[int, float]]:

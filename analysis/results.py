@@ -71,7 +71,9 @@ def analyze(study: Study) -> Results:
     ended = study.of(*ENDED)
     values = values_by_seed(ended, study.metric, variants)
     finished = study.of("finished")
-    means = {metric: _means(finished, metric, variants) for metric in METRICS if finished[metric].notna().any()}
+    means: dict[str, dict[str, stats.Estimate]] = {
+        metric: _means(finished, metric, variants) for metric in METRICS if finished[metric].notna().any()
+    }
     means.setdefault(study.metric, _means(finished, study.metric, variants))
     versus = stats.compare(values, study.baseline, study.margin, ALPHA, lower_is_better=lower)
     pairs = stats.compare_all(values, study.margin, ALPHA, lower_is_better=lower) if len(variants) <= MOST_PAIRS else {}
@@ -119,7 +121,7 @@ def _curves(study: Study) -> dict[str, dict[str, stats.Band]]:
     if runs.empty or runs["epoch"].nunique() < 2:
         return {}
     finished = runs[runs["run"].isin(study.of("finished")["run"])]
-    found = {}
+    found: dict[str, dict[str, stats.Band]] = {}
     for metric in CURVES:
         if metric in runs and runs[metric].notna().any():
             found[metric] = {
@@ -136,7 +138,7 @@ def _band(runs: pd.DataFrame, metric: Metric) -> stats.Band:
 
 def _best(means: dict[str, stats.Estimate], lower: bool) -> str | None:
     known = {variant: mean.value for variant, mean in means.items() if mean.n}
-    return (min if lower else max)(known, key=known.get) if known else None
+    return (min if lower else max)(known, key=known.__getitem__) if known else None
 
 
 def _equal(best: str | None, pairs: dict[tuple[str, str], stats.Comparison]) -> frozenset[str]:

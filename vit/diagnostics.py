@@ -7,6 +7,7 @@ the prefix (class token and registers), then N = G * G patches in raster order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -108,7 +109,7 @@ def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: T
     return logits.reshape(cfg.num_heads, *(cfg.grid_size,) * 4)
 
 
-def _like(pos: PosEmbed) -> dict[str, torch.dtype | torch.device]:
+def _like(pos: PosEmbed) -> dict[str, Any]:
     """Dtype and device of a module's tensors; torch's defaults if it has none."""
     tensors = [t for t in (*pos.parameters(), *pos.buffers()) if t.is_floating_point()]
     return {"dtype": tensors[0].dtype, "device": tensors[0].device} if tensors else {}

@@ -55,6 +55,7 @@ class Dropout(nn.Module):
         """x: [B, ...]; key: int32 scalar, or None if nothing is dropped (evaluation, or rate 0)."""
         if not self.training or self.rate == 0:
             return x
+        assert key is not None, "dropout in training needs a key"
         shape = (x.shape[0],) + (1,) * (x.ndim - 1) if self.per_sample else tuple(x.shape)
         return x * keep_mask(key, self.stream, shape, self.rate).to(x.dtype).div_(1 - self.rate)
 

@@ -18,8 +18,9 @@ def timm(model: nn.Module) -> None:
     The patch projection keeps PyTorch's default. The probe of attention pooling is truncated normal (std D^-0.5), as in
     timm's `AttentionPoolLatent`.
     """
+    patch_projection = model.get_submodule("patch_embed.proj")
     for module in model.modules():
-        if isinstance(module, nn.Linear) and module is not model.patch_embed.proj:
+        if isinstance(module, nn.Linear) and module is not patch_projection:
             nn.init.trunc_normal_(module.weight, std=STD)
             _zero(module.bias)
     for token in _tokens(model):

@@ -115,4 +115,5 @@ def _more_seeds(hypotheses: list[Hypothesis], undecided: np.ndarray, alpha: floa
     if against:
         return min((more for more in against if more is not None), default=None)
     wanted = [each.missing(alpha) for each, still in zip(hypotheses, undecided) if still]
-    return None if None in wanted else max(wanted)
+    known = [more for more in wanted if more is not None]
+    return max(known) if len(known) == len(wanted) else None

@@ -89,7 +89,7 @@ class AlikeHypothesis(Hypothesis):
     relation = "within"
 
     def p_for(self) -> float:
-        return tost(self.diffs, self.bound)
+        return float(tost(self.diffs, self.bound))
 
     def p_against(self) -> float:
         sides = t_test(self.diffs, self.bound, "above"), t_test(self.diffs, -self.bound, "below")

@@ -80,7 +80,8 @@ LITERATURE: tuple[Claim, ...] = (
 
 def paper_accuracy(kind: str, site: str | None = None) -> float | None:
     """The paper's accuracy (a fraction) of a kind at a site (None: its natural one); None where the table has no such cell."""
-    column = "stem" if site_of(kind, site) == site_of(kind) else site
+    site = site_of(kind, site)
+    column = "stem" if site == site_of(kind) else site
     return PAPER_TABLE_8.get((kind, column))
 
 

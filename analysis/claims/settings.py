@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from analysis.sources.settings import PLACES
@@ -11,13 +11,13 @@ from vit.registry import REGISTRY
 
 KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
 
-Values = Mapping[str, Mapping[Hashable, float]]
+Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the study's metric, not finite where the run diverged"""
 
 
 def site_of(kind: str, site: str | None = None) -> str:
     """The site where a kind acts: `site`, or the kind's natural site where none is set ("stem" for an unknown kind)."""
-    if site not in (None, "natural"):
+    if site is not None and site != "natural":
         return site
     return REGISTRY[kind].sites[0] if kind in REGISTRY else "stem"
 
@@ -34,7 +34,7 @@ def variant_settings(study: Mapping, values: Values) -> dict[str, dict[str, Any]
 
 def is_control(settings: Mapping[str, Any]) -> bool:
     """Whether runs with these settings say nothing about a published figure: shuffled or generated images."""
-    dataset = DATASETS.get(settings.get("data.name"))
+    dataset = DATASETS.get(settings.get("data.name", ""))
     shuffled = settings.get(SHUFFLED)
     return bool(shuffled == True) or (dataset is not None and dataset.source == "generated")  # noqa: E712
 
@@ -53,5 +53,5 @@ def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> bool:
     """Whether two variants are equal but for `path`. Kinds are compared at one site, or each at its natural site."""
     if any(a.get(other) != b.get(other) for other in (a.keys() | b.keys()) - {path, SITE}):
         return False
-    natural = all(settings.get(SITE) == site_of(settings.get(KIND)) for settings in (a, b))
+    natural = all(settings.get(SITE) == site_of(settings.get(KIND, "")) for settings in (a, b))
     return path == SITE or a.get(SITE) == b.get(SITE) or (path == KIND and natural)

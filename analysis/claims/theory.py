@@ -77,7 +77,8 @@ class Expected:
 def expected(name: str, encodes: str, encodes_prefix: str = "none") -> Expected:
     """Derived accuracies on a probe, for what a kind encodes about two patches and about a patch and a prefix token."""
     probe = PROBES[name]()
-    alone, border = ({k: Counter() for k in probe.placements} for _ in range(2))
+    alone: dict[str, Counter[Hashable]] = {k: Counter() for k in probe.placements}
+    border: dict[str, Counter[Hashable]] = {k: Counter() for k in probe.placements}
     for k, placements in probe.placements.items():
         for placement, times in Counter(placements).items():
             marks = dict(zip(placement, probe.marks, strict=True))

@@ -15,7 +15,7 @@ alpha of all families. Intervals are those of the single comparison, not adjuste
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +27,7 @@ from analysis.stats.power import detectable, seeds_to_decide
 from experiments.errors import UserError
 
 Verdict = Literal["better", "worse", "equivalent", "not enough evidence", "baseline"]
+Variant = TypeVar("Variant", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Comparison:
 
 
 def compare(
-    values: Mapping[str, Mapping[Hashable, float]],
+    values: Mapping[str, Mapping[int, float]],
     baseline: str,
     margin: float = 0.01,
     alpha: float = 0.05,
@@ -81,10 +82,7 @@ def compare(
 
 
 def compare_all(
-    values: Mapping[str, Mapping[Hashable, float]],
-    margin: float = 0.01,
-    alpha: float = 0.05,
-    lower_is_better: bool = False,
+    values: Mapping[str, Mapping[int, float]], margin: float = 0.01, alpha: float = 0.05, lower_is_better: bool = False
 ) -> dict[tuple[str, str], Comparison]:
     """Every pair (a, b) in the variants' order, as a less b; all pairs are one family. Otherwise as `compare`."""
     pairs = list(combinations(values, 2))
@@ -92,7 +90,7 @@ def compare_all(
 
 
 def paired(
-    values: Mapping[str, Mapping[Hashable, float]], pairs: Iterable[tuple[str, str]]
+    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,)."""
     variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
@@ -117,13 +115,12 @@ def t_test(diffs: ArrayLike, null: float = 0.0, side: Literal["two", "above", "b
     return special.stdtr(df, -t if side == "above" else t)
 
 
-def tost(diffs: ArrayLike, margin: float) -> float | np.ndarray:
-    """p-value of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means equivalent.
+def tost(diffs: ArrayLike, margin: float) -> np.ndarray:
+    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means equivalent.
 
     Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
     """
-    p = np.maximum(t_test(diffs, -margin, "above"), t_test(diffs, margin, "below"))
-    return float(p) if np.ndim(diffs) == 1 else p
+    return np.maximum(t_test(diffs, -margin, "above"), t_test(diffs, margin, "below"))
 
 
 def improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is_better: bool = False) -> Estimate:
@@ -181,7 +178,7 @@ def _compare(
     return [Comparison(diff, diff.n, *rest) for diff, *rest in columns]
 
 
-def _baseline(runs: Mapping[Hashable, float]) -> Comparison:
+def _baseline(runs: Mapping[int, float]) -> Comparison:
     """The baseline beside itself: no difference, nothing tested."""
     n, nan = int(np.isfinite(np.array(list(runs.values()), dtype=float)).sum()), float("nan")
     nothing = Estimate(0.0, 0.0, 0.0, n)

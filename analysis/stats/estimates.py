@@ -74,7 +74,7 @@ def t_interval(
 def mean(x: ArrayLike, level: float = 0.95) -> Estimate:
     """Mean of x (values,) with Student's t interval."""
     centre, spread, n = moments(np.ravel(x))
-    low, high = t_interval(centre, spread / np.sqrt(max(n, 1)), n - 1, level)
+    low, high = t_interval(centre, spread / np.sqrt(np.maximum(n, 1)), n - 1, level)
     return Estimate(float(centre), float(low), float(high), int(n))
 
 
@@ -123,7 +123,7 @@ def iqm_interval(x: ArrayLike, level: float = 0.95) -> Estimate:
     winsorised = np.clip(finite, finite[cut], finite[n - cut - 1])
     kept = n - 2 * cut
     error = np.std(winsorised, ddof=1) * np.sqrt((n - 1) / (kept * (kept - 1)))
-    value = iqm(finite)
+    value = float(iqm(finite))
     low, high = t_interval(value, error, kept - 1, level)
     return Estimate(value, float(low), float(high), n)
 

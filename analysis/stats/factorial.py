@@ -166,8 +166,8 @@ class _Model:
             t = np.where((values == 0) & (error == 0), 0.0, values / error)
         p = 2 * stats.t.sf(np.abs(t), self.result.df_resid)
         return [
-            (Estimate(*row, len(self.outcome)), q)
-            for *row, q in zip(values.tolist(), low.tolist(), high.tolist(), p.tolist())
+            (Estimate(value, lower, upper, len(self.outcome)), q)
+            for value, lower, upper, q in zip(values.tolist(), low.tolist(), high.tolist(), p.tolist())
         ]
 
     def _rounded(self, x: np.ndarray) -> np.ndarray:
@@ -299,7 +299,7 @@ def _complete_grid(runs: "pd.DataFrame", levels: dict[str, tuple]) -> dict[str, 
             for i, found in enumerate(left)
             for value in found
         }
-        i, value = max(empty, key=empty.get)
+        i, value = max(empty, key=empty.__getitem__)
         left[i].remove(value)
         if len(left[i]) < 2:
             return None

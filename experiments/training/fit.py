@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -28,7 +28,10 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list
     steps = math.ceil(n / first.train.batch_size)
     for epoch in range(start, first.train.epochs):
         plan = [_epoch_plan(config, n, epoch, steps) for config in configs]
-        order, draws, keys = (_stacked(parts, engine.device) for parts in zip(*plan, strict=True))
+        orders, augmentations, dropout_keys = zip(*plan, strict=True)
+        order, keys = _stacked(orders, engine.device), _stacked(dropout_keys, engine.device)
+        wanted = [draws for draws in augmentations if draws is not None]  # of all runs or of none
+        draws = _stacked(wanted, engine.device) if wanted else None
         loss, hits = _zeros(engine), _zeros(engine)
         for step, part in enumerate(batches(n, first.train.batch_size)):
             lrs = [learning_rate(config, epoch * steps + step, steps) for config in configs]
@@ -86,8 +89,8 @@ def _epoch_plan(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tens
     return order, draws, keys
 
 
-def _stacked(parts: tuple[Tensor | None, ...], device: torch.device) -> Tensor | None:
-    return None if parts[0] is None else torch.stack(parts).to(device)
+def _stacked(parts: Sequence[Tensor], device: torch.device) -> Tensor:
+    return torch.stack(list(parts)).to(device)
 
 
 def _train_batch(splits: Splits, config: RunConfig, index: Tensor, draws: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -32,6 +32,8 @@ class Sinusoidal(Additive):
     The class token has index 0, the first patch 1; without a class token the first patch has index 0.
     """
 
+    table: Tensor
+
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         self.class_token = int(cfg.class_token)
@@ -85,6 +87,8 @@ class SinCos2d(Additive):
     frequency is 1 / 10000. The class token gets nothing.
     """
 
+    table: Tensor
+
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         quarter = cfg.embed_dim // 4
@@ -103,6 +107,8 @@ class FrozenRandom(Additive):
     Its effect depends on the scale of the tokens at initialisation: it is large with `init` bert-0.02, where they have
     the same standard deviation (0.02), and small otherwise.
     """
+
+    table: Tensor
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)

@@ -18,6 +18,8 @@ class Relative(PosEmbed):
     columns of the D-wide embedding. Pairs with a class or register token get 0.
     """
 
+    offset: Tensor
+
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         n = cfg.num_patches
@@ -39,6 +41,8 @@ class RelBias2d(PosEmbed):
     As in BEiT, each head has three more biases for pairs with class or register tokens: from a prefix token to a patch,
     from a patch to a prefix token, and between prefix tokens.
     """
+
+    index: Tensor
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
@@ -62,6 +66,8 @@ class Alibi2d(PosEmbed):
 
     Distances are Euclidean, in patches; slopes 2^(-8 h / H), h = 1 .. H. Pairs with a class or register token get 0.
     """
+
+    penalty: Tensor
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)

@@ -17,6 +17,8 @@ class Rope2d(PosEmbed):
     coordinate * 100^(-t / (Dh / 4)). Class and register tokens are not rotated.
     """
 
+    cos: Tensor
+    sin: Tensor
     BASE = 100.0  # as Heo et al., for grids of tens of patches; language models use 10000
 
     def __init__(self, cfg: ViTConfig) -> None:
