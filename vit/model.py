@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vit import init, pos_embed
 from vit.config import ViTConfig
 from vit.dropout import Dropout
+from vit.fused_attention import attend
 
 LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
 ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
@@ -38,7 +39,7 @@ class PatchEmbed(nn.Module):
 class Attention(nn.Module):
     """Multi-head self-attention: one QKV projection for all heads, and an output projection.
 
-    It uses PyTorch's fused kernel and passes a positional bias as the mask. Attention dropout in training and a request
+    It uses PyTorch's fused kernel and adds a positional bias there. Attention dropout in training and a request
     for the attention maps need the weights themselves; these two cases compute them explicitly. (PyTorch's CPU kernel
     has no gradient for a mask, so PyTorch itself computes the weights explicitly to train a learned bias on the CPU.)
     """
@@ -70,8 +71,7 @@ class Attention(nn.Module):
         bias = pos.bias(q)  # None, or [B or 1, H, T, T]
         q, k = pos.rotate(q, k)
         if maps is None and not (self.training and self.attn_drop.rate):
-            mask = None if bias is None else bias.to(q.dtype)  # under autocast the two differ
-            x = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)  # [B, H, T, Dh]
+            x = attend(q, k, v, None if bias is None else bias.to(q.dtype))  # [B, H, T, Dh]; autocast: dtypes differ
         else:
             logits = q @ k.transpose(-2, -1) * self.head_dim**-0.5  # [B, H, T, T]
             weights = (logits if bias is None else logits + bias).softmax(-1)
@@ -195,7 +195,7 @@ class AttentionPool(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         b, _, d = x.shape
         q, k, v = self._split(x)
-        x = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, d)
+        x = attend(q, k, v).transpose(1, 2).reshape(b, d)
         x = self.proj(x)  # [B, D]
         return x + self.mlp(self.norm(x))
 

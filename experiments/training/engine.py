@@ -16,7 +16,8 @@ from experiments.config import OptimConfig, RunConfig
 from experiments.training.compile import compiled
 from vit import ViT
 
-EVAL_BATCH = 1000  # images per evaluation step
+EVAL_BATCH = 1000  # images per evaluation step, at most
+GRID_LIMIT = 65_535  # samples that one call of a CUDA attention kernel can process (the grid limit of CUDA)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}  # of weights and inputs
 
 
@@ -33,6 +34,19 @@ def initial_model(config: RunConfig, num_classes: int) -> ViT:
         torch.manual_seed(config.seed)
         model = ViT(config.vit_config(num_classes))
     return model.to(DTYPES[config.train.precision])
+
+
+def prepare(device: torch.device) -> None:
+    """Disable cuDNN attention on a GPU. Its gradients can be NaN with a mask (PyTorch issue 196678)."""
+    if device.type == "cuda":
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def eval_batch(configs: Sequence[RunConfig], device: torch.device) -> int:
+    """Images per evaluation step of R runs. On a GPU, R x images x heads is at most `GRID_LIMIT`."""
+    if device.type != "cuda":
+        return EVAL_BATCH
+    return max(1, min(EVAL_BATCH, GRID_LIMIT // (len(configs) * configs[0].model.num_heads)))
 
 
 def optimizer(params: Mapping[str, Tensor], exempt: set[str], optim: OptimConfig, fused: bool) -> torch.optim.Optimizer:
@@ -61,6 +75,7 @@ class Solo:
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
         self.device = device
+        prepare(device)
         self.model = initial_model(self.config, num_classes).to(device)
         self.params = dict(self.model.named_parameters())
         self.buffers = persistent_buffers(self.model)

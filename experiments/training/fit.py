@@ -11,7 +11,7 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Images, Splits
-from experiments.training.engine import DTYPES, EVAL_BATCH, Solo, batches, stream
+from experiments.training.engine import DTYPES, Solo, batches, eval_batch, stream
 from experiments.training.stacked import Stacked
 
 Row = dict[str, float]
@@ -60,7 +60,7 @@ def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tup
     """Mean loss and accuracy (a fraction) of each run on all given images."""
     loss, hits = _zeros(engine), _zeros(engine)
     dtype = DTYPES[engine.configs[0].train.precision]
-    for part in batches(len(images), EVAL_BATCH):
+    for part in batches(len(images), eval_batch(engine.configs, engine.device)):
         x = splits.normalized(splits.scaled(images.x[part], dtype))
         batch_loss, batch_hits = engine.eval_step(x, images.y[part])
         loss += batch_loss * (part.stop - part.start)

@@ -21,14 +21,16 @@ from experiments.config import FREE, RunConfig, cohort_key
 from experiments.training.compile import compiled
 from experiments.training.engine import (
     DTYPES,
-    EVAL_BATCH,
+    GRID_LIMIT,
     autocast,
+    eval_batch,
     initial_model,
     losses,
     optimizer,
     optimizer_state,
     persistent_buffers,
     prefixed,
+    prepare,
 )
 
 
@@ -39,6 +41,7 @@ class Stacked:
         if len(set(map(cohort_key, configs))) > 1:
             raise ValueError(f"the runs of a cohort may differ only in {', '.join(FREE)}")
         self.configs, self.device = tuple(configs), device
+        prepare(device)
         models = [initial_model(config, num_classes) for config in configs]
         self.template = models[0].to(device)
         self.params = {
@@ -83,7 +86,9 @@ class Stacked:
     def _arithmetic(self) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
         stack.enter_context(autocast(self.configs[0], self.device))
-        if self.device.type == "cpu":  # the CPU's flash kernel has no batching rule, and vmap would loop over the runs
+        if (
+            self.device.type == "cpu"
+        ):  # measured: from 1.15 times slower to 1.6 times faster than the CPU's flash kernel
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         return stack
 
@@ -176,7 +181,8 @@ def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device
     if peaks is None:
         return 1
     free = torch.cuda.mem_get_info(device)[0] * 0.8  # the rest is for the allocator and cuBLAS
-    return max(1, min(len(configs), int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))))
+    by_memory = int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))
+    return max(1, min(len(configs), by_memory, GRID_LIMIT // configs[0].train.batch_size))
 
 
 def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
@@ -193,8 +199,8 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
         torch.zeros(runs, device=device, dtype=torch.int32),
     )
     engine.train_step(x, y, keys, [0.0] * runs)
-    images = x.new_zeros(EVAL_BATCH, channels, side, side)
-    engine.eval_step(images, y.new_zeros(EVAL_BATCH))
+    images = x.new_zeros(eval_batch(configs, device), channels, side, side)
+    engine.eval_step(images, y.new_zeros(len(images)))
     return torch.cuda.max_memory_allocated(device) - before
 
 

@@ -1,4 +1,7 @@
-"""Kinds that add a bias to the attention logits."""
+"""Kinds that add a bias to the attention logits.
+
+On a GPU their gradients use no atomic additions, whose order varies, so training is repeatable bit for bit.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ class Relative(PosEmbed):
         n = cfg.num_patches
         self.table = nn.Parameter(torch.empty(cfg.num_heads, 2 * n - 1, cfg.head_dim))  # [H, 2N - 1, Dh]
         nn.init.trunc_normal_(self.table, std=STD)
-        i = torch.arange(n)
-        self.register_buffer("offset", i[:, None] - i[None, :] + n - 1, persistent=False)  # [N, N]
+        self.num_patches = n
 
     def bias(self, q: Tensor) -> Tensor:
-        n, prefix = len(self.offset), q.shape[-2] - len(self.offset)
+        n, prefix = self.num_patches, q.shape[-2] - self.num_patches
         logits = q[..., prefix:, :] @ self.table.transpose(-2, -1) * q.shape[-1] ** -0.5  # [B, H, N, 2N - 1]
-        logits = logits.gather(-1, self.offset.expand(*logits.shape[:-2], n, n))  # [B, H, N, N]
+        # Key j of query i is at column i - j + N - 1. With one more element per row, rows of 2N move row i left by i.
+        logits = F.pad(logits.flatten(-2), (0, n)).unflatten(-1, (n, 2 * n))[..., :n].flip(-1)  # [B, H, N, N]
         return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
 
 
@@ -46,7 +49,8 @@ class RelBias2d(PosEmbed):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        side, prefix = 2 * cfg.grid_size - 1, cfg.num_prefix_tokens
+        self.grid_size, self.prefix = cfg.grid_size, cfg.num_prefix_tokens
+        side, prefix = 2 * cfg.grid_size - 1, self.prefix
         position = grid(cfg.grid_size).long()
         dy, dx = (position[:, None] - position[None, :] + cfg.grid_size - 1).unbind(-1)  # each [N, N]
         index = F.pad(dy * side + dx, (prefix, 0, prefix, 0))  # [T, T]
@@ -58,7 +62,25 @@ class RelBias2d(PosEmbed):
         nn.init.trunc_normal_(self.table, std=STD)
 
     def bias(self, q: Tensor) -> Tensor:
-        return self.table[None, :, self.index]  # [1, H, T, T]: the fused kernel needs four axes
+        # [1, H, T, T]: the fused kernel needs four axes
+        return self._bias_by_products()[None] if self.table.is_cuda else self.table[None, :, self.index]
+
+    def _bias_by_products(self) -> Tensor:
+        """`table[:, index]` as products with one-hot matrices: [H, T, T]. Its gradient needs no atomic additions."""
+        size, side = self.grid_size, 2 * self.grid_size - 1
+        i = torch.arange(size, device=self.table.device)
+        offset = (i[:, None] - i[None, :] + size - 1).flatten()  # [G G], of a query and a key on one axis
+        one_hot = (torch.arange(side, device=i.device)[:, None] == offset).to(self.table.dtype)  # [2G - 1, G G]
+        columns = self.table[:, : side * side].unflatten(1, (side, side)) @ one_hot  # [H, 2G - 1, G G]
+        both = columns.transpose(1, 2) @ one_hot  # [H, G G (columns), G G (rows)]
+        bias = both.unflatten(1, (size, size)).unflatten(3, (size, size))  # [H, x, x', y, y'], key coordinates primed
+        bias = bias.permute(0, 3, 1, 4, 2).flatten(3, 4).flatten(1, 2)  # [H, N, N]
+        if not self.prefix:
+            return bias
+        places = torch.arange(side * side, side * side + 3, device=i.device)[:, None]
+        one_hot = (places == self.index.flatten()).to(self.table.dtype)  # [3, T T]
+        prefix = (self.table[:, side * side :] @ one_hot).unflatten(1, self.index.shape)  # [H, T, T]
+        return F.pad(bias, (self.prefix, 0, self.prefix, 0)) + prefix
 
 
 class Alibi2d(PosEmbed):

@@ -178,7 +178,7 @@ def test_evaluation_is_the_mean_over_images_for_any_batch_size(
         scores = initial_model(config, 10).eval()(splits.normalized(splits.scaled(splits.test.x, torch.float64)))
     expected = float(F.cross_entropy(scores, splits.test.y)), float((scores.argmax(1) == splits.test.y).double().mean())
     for size in (1000, 7):
-        monkeypatch.setattr("experiments.training.fit.EVAL_BATCH", size)
+        monkeypatch.setattr("experiments.training.engine.EVAL_BATCH", size)
         assert evaluate(engine, splits, splits.test)[0] == pytest.approx(expected, rel=1e-9)
 
 

@@ -1,0 +1,169 @@
+"""Failures that would otherwise show only on a GPU, found on the CPU: kernel choice, synchronisation, compilation, memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import functional_call, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from experiments.config import RunConfig, override
+from experiments.data.loading import Images, Splits
+from experiments.presets import preset
+from experiments.training import engine as engines
+from experiments.training import fit
+from experiments.training.engine import Solo
+from experiments.training.stacked import Stacked
+from vit import ViT
+from vit.registry import REGISTRY
+
+CPU = torch.device("cpu")
+BIASED = {"rel-bias-2d": True, "relative": True, "alibi-2d": False}  # kinds with a bias -> whether it is learned
+
+
+def cohort(name: str, runs: int, **changes: object) -> list[RunConfig]:
+    base = override(preset(name), {key.replace("__", "."): value for key, value in changes.items()})
+    return [override(base, {"seed": seed}) for seed in range(runs)]
+
+
+def inputs(configs: list[RunConfig]) -> tuple[Tensor, Tensor, Tensor, list[float]]:
+    """Arguments of a training step: images, labels, dropout keys, learning rates."""
+    first, runs = configs[0], len(configs)
+    (channels, side), batch = first.data.image_shape, first.train.batch_size
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(runs, batch, channels, side, side, generator=generator, dtype=engines.DTYPES[first.train.precision])
+    y = torch.randint(0, 10, (runs, batch), generator=generator)
+    return x, y, torch.zeros(runs, dtype=torch.int32), [1e-3] * runs
+
+
+def made(configs: list[RunConfig]) -> Solo | Stacked:
+    return (Solo if len(configs) == 1 else Stacked)(configs, 10, CPU)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("heads", [{"model__num_heads": 4}, {"model__num_heads": 2, "model__pool": "map"}])
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_a_stack_calls_fused_attention_once_per_layer_on_differentiable_tensors(
+    kind: str, heads: dict[str, Any], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch chooses the CUDA kernel by `requires_grad`, which tensors inside `vmap` do not have."""
+    seen, real = [], F.scaled_dot_product_attention
+
+    def recorder(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, **more: Any) -> Tensor:
+        tensors = [q, k, v] + [attn_mask] * (attn_mask is not None)
+        assert not any(map(torch._C._functorch.is_batchedtensor, tensors))
+        seen.append(
+            (q.requires_grad, k.requires_grad, v.requires_grad, attn_mask is not None and attn_mask.requires_grad)
+        )
+        return real(q, k, v, attn_mask=attn_mask, **more)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", recorder)
+    changes = {"model__pos_embed": kind, "model__depth": 2, "train__precision": precision, "train__batch_size": 4}
+    configs = cohort("digits", 3, **changes, **heads)
+    made(configs).train_step(*inputs(configs))
+    layers = [(True, True, True, BIASED.get(kind, False))] * 2
+    assert seen == layers + [(True, True, True, False)] * ("model__pool" in heads)
+
+
+SYNCHRONISING = {
+    "aten::_local_scalar_dense",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::is_nonzero",
+    "aten::_unique2",
+    "aten::unique_dim",
+}
+
+
+class NoSynchronisation(TorchDispatchMode):
+    """Forbid operations that wait for the device: `.item()`, `nonzero`, boolean indexing."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        assert func._schema.name not in SYNCHRONISING, func._schema.name
+        if func._schema.name.startswith("aten::index"):
+            indices = args[1] if isinstance(args[1], (list, tuple)) else ()
+            assert not any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices), "boolean index"
+        return func(*args, **(kwargs or {}))
+
+
+EXTRAS = {
+    "model__reg_tokens": 2,
+    "model__pool": "map",
+    "model__head": "mlp",
+    "model__drop_path_rate": 0.1,
+    "model__depth": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "extras"),
+    [(kind, name, extras) for kind in REGISTRY for name, extras in (("tintn-cifar10", {}), ("lodha-cifar10", EXTRAS))]
+    + [("sinusoidal", "pulfer-mnist", {})],
+)
+def test_no_forward_pass_waits_for_the_device(kind: str, name: str, extras: dict[str, Any]) -> None:
+    """On fake CUDA tensors: the batch, training and evaluation, for a single run and for a stack."""
+    (config,) = cohort(name, 1, model__pos_embed=kind, **{"model__depth": 1, **extras})
+    model = ViT(config.vit_config(10))
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    channels, side = config.data.image_shape
+    with FakeTensorMode(allow_non_fake_inputs=False), torch.device("cuda"):
+        weights = {name: torch.empty(t.shape, dtype=t.dtype) for name, t in tensors.items()}
+        stacks = {name: torch.empty(2, *t.shape, dtype=t.dtype) for name, t in tensors.items()}
+        part = Images(torch.zeros(64, channels, side, side, dtype=torch.uint8), torch.zeros(64, dtype=torch.long))
+        half = torch.full((channels,), 0.5)
+        splits = Splits(part, part, part, tuple("0123456789"), half, half)
+        index, draws = torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, 23) if config.data.hflip else None
+        keys = torch.zeros(2, dtype=torch.int32)
+        with NoSynchronisation():
+            x, _ = fit._train_batch(splits, config, index, draws)
+            for training in (True, False):
+                model.train(training)
+                alone = functional_call(model, weights, (x[0], keys[0]))
+                stacked = vmap(lambda w, x, key: functional_call(model, w, (x, key)))(stacks, x, keys)
+    assert alone.device.type == stacked.device.type == "cuda"
+    assert alone.shape == (8, 10)
+    assert stacked.shape == (2, 8, 10)
+
+
+@pytest.mark.parametrize(("runs", "heads"), [(1, 4), (10, 4), (66, 4), (10, 12), (64, 1), (1000, 12)])
+def test_evaluation_stays_within_the_grid_limit_of_attention(runs: int, heads: int) -> None:
+    configs = cohort("digits", 1, model__num_heads=heads, model__embed_dim=48) * runs
+    images = engines.eval_batch(configs, torch.device("cuda"))
+    assert 1 <= images <= engines.EVAL_BATCH
+    assert runs * images * heads <= 65_535
+    assert images == 1000 or runs * (images + 1) * heads > 65_535, "as many images as possible"
+
+
+def traced(function: Any, graphs: list[torch.fx.GraphModule]) -> Any:
+    """The function compiled as one graph by aot_autograd; forward and backward graphs are appended to `graphs`."""
+
+    def keep(graph: torch.fx.GraphModule, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    return torch.compile(function, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), fullgraph=True)
+
+
+@pytest.mark.filterwarnings("ignore:Your compiler for AOTAutograd")
+@pytest.mark.parametrize(
+    ("kind", "precision"), [*((kind, "bfloat16") for kind in REGISTRY), ("rel-bias-2d", "float32"), ("none", "float32")]
+)
+def test_the_stacked_step_is_one_graph(kind: str, precision: str) -> None:
+    """It traces as a whole, has no operation that waits for the device, and gives the loss of the eager step."""
+    changes = {"model__pos_embed": kind, "train__precision": precision, "model__depth": 1, "train__batch_size": 8}
+    configs = cohort("digits", 3, model__pos_drop_rate=0.1, **changes)
+    graphs: list[torch.fx.GraphModule] = []
+    eager, compiled = made(configs), made(configs)
+    compiled._train = traced(compiled._train, graphs)
+    expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
+    torch.testing.assert_close(loss, expected, rtol=1e-2 if precision == "bfloat16" else 1e-5, atol=0)
+    operations = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
+    assert len(graphs) == 2
+    assert not {name for name in operations if "local_scalar" in name or "nonzero" in name}

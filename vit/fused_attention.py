@@ -1,0 +1,62 @@
+"""Scaled dot-product attention as an operation `vit::attend` that a single run and a stack of runs under `vmap` share.
+
+Under `vmap` the operation folds the axis of runs into the batch and calls PyTorch's fused attention once, below `vmap`.
+Inside `vmap` PyTorch sees tensors without `requires_grad`. It chooses the CUDA kernel, and what the kernel saves for the
+backward pass, by that flag, so attention called there saves nothing and its backward pass fails (PyTorch 2.11 to 2.13).
+On the CPU the fused kernel has no batching rule at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_CUDA_ALIGNMENT = 8  # the memory-efficient kernel needs strides of a bias that are multiples of this
+_LIBRARY = torch.library.Library("vit", "DEF")
+_LIBRARY.define("attend(Tensor q, Tensor k, Tensor v, Tensor? bias) -> Tensor")
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
+    """softmax(q k^T / sqrt(Dh) + bias) v.
+
+    q: [B, H, Tq, Dh]; k, v: [B, H, T, Dh]; bias: [B or 1, H, Tq, T], dtype of q -> [B, H, Tq, Dh]
+    """
+    return torch.ops.vit.attend(q, k, v, bias)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+
+
+def _attend_stacked(
+    info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None
+) -> tuple[Tensor, int]:
+    """The rule for `vmap`: fold R runs into the batch, attend, and unfold. Returns the result and its axis of runs."""
+    runs = info.batch_size
+
+    def runs_first(x: Tensor, dim: int | None) -> Tensor:
+        return x.expand(runs, *x.shape) if dim is None else x.movedim(dim, 0)
+
+    q, k, v = (runs_first(x, dim) for x, dim in zip((q, k, v), in_dims[:3], strict=True))  # [R, B, H, T, Dh]
+    if bias is not None:
+        bias = _fold_bias(runs_first(bias, in_dims[3]), q.shape[1])
+    out = attend(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), bias)  # [R B, H, Tq, Dh]
+    return out.unflatten(0, q.shape[:2]), 0
+
+
+def _fold_bias(bias: Tensor, batch: int) -> Tensor:
+    """[R, B or 1, H, Tq, T] -> [R B, H, Tq, T], with aligned strides on CUDA.
+
+    PyTorch aligns a bias by padding. Doing it here pads before the copy to R B, not after.
+    """
+    tokens = bias.shape[-1]
+    if bias.is_cuda:
+        bias = F.pad(bias, (0, -tokens % _CUDA_ALIGNMENT))
+    return bias.expand(-1, batch, -1, -1, -1).flatten(0, 1)[..., :tokens]
+
+
+_LIBRARY.impl("attend", _attend, "CompositeImplicitAutograd")
+torch.library.register_vmap("vit::attend", _attend_stacked, lib=_LIBRARY)
