@@ -94,5 +94,5 @@ def _index(tensors: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> str:
 def _checksum(note: str, index: str, vectors: Mapping[str, Tensor]) -> int:
     total = zlib.crc32((note + index).encode())
     for dtype in sorted(vectors):
-        total = zlib.crc32(vectors[dtype].numpy(), total)
+        total = zlib.crc32(vectors[dtype].numpy().data, total)
     return total

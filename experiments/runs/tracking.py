@@ -58,7 +58,8 @@ class RunTracker:
             x_transaction_log_flush_interval=1,
         )
         place = hashlib.sha256(f"{os.uname().nodename}:{run_dir.resolve()}".encode()).hexdigest()[:8]
-        options = {
+        options: dict[str, Any] = {
+            "mode": mode,
             "project": tracking.project,
             "dir": str(study_dir),
             "config": dict(config),
@@ -71,7 +72,7 @@ class RunTracker:
             "reinit": "create_new",
         }
         try:
-            self.run = wandb.init(mode=mode, **options)
+            self.run = wandb.init(**options)
         except (wandb.errors.Error, OSError) as error:
             if mode != "online":
                 raise
@@ -79,8 +80,11 @@ class RunTracker:
                 f"tracking: W&B did not answer ({_brief(error)}); {run_dir.name} is mirrored offline", file=sys.stderr
             )
             os.environ["WANDB_MODE"] = "offline"  # for `auto`: one wait a process is enough
-            options["id"] += "-offline"  # its service holds the other id for in use
-            self.run = wandb.init(mode="offline", **options)
+            options |= {
+                "mode": "offline",
+                "id": f"{options['id']}-offline",
+            }  # its service holds the other id for in use
+            self.run = wandb.init(**options)
         self.run.define_metric("epoch")
         self.run.define_metric("*", step_metric="epoch")
         self.run.define_metric("val/acc", step_metric="epoch", summary="last")
