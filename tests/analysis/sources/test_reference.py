@@ -1,0 +1,37 @@
+"""The reference results in this repository: every study can be read, and nothing in it was changed after its export."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.sources.read import read
+
+REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
+RUNS = {
+    "digits/controls": 55,
+    "digits/position": 20,
+    "lodha-cifar10": 5,
+    "mnist-small/table-8": 80,
+    "probes/frozen-random-heard": 15,
+    "probes/probe-direction": 55,
+    "probes/probe-distance": 55,
+    "probes/probe-where": 55,
+    "pulfer-mnist/head": 10,
+    "tintn-cifar10": 2,
+}
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_a_reference_study_is_complete_and_unchanged(name):
+    study = read(str(REFERENCE / name))
+    assert len(study.runs) == RUNS[name] and set(study.runs["status"]) == {"finished"} and not study.troubles
+    assert study.runs["digest"].str.fullmatch("[0-9a-f]{64}").all() and study.runs["commit"].notna().all()
+    epochs = study.curves.groupby("run")["epoch"].max()
+    assert study.runs.set_index("run")["epochs"].sort_index().tolist() == epochs.sort_index().tolist()
+    if name == "digits/position":
+        means = study.runs.groupby("variant")["test/acc"].mean()
+        assert means["none"] == pytest.approx(0.7244, abs=5e-5)  # the README's 72.4 %
+
+
+def test_no_reference_study_is_left_out():
+    assert {path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json")} == set(RUNS)
