@@ -52,6 +52,8 @@ class Results:
     factorial: stats.Factorial | None
     factorial_trouble: str
     claims: list[ClaimResult]
+    batches: stats.BatchEffect
+    """finished runs of different hardware or commits, compared by the study's metric"""
 
     @property
     def others(self) -> list[str]:
@@ -96,6 +98,7 @@ def analyze(study: Study) -> Results:
         fitted,
         trouble,
         check(published_claims(), study.plan, values, ALPHA),
+        _batches(finished, study.metric),
     )
 
 
@@ -191,6 +194,11 @@ def _grid(finished: pd.DataFrame, study: Study) -> pd.DataFrame | None:
         for factor, axis in ((down, table.index), (across, table.columns))
     )
     return table.reindex(index=rows, columns=columns)
+
+
+def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
+    batch = finished["hardware"].fillna("").astype(str) + " " + finished["commit"].fillna("").astype(str)
+    return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
 
 
 def _factorial(finished: pd.DataFrame, study: Study) -> tuple[stats.Factorial | None, str]:

@@ -14,6 +14,7 @@ from analysis import formatting
 from analysis.figures.study_figures import all_plots
 from analysis.figures.style import Plot
 from analysis.report import cells, factor_tables, published, tables
+from analysis.report.audit import audit_warnings
 from analysis.report.headline import answer
 from analysis.report.render import Table
 from analysis.results import ALPHA, Results
@@ -163,6 +164,7 @@ def warnings(results: Results) -> list[str]:
             f"{path} was not held fixed: {formatting.listing(values[:6])}. It is no factor of the study, so a difference "
             "may come from it."
         )
+    found += audit_warnings(results)
     ended = study.of(*ENDED)
     if len(commits := ended["commit"].dropna().unique()) > 1:
         found.append(f"The runs were made by {len(commits)} different commits; see Provenance.")

@@ -25,6 +25,7 @@ COST = (
     "cohort",
 )
 IMAGES = ("train_images", "val_images", "test_images")
+PLANNED = tuple(f"planned_{name}" for name in record.COMPARISON)  # what the study stated when the run started
 PROVENANCE = ("commit", "dirty", "started", "finished", "command")
 COLUMNS = (
     "run",
@@ -36,6 +37,7 @@ COLUMNS = (
     *METRICS,
     *COST,
     *IMAGES,
+    *PLANNED,
     *PROVENANCE,
     "hardware",
     "versions",
@@ -43,7 +45,7 @@ COLUMNS = (
 )
 """The columns of `Study.runs` that every source gives. The settings follow, by dotted path ("model.depth")."""
 
-NUMBERS = ("epochs", *METRICS, *COST, *IMAGES)
+NUMBERS = ("epochs", *METRICS, *COST, *IMAGES, "planned_margin")
 ENDED = record.STATUSES
 
 
@@ -133,7 +135,7 @@ def run_row(
     `summary` are empty for a run without a record.
     """
     settings = dict(flatten(config)) or dict(entry.get("levels") or {})
-    provenance, cost, images = (_section(summary, name) for name in ("provenance", "cost", "data"))
+    provenance, cost, images, planned = (_section(summary, key) for key in ("provenance", "cost", "data", "planned"))
     versions = sorted(_section(provenance, "versions").items())
     return {
         **settings,
@@ -146,6 +148,7 @@ def run_row(
         **{metric: summary.get(metric) for metric in METRICS},
         **{name: cost.get(name) for name in COST},
         **{name: images.get(name) for name in IMAGES},
+        **{f"planned_{name}": _planned_cell(planned.get(name)) for name in record.COMPARISON},
         **{name: provenance.get(name) for name in PROVENANCE},
         "hardware": _hardware(_section(provenance, "hardware")),
         "versions": ", ".join(f"{package} {version}" for package, version in versions),
@@ -176,6 +179,26 @@ def not_held_fixed(study: Study) -> dict[str, list[str]]:
         path: list(dict.fromkeys(level_text(cell_value(cell)) for cell in ended[path].unique())) for path in settings
     }
     return {path: values for path, values in found.items() if len(values) > 1}
+
+
+def plan_changes(study: Study) -> dict[str, dict[Any, int]]:
+    """Metric, margin, baseline or seeds that were changed after runs had started.
+
+    Field -> {its value when runs started -> number of these runs}, for values that differ from the plan's. Older
+    records do not hold these values and are not counted.
+    """
+    changes = {}
+    for name in record.COMPARISON:
+        started = study.of(*ENDED)[f"planned_{name}"].dropna()
+        counts = started[started != _planned_cell(study.plan.get(name))].value_counts(sort=False)
+        if not counts.empty:
+            changes[name] = {value: int(count) for value, count in counts.items()}
+    return changes
+
+
+def _planned_cell(value: Any) -> Any:
+    """A value of the plan as a cell: a list of seeds becomes text."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
 def _section(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -2,8 +2,10 @@
 
 `estimates` describes one sample. `comparisons` holds the paired differences and their verdicts. `power` says what a number of
 seeds can show. `factorial` analyses several factors. `holm` adjusts p-values.
+`batches` compares runs of different machines or commits.
 """
 
+from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.comparisons import Comparison, Verdict, compare, compare_all, improvement, paired, t_test, tost
 from analysis.stats.estimates import Band, Estimate, Spread, band, bootstrap, iqm, iqm_interval, mean, sd, spread
 from analysis.stats.factorial import AnovaRow, Contrast, Effect, Factorial, factorial
@@ -13,6 +15,7 @@ from analysis.stats.power import detectable, seeds_needed, seeds_to_decide
 __all__ = [
     "AnovaRow",
     "Band",
+    "BatchEffect",
     "Comparison",
     "Contrast",
     "Effect",
@@ -21,6 +24,7 @@ __all__ = [
     "Spread",
     "Verdict",
     "band",
+    "batch_effect",
     "bootstrap",
     "compare",
     "compare_all",

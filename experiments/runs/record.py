@@ -34,6 +34,7 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT = (
 PART = ".part-"  # how a file's name begins while it is being written
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 STATUSES = ("finished", "diverged", "pruned")
+COMPARISON = ("metric", "margin", "baseline", "seeds")  # what a study states before its runs
 
 
 class RecordError(UserError):
@@ -125,6 +126,14 @@ def read_study(study_dir: Path) -> dict[str, Any]:
     if study.get("schema") != SCHEMA:
         raise RecordError(f"{path}: schema {study.get('schema')!r}: not known here")
     return study
+
+
+def read_comparison(study_dir: Path) -> dict[str, Any] | None:
+    """The fields of `COMPARISON` as study.json states them now. None where there is no study.json."""
+    if not (Path(study_dir) / STUDY).is_file():
+        return None
+    study = read_study(study_dir)
+    return {key: study[key] for key in COMPARISON}
 
 
 def is_finished(run_dir: Path) -> bool:

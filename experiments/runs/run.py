@@ -154,6 +154,7 @@ def _finish(
         "epochs": len(run.rows),
         **metrics,
         "data": {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
+        **({"planned": run.planned} if run.planned else {}),
         "cost": _cost(run, engine, splits, device),
         "provenance": {
             **provenance.code(),

@@ -23,7 +23,14 @@ from experiments.runs.tracking import RunTracker, Tracking
 Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
-SAVED = ("rows", "seconds", "started", "status", "stacked")  # what the note in the resume file holds, beside the run id
+SAVED = (
+    "rows",
+    "seconds",
+    "started",
+    "status",
+    "stacked",
+    "planned",
+)  # what the note in the resume file holds, beside the run id
 
 
 @dataclass
@@ -39,6 +46,7 @@ class RunState:
     started: str = field(default_factory=lambda: now())
     tensors: dict[str, Tensor] | None = None  # weights and optimiser state to continue from
     stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
+    planned: dict[str, Any] | None = None  # what the study stated when the run started: see record.read_comparison
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"
 
@@ -57,8 +65,10 @@ class RunState:
             if note["run_id"] != spec.run_id:
                 raise record.RecordError(f"{folder / resume.NAME}: belongs to run {note['run_id']}, not {spec.run_id}")
             run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
-            run.stacked = note.get("stacked")
+            run.stacked, run.planned = note.get("stacked"), note.get("planned")
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
+        else:
+            run.planned = record.read_comparison(folder.parent)
         return run
 
     def start(self, stacked: bool, tracking: Tracking) -> None:

@@ -280,3 +280,16 @@ def test_every_part_of_a_state_is_under_its_checksum(tmp_path: Path) -> None:
             continue
         assert note == before[0]
         assert all(torch.equal(state[name], before[1][name]) for name in tensors)
+
+
+def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path: Path) -> None:
+    """So that a report can tell if metric, margin, baseline or seeds were changed later."""
+    stated = {"metric": "val/acc", "margin": 0.02, "baseline": "none", "seeds": [0, 1]}
+    plan = {"name": "study", "factors": {}, "base": {}, "runs": [], **stated}
+    record.write_study(tmp_path, plan)
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "a", tiny.stop_after(1))
+    record.write_study(tmp_path, {**plan, "margin": 0.05, "seeds": [0, 1, 2]})
+    assert tiny.run(tmp_path / "a")["planned"] == stated
+    assert tiny.run(tmp_path / "b")["planned"] == {**stated, "margin": 0.05, "seeds": [0, 1, 2]}
+    assert "planned" not in tiny.run(tmp_path / "elsewhere" / "c")
