@@ -138,6 +138,10 @@ def write(plan: Plan, study_dir: Path, command: str) -> dict[str, Any]:
     Raises `UserError` where the folder belongs to another study, or cannot be written.
     """
     try:
+        if (study_dir / record.STUDY).exists() and record.EXPORT in record.read_study(study_dir):
+            raise UserError(
+                f"out: {str(study_dir)!r} holds an exported study, which has no run folders; choose another --out"
+            )
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
             entries = [_entry(run) for run in plan.runs]

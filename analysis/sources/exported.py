@@ -28,14 +28,13 @@ from experiments.errors import UserError
 from experiments.runs import record
 
 SCHEMA = 1
-KEY = "export"
 RUNS, CURVES = "runs.csv", "curves.csv"
 FILES = (RUNS, CURVES, record.STUDY)
 
 
 def is_export(folder: Path) -> bool:
     """Whether the folder holds an exported study: its study.json says so."""
-    return (folder / record.STUDY).is_file() and KEY in record.read_study(folder)
+    return (folder / record.STUDY).is_file() and record.EXPORT in record.read_study(folder)
 
 
 def export(study: Study, folder: Path) -> Path:
@@ -59,7 +58,9 @@ def read_export(folder: Path) -> Study:
     rows, curves = (_read_table(folder / name, parts["tables"].get(name) or {}) for name in (RUNS, CURVES))
     if "source" not in plan:
         rows = [_completed(row) for row in rows]
-    return assemble({key: value for key, value in plan.items() if key != KEY}, rows, curves, parts["troubles"])
+    return assemble(
+        {key: value for key, value in plan.items() if key != record.EXPORT}, rows, curves, parts["troubles"]
+    )
 
 
 def _files(study: Study) -> dict[str, str]:
@@ -69,22 +70,22 @@ def _files(study: Study) -> dict[str, str]:
         texts[name], types = tables.to_csv(frame)
         parts[name] = {"digest": tables.digest(texts[name]), "types": types}
     plan = finite(study.plan)
-    plan[KEY] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
-    plan[KEY]["digest"] = _digest(plan)
+    plan[record.EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
+    plan[record.EXPORT]["digest"] = _digest(plan)
     texts[record.STUDY] = json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
     return texts
 
 
 def _digest(plan: Mapping[str, Any]) -> str:
     """SHA-256 over study.json without this digest."""
-    parts = {key: value for key, value in plan[KEY].items() if key != "digest"}
-    return hashlib.sha256(canonical({**plan, KEY: parts})).hexdigest()
+    parts = {key: value for key, value in plan[record.EXPORT].items() if key != "digest"}
+    return hashlib.sha256(canonical({**plan, record.EXPORT: parts})).hexdigest()
 
 
 def _checked(path: Path) -> dict[str, Any]:
     """The export's part of study.json, its digest checked."""
     written = record.read_study(path.parent)  # as it is in the file: `plan` has defaults filled in
-    parts = written.get(KEY)
+    parts = written.get(record.EXPORT)
     if not isinstance(parts, dict) or parts.get("digest") != _digest(written):
         raise record.RecordError(f"{path}: does not match its own digest; it was changed after the export")
     if parts.get("schema") != SCHEMA:

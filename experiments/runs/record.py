@@ -31,6 +31,7 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT = (
     "summary.json",
     "checkpoint.safetensors",
 )
+EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
 PART = ".part-"  # how a file's name begins while it is being written
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 STATUSES = ("finished", "diverged", "pruned")

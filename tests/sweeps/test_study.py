@@ -237,6 +237,19 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
     assert (tmp_path / "study.json").read_bytes() == before
 
 
+def test_an_exported_study_is_not_extended(tmp_path):
+    """A sweep would rewrite study.json, and with it the digests of the exported tables."""
+    plan = plan_of()
+    tree = write(plan, tmp_path / "planned", "first")
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "study.json").write_text(json.dumps({"schema": 1, **tree, "export": {}}))
+    before = (tmp_path / "exported" / "study.json").read_bytes()
+    with pytest.raises(UserError, match="exported' holds an exported study, .*; choose another --out"):
+        write(plan, tmp_path / "exported", "second")
+    assert [path.name for path in (tmp_path / "exported").iterdir()] == ["study.json"]
+    assert (tmp_path / "exported" / "study.json").read_bytes() == before
+
+
 @pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}], ids=str)
 def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
     (path,) = fields
