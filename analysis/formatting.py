@@ -1,18 +1,26 @@
-"""How numbers are written: units, and rounding that follows the width of the interval. Numbers in, text out; nothing is
-computed.
-"""
+"""Format numbers, units and names as text. The number of decimals follows the width of the interval."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
+from typing import TYPE_CHECKING, Any
 
 from analysis.stats.estimates import Estimate
 
+if TYPE_CHECKING:
+    from analysis.metric import Metric
+
 MINUS, DASH = "−", "–"
+ALL_EQUAL = "(all seeds equal)"
+UNBOUNDED = (-math.inf, math.inf)
 
 
 def decimals(half: float, fallback: int = 2) -> int:
-    """Decimals that show two significant digits of an interval's half-width; `fallback` where there is none."""
+    """Return the number of decimals that shows two significant digits of an interval's half-width.
+
+    `fallback` is returned where there is no interval or its width is zero.
+    """
     if not math.isfinite(half) or half <= 0:
         return fallback
     leading = math.floor(math.log10(float(f"{half:.1e}")))
@@ -20,32 +28,61 @@ def decimals(half: float, fallback: int = 2) -> int:
 
 
 def number(value: float, places: int, signed: bool = False) -> str:
-    """A number with fixed decimals and a true minus sign; a dash where it is not finite."""
+    """Format a number with fixed decimals and a true minus sign; a dash where it is not finite."""
     if value is None or not math.isfinite(value):
         return DASH
     if abs(value) >= 1e7:
         return f"{value:{'+' if signed else ''}.3g}".replace("-", MINUS)
     text = f"{value:{'+' if signed else ''}.{places}f}"
-    if float(text) == 0:  # no sign on a zero: "-0.00" says nothing
+    if float(text) == 0:  # zero has no sign
         text = text.lstrip("+-")
     return text.replace("-", MINUS)
 
 
 def half_width(estimate: Estimate) -> float:
-    """Half the width of the interval; NaN where there is none."""
+    """Return half the width of the interval; NaN where there is none."""
     return (estimate.high - estimate.low) / 2
 
 
-def with_interval(estimate: Estimate, factor: float = 1.0, signed: bool = False, fallback: int = 2) -> str:
-    """`97.12 ± 0.43`, rounded to two digits of the half-width; the value alone where there is no interval."""
+def with_interval(
+    estimate: Estimate,
+    factor: float = 1.0,
+    signed: bool = False,
+    fallback: int = 2,
+    limits: tuple[float, float] = UNBOUNDED,
+) -> str:
+    """Format an estimate with its interval, rounded to two significant digits of the half-width.
+
+    - `97.12 ± 0.43`: the usual case;
+    - `99.3 (97.3 to 100)`: the interval passes `limits` (in the data's units) and is cut there;
+    - `100.00 (all seeds equal)`: the interval has no width;
+    - `97.12`: there is no interval.
+    """
     half = half_width(estimate) * factor
     places = decimals(half, fallback)
     value = number(estimate.value * factor, places, signed)
-    return value if not math.isfinite(half) or value == DASH else f"{value} ± {number(half, places)}"
+    if not math.isfinite(half) or value == DASH:
+        return value
+    if half == 0:
+        return f"{value} {ALL_EQUAL}"
+    if estimate.low < limits[0] or estimate.high > limits[1]:
+        return f"{value} ({_within(estimate.low, limits, factor, places)} to {_within(estimate.high, limits, factor, places)})"
+    return f"{value} ± {number(half, places)}"
+
+
+def _within(bound: float, limits: tuple[float, float], factor: float, places: int) -> str:
+    """Format a bound of an interval; a bound beyond a limit becomes the limit, without decimals."""
+    cut = min(max(bound, limits[0]), limits[1])
+    return number(cut * factor, 0 if cut != bound else places)
+
+
+def limits(metric: Metric) -> tuple[float, float]:
+    """Return the smallest and the largest possible value of a metric, in the data's units."""
+    return (0.0, 1.0) if metric.is_share else (0.0, math.inf)
 
 
 def bounds(estimate: Estimate, factor: float = 1.0, signed: bool = True) -> str:
-    """`[−0.30, +1.21]`, rounded as `with_interval` does."""
+    """Format the interval alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):
         return DASH
     places = decimals(half_width(estimate) * factor)
@@ -53,19 +90,19 @@ def bounds(estimate: Estimate, factor: float = 1.0, signed: bool = True) -> str:
 
 
 def p_value(p: float) -> str:
-    """`0.032`, `< 0.001`; a dash where nothing was tested."""
+    """Format a p-value: `0.032`, `< 0.001`; a dash where nothing was tested."""
     if not math.isfinite(p):
         return DASH
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def count(value: float) -> str:
-    """`12,345`; a dash where it is not known."""
+    """Format a count: `12,345`; a dash where it is unknown."""
     return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
 def magnitude(value: float) -> str:
-    """Three significant digits with an SI prefix: `1.23 M`; a dash where it is not known."""
+    """Format a number with three significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return DASH
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -75,7 +112,7 @@ def magnitude(value: float) -> str:
 
 
 def seconds(value: float) -> str:
-    """A duration as one reads it: `4.1 s`, `12 min`, `3.4 h`; a dash where it is not known."""
+    """Format a duration in a suitable unit: `4.1 s`, `12 min`, `3.4 h`; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return DASH
     for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
@@ -84,6 +121,33 @@ def seconds(value: float) -> str:
     return f"{value:.3g} s"
 
 
+def plural(n: int, noun: str) -> str:
+    """Format a count with its noun: `1 seed`, `5 seeds`."""
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def margin(metric: Metric, value: float) -> str:
+    """Format an equivalence margin in the unit of a difference: `1 point`."""
+    text = f"{value * metric.scale:g}"
+    return f"{text} point{'s' * (text != '1')}" if metric.is_share else text
+
+
 def listing(words: list[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Join words: `a`, `a and b`, `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
+
+
+def factor_name(factor: str) -> str:
+    """Return a factor without its section, `pos_embed`; linked settings are joined by "+"."""
+    return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
+
+
+def plain(text: Any) -> str:
+    """Return text that a page or a file can show: control characters become U+FFFD, white space a single space."""
+    shown = " ".join(str(text).split())
+    return "".join(
+        "\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Cn", "Co") or c in _DIRECTION else c for c in shown
+    )
+
+
+_DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # these reverse the text around them

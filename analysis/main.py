@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.cli import Parser, run_command
 
 if TYPE_CHECKING:
-    from analysis.report.sections import Document
+    from analysis.report.document import Document
     from analysis.sources.study import Study
 
 PROG = "vit-report"
@@ -128,12 +128,12 @@ def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
 
 
 def _document(study: Study, out: Path, arguments: Namespace) -> Document:
-    from analysis.report.sections import document, inside_section
+    from analysis.report.study_report import model_section, study_document
     from analysis.results import analyze
 
     results = analyze(study)
-    inside = None if arguments.without_models else inside_section(results, arguments.skip_unreadable)
-    return document(results, inside, out)
+    models = None if arguments.without_models else model_section(results, arguments.skip_unreadable)
+    return study_document(results, models, out)
 
 
 def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
@@ -153,7 +153,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
     import time
 
     from analysis.report import write
-    from analysis.report.sections import digest
+    from analysis.report.provenance import digest
     from analysis.sources.study import ENDED
 
     write.check_replaceable(out)

@@ -6,7 +6,7 @@ from analysis import formatting
 from analysis.claims.claim import Above, Alike, Claim, Published
 from analysis.claims.settings import HEAD, SITE, site_of
 
-PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run a cell)"
+PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run per cell)"
 PAPER_TABLE_8: dict[tuple[str, str], float] = {
     ("none", "stem"): 0.61382,
     ("learned-1d", "stem"): 0.64206,
@@ -21,44 +21,44 @@ PAPER_TABLE_8: dict[tuple[str, str], float] = {
 
 PAPER_KINDS = frozenset(kind for kind, _ in PAPER_TABLE_8) - {"none"}
 
-RIVAL = "s-chh, 2D-Positional-Encoding-Vision-Transformer, 2024 (CIFAR-10, 200 epochs, one unseeded run a cell)"
+RIVAL = "s-chh, 2D-Positional-Encoding-Vision-Transformer, 2024 (CIFAR-10, 200 epochs, one unseeded run per cell)"
 RIVAL_CIFAR_10 = {"none": 0.7963, "learned-1d": 0.8652, "sincos-2d": 0.8609, "rope-2d": 0.8849, "relative": 0.9057}
 """kind -> accuracy. There, relative and rope act in every layer and the others at the stem."""
 
-COMMON = "the paper's conclusion as it is commonly repeated, for every embedding of the study"
+COMMON = "The paper's conclusion as it is often repeated, applied to all embeddings of this study"
 LITERATURE: tuple[Claim, ...] = (
     Above(
         "paper-none",
-        "Without a positional embedding accuracy is far below that with the paper's.",
+        "Without a positional embedding, accuracy is much lower than with the paper's embeddings.",
         PAPER,
         higher=PAPER_KINDS,
         lower=frozenset({"none"}),
     ),
     Above(
         "any-none",
-        "Without a positional embedding accuracy is far below that with any.",
+        "Without a positional embedding, accuracy is much lower than with any embedding.",
         COMMON,
         lower=frozenset({"none"}),
     ),
     Alike(
         "paper-kinds",
-        "How position is encoded makes little to no difference, among the paper's kinds.",
+        "The kind of positional embedding makes little or no difference, among the paper's kinds.",
         PAPER,
         kinds=PAPER_KINDS,
     ),
-    Alike("any-kinds", "How position is encoded makes little to no difference, whichever the kind.", COMMON),
+    Alike("any-kinds", "The kind of positional embedding makes little or no difference, among all kinds.", COMMON),
     Alike(
         "paper-sites",
-        "Where the embedding is added matters little, for the paper's kinds.",
+        "It matters little where the embedding is added, for the paper's kinds.",
         PAPER,
         path=SITE,
         kinds=PAPER_KINDS,
     ),
-    Alike("any-sites", "Where the embedding is added matters little, whichever the kind.", COMMON, path=SITE),
+    Alike("any-sites", "It matters little where the embedding is added, for all kinds.", COMMON, path=SITE),
     Above(
         "softmax-head",
         "Softmax before cross-entropy trains worse than logits.",
-        "torch.nn.CrossEntropyLoss, which asks for logits; Pulfer, 2022, gives it probabilities (loss floor 1.461)",
+        "torch.nn.CrossEntropyLoss, which expects logits; Pulfer, 2022, gives it probabilities (the loss cannot fall below 1.461)",
         path=HEAD,
         higher=frozenset({"logits"}),
         lower=frozenset({"softmax"}),
@@ -67,7 +67,7 @@ LITERATURE: tuple[Claim, ...] = (
     *(
         Above(
             f"rival-{kind}",
-            f"{kind} is well above learned-1d ({accuracy:.2%} against {RIVAL_CIFAR_10['learned-1d']:.2%}).",
+            f"{kind} is clearly better than learned-1d ({100 * accuracy:.2f} % against {100 * RIVAL_CIFAR_10['learned-1d']:.2f} %).",
             RIVAL,
             higher=frozenset({kind}),
             lower=frozenset({"learned-1d"}),

@@ -1,6 +1,4 @@
-"""The one style of all figures, and the parts they share. Names are drawn as text; no data is known here, no file is
-read or written.
-"""
+"""The style of all figures and the parts that they share. No data and no files."""
 
 from __future__ import annotations
 
@@ -14,16 +12,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import formatting
-from analysis.report.render import plain
+from analysis.formatting import plain
 from analysis.stats import Estimate
 
 INK, PAPER, FAINT, BAND = "#1b1f24", "#fdfefe", "#8b929c", "#e9ecf0"
-"""Colours of the page, which the page replaces by its own; no data is drawn in them but FAINT."""
-
+"""Colours that the page replaces with its own, for light and dark mode. Data uses none of them except FAINT."""
 
 PALETTE = ("#1f86cc", "#de8f05", "#029e73", "#d55e00", "#c069ad", "#b07c42", "#3fa9dd", "#7d8590")
-"""Seaborn's "colorblind", darkened or lightened where needed to stand out from white and from black."""
+"""Seaborn's "colorblind" palette, made darker or lighter where needed for contrast with white and black."""
 
+MARKERS = "osD^vP*X"
+"""One marker for each colour of the palette."""
 
 VERDICTS = {
     "better": ("#1f86cc", "^"),
@@ -32,7 +31,7 @@ VERDICTS = {
     "not enough evidence": (FAINT, "o"),
     "baseline": (INK, "D"),
 }
-
+"""verdict -> its colour and marker"""
 
 STYLE = {
     "font.size": 10,
@@ -64,16 +63,14 @@ STYLE = {
     "image.composite_image": True,
 }
 
-
 WIDTH, ROW = 6.8, 0.3  # inches
-
-
+MANY_ROWS = 40  # rows from which they are drawn closer together
 LONGEST = 34  # characters of a name that a figure shows
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, its file's name, its caption, and the words for those who cannot see it."""
+    """A figure with the name of its file, its caption and its alternative text."""
 
     name: str
     figure: Figure
@@ -83,7 +80,7 @@ class Plot:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The one style, for making and for saving; nothing outside is changed."""
+    """Apply the style to figures that are made or saved inside; settings outside do not change."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
@@ -91,8 +88,9 @@ def style() -> Iterator[None]:
 
 
 def rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure with one line a name, the first on top, over as many panels as `columns`."""
-    figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + (ROW if len(names) <= 40 else 0.7 * ROW) * len(names))))
+    """Make a figure with one row for each name, the first at the top, and `columns` panels."""
+    height = ROW if len(names) <= MANY_ROWS else 0.7 * ROW
+    figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + height * len(names))))
     panels = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
@@ -105,24 +103,16 @@ def rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
 def interval(
     axes: Axes, estimate: Estimate, row: float, scale: float, colour: str, marker: str, size: float = 6
 ) -> None:
-    """Draw a mean with its interval on a line of `rows`."""
+    """Draw a mean with its interval in a row of `rows`; nothing if there is no mean."""
     if not math.isfinite(estimate.value):
         return
     half = formatting.half_width(estimate) * scale
-    axes.errorbar(
-        estimate.value * scale,
-        row,
-        xerr=half if math.isfinite(half) else None,
-        color=colour,
-        marker=marker,
-        ms=size,
-        elinewidth=2,
-        capsize=0,
-        zorder=3,
-    )
+    error = half if math.isfinite(half) else None
+    look = {"color": colour, "marker": marker, "ms": size, "elinewidth": 2, "capsize": 0, "zorder": 3}
+    axes.errorbar(estimate.value * scale, row, xerr=error, **look)
 
 
 def short(name: str) -> str:
-    """A name that fits into a figure, its middle left out; the tables have all of it."""
+    """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
     name = plain(name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 14]}…{name[-13:]}"

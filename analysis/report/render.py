@@ -1,4 +1,4 @@
-"""One table, four spellings: Markdown, LaTeX, CSV, and (by the templates) HTML. A name is text in each, never markup."""
+"""Write a table as Markdown, LaTeX or CSV; the templates write HTML. Names are always text, never markup."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import csv
 import io
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.formatting import plain
+
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, and the fields that it has in a CSV (full precision, data's own units), if any."""
+    """A column: its head, and its fields in the CSV, if any (full precision, the data's units)."""
 
     title: str
     fields: tuple[str, ...] = ()
@@ -24,19 +25,19 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What one cell says: `text` to a reader, `data` (one for each field of the column) to a program."""
+    """A cell: `text` for a reader, `data` for the CSV (one value for each field of the column)."""
 
     text: str
     data: tuple[Any, ...] = ()
     sort: float | str | None = None
     href: str = ""
     mark: str = ""
-    """"best" (bold), "equal" (a dagger) or a verdict's word (a colour, in HTML only)"""
+    """"best" (bold), "equal" (bold with a dagger) or a verdict (a colour, only in HTML)"""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption and the notes in its foot. `name` is its file's name."""
+    """A table with its caption and the notes below it. `name` is the name of its file."""
 
     name: str
     caption: str
@@ -47,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True)
 class ExtraColumns:
-    """Columns that only some studies' table of variants has, with a row's cells under them and what the foot says."""
+    """Columns that the main table of some studies has in addition, with the cells of a variant and notes."""
 
     columns: tuple[Column, ...] = ()
     cells: Callable[[str], tuple[Cell, ...]] = lambda variant: ()
@@ -55,28 +56,18 @@ class ExtraColumns:
 
 
 DAGGER = "†"
-
-
-def plain(text: Any) -> str:
-    """Text without what a page or a file cannot show: controls become U+FFFD, any run of white space one space."""
-    shown = " ".join(str(text).split())
-    return "".join(
-        "\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Cn", "Co") or c in _DIRECTION else c for c in shown
-    )
+BOLD = ("best", "equal")
 
 
 def plain_lines(text: str) -> str:
-    """Lines of code, each made `plain` but for its indentation, which may mean something."""
+    """Return lines of code, each made `plain` except for its indentation."""
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in text.splitlines())
 
 
-_DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # would turn the text around them
-
-
 def to_csv(table: Table) -> str:
-    """The data of the table, one line a row; texts in quotes, numbers by repr, what is not known empty."""
+    """Return the data of the table as CSV: text in quotes, numbers in full precision, unknown values empty."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # else a lone "\r" is not quoted
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # otherwise a lone "\r" is not quoted
     writer.writerow([field for column in table.columns for field in column.fields])
     for row in table.rows:
         writer.writerow([_datum(value) for cell, column in zip(row, table.columns) for value in _padded(cell, column)])
@@ -84,7 +75,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table with its notes."""
+    """Return a Markdown table with its notes."""
     lines = [_md_row(column.title for column in table.columns)]
     lines.append("| " + " | ".join("---:" if column.numeric else "---" for column in table.columns) + " |")
     for row in table.rows:
@@ -94,15 +85,17 @@ def to_markdown(table: Table) -> str:
 
 
 def markdown(text: str, starts_line: bool = False) -> str:
-    """Text with every character escaped that Markdown could take for markup, there or, if so, at the start of a line."""
+    """Escape every character that Markdown could read as markup; `starts_line` includes those at the start of a line."""
     text = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", text)
-    text = re.sub(r"(?i)\b(https?|ftp|www)([:.])", r"\1<!-- -->\2", text)  # else a bare address becomes a link
-    return re.sub(r"^(\d*)([.)#+=-])", r"\1\\\2", text) if starts_line else text  # else a list, a heading or a rule
+    text = re.sub(r"(?i)\b(https?|ftp|www)([:.])", r"\1<!-- -->\2", text)  # otherwise an address becomes a link
+    return (
+        re.sub(r"^(\d*)([.)#+=-])", r"\1\\\2", text) if starts_line else text
+    )  # otherwise a list, a heading or a rule
 
 
 def to_latex(table: Table) -> str:
-    """A booktabs `table` environment, to be read in by \\input; needs \\usepackage{booktabs}."""
+    """Return a `table` environment for \\input; it needs \\usepackage{booktabs}."""
     align = "".join("r" if column.numeric else "l" for column in table.columns)
     body = [" & ".join(latex(column.title) for column in table.columns) + r" \\", r"\midrule"]
     body += [" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows]
@@ -162,7 +155,7 @@ _LATEX = {
 
 
 def latex(text: str) -> str:
-    """Text with every character escaped that LaTeX could take for a command, or that pdflatex has no glyph for."""
+    """Escape every character that LaTeX could read as a command, or for which pdflatex has no glyph."""
     escaped = "".join(
         _LATEX.get(c) or (c if c.isascii() else f"U+{ord(c):04X}") for c in plain(text).replace("--", "-\u200b-")
     )
@@ -171,12 +164,13 @@ def latex(text: str) -> str:
 
 def _latex_cell(cell: Cell) -> str:
     text = latex(cell.text)
-    return rf"\textbf{{{text}}}" if cell.mark == "best" else text + (r"\dag{}" if cell.mark == "equal" else "")
+    bold = rf"\textbf{{{text}}}" if cell.mark in BOLD else text
+    return bold + (r"\dag{}" if cell.mark == "equal" else "")
 
 
 def _md_cell(cell: Cell) -> str:
     text = markdown(cell.text)
-    return f"**{text}**" if cell.mark == "best" else text + (DAGGER if cell.mark == "equal" else "")
+    return (f"**{text}**" if cell.mark in BOLD else text) + (DAGGER if cell.mark == "equal" else "")
 
 
 def _md_row(texts: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
-"""The report's files: page, Markdown, tables and figures, made in memory and put in place as one folder.
+"""Write the files of a report: page, Markdown, tables and figures.
 
-The same records give the same bytes. Nothing is deleted but a report that this program wrote and nobody added to.
+All files are made in memory and moved into place as one folder. The same records give the same bytes. Only a folder
+that this program wrote, and that nobody changed, is replaced.
 """
 
 from __future__ import annotations
@@ -23,25 +24,22 @@ from markupsafe import Markup, escape
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
 from analysis.report import render
-from analysis.report.sections import Document
+from analysis.report.document import Code, Document, Facts
 from experiments.errors import UserError
 
 MANIFEST = "manifest.json"
-FOLDED = 200  # runs above which the list of runs starts folded
+FOLDED = 200  # runs from which the list of runs is folded
 TEMPLATES = Path(__file__).parent / "templates"
 SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
-    """Every file of the report: its name within the folder -> its bytes. `refresh`: seconds after which the page
-    reloads itself.
-    """
+    """Return every file of the report: name -> bytes. `refresh`: seconds after which the page reloads itself."""
     with style.style():
         drawn = {plot.name: _drawn(plot) for plot in document.plots}
-    shown = [item.table for section in document.sections for item in section.items if item.table is not None]
     svgs = {name: svg for name, (svg, _) in drawn.items()}
     files = {"report.html": _page(document, svgs, refresh).encode(), "report.md": _markdown(document).encode()}
-    for table in (*shown, *document.attached):
+    for table in document.tables:
         files[f"tables/{table.name}.csv"] = render.to_csv(table).encode()
         files[f"tables/{table.name}.tex"] = render.to_latex(table).encode()
     for name, frame in document.frames.items():
@@ -52,8 +50,9 @@ def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
 
 
 def write(files: dict[str, bytes], folder: Path) -> Path:
-    """Put the report in place of an older one; returns the page's path. Raises `UserError` where the folder is not the
-    program's own.
+    """Write the report and replace an older one; returns the path of the page.
+
+    Raises `UserError` if the folder holds anything else than an unchanged report.
     """
     folder = Path(folder)
     check_replaceable(folder)
@@ -78,11 +77,11 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
 
 
 def check_replaceable(folder: Path) -> None:
-    """Raise `UserError` unless the folder is absent, empty, or holds a report of this program as it wrote it."""
+    """Raise `UserError` unless the folder is absent, empty, or holds a report that nobody changed."""
     if not folder.exists():
         return
     if not folder.is_dir() or folder.is_symlink():
-        raise UserError(f"{folder}: is in the way of the report; move it")
+        raise UserError(f"{folder}: is not a folder, so no report can be written there; move it, or give another --out")
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -101,7 +100,7 @@ def check_replaceable(folder: Path) -> None:
 
 
 def _swap(new: Path, folder: Path) -> None:
-    """The old folder aside, the new one in its place, then the old one away: at no moment half a report."""
+    """Move the old folder aside, the new one into place, and delete the old one: there is never half a report."""
     if not folder.exists():
         os.replace(new, folder)
         return
@@ -139,7 +138,7 @@ def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
 
 
 def _markdown(document: Document) -> str:
-    environment = _environment(autoescape=False)  # Markdown has an escaping of its own: every text goes through `md`
+    environment = _environment(autoescape=False)  # every text is escaped by `md` instead
     environment.filters["md"] = lambda text: render.markdown(text, starts_line=True)
     environment.filters["md_inline"] = render.markdown
     environment.filters["md_table"] = render.to_markdown
@@ -157,13 +156,13 @@ def _environment(autoescape: bool) -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["plain"] = render.plain
+    for kind in (render.Table, Plot, Facts, Code):  # `item is table`
+        environment.tests[kind.__name__.lower()] = lambda item, kind=kind: isinstance(item, kind)
     return environment
 
 
 def inline_svg(svg: str, plot: Plot) -> Markup:
-    """The drawing for the page: scaling with it, in its colours, its ids its own, with words for those who cannot see
-    it.
-    """
+    """Return a figure for the page: it scales, follows the page's colours, has unique ids and an alternative text."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'(?<= id=")|(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
@@ -177,7 +176,7 @@ def inline_svg(svg: str, plot: Plot) -> Markup:
 
 
 def _drawn(plot: Plot) -> tuple[str, bytes]:
-    """The figure as SVG and as PNG, laid out once."""
+    """The figure as SVG and as PNG, with the same layout."""
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", message="Glyph .* missing from font"
@@ -196,7 +195,7 @@ def _saved(plot: Plot, **options: Any) -> bytes:
 
 
 def _fence(text: str) -> str:
-    """A code block whose fence is longer than any in the text."""
+    """A code block whose fence is longer than any fence in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{render.plain_lines(text)}\n{fence}"

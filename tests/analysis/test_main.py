@@ -89,7 +89,7 @@ def test_two_studies_side_by_side(tmp_path, capsys):
     before, after = write_study(tmp_path / "before", seeds=3), write_study(tmp_path / "after", seeds=3, epochs=6)
     status, out, _ = run(capsys, "--compare", before, after)
     page = after / "report-against-position" / "report.html"
-    assert status == 0 and out == f"{page}\n" and "side by side" in page.read_text()
+    assert status == 0 and out == f"{page}\n" and "position (A) and position (B)" in page.read_text()
     assert f"vit-report --compare {before} {after}" in page.read_text()
 
 

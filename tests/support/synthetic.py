@@ -75,6 +75,18 @@ def write_study(
     return study_dir
 
 
+def write_factorial(out: Path, accuracies: Sequence[float] = (0.80, 0.70, 0.90, 0.75), **options: Any) -> Path:
+    """A study of two depths and two heads, from the accuracies of its four combinations."""
+    cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
+    return write_study(
+        out,
+        accuracy=dict(zip(cells, accuracies, strict=True)),
+        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+        levels=lambda variant: dict(zip(("model.depth", "model.head"), cells[variant], strict=True)),
+        **options,
+    )
+
+
 def write_run(
     run_dir: Path,
     config: dict[str, Any],

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by a click on a column's head, numbers by data-sort, what is not known last. Without scripts nothing is lost but that.
+// A click on the head of a column sorts a table: numbers by data-sort, unknown values last.
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
   const key = (row, at) => {
@@ -24,7 +24,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-// A link to runs that are folded away unfolds them.
+// A link to folded runs unfolds them.
 const unfold = () => {
   const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
   if (!target) return;

@@ -1,6 +1,4 @@
-"""Looking inside trained models: the arrays are the model's own, the figures show them, and what cannot be looked at is
-said.
-"""
+"""Figures of trained models: the arrays are the model's own, and checkpoints that cannot be used are named."""
 
 import json
 from dataclasses import replace
@@ -14,7 +12,7 @@ from synthetic import write_study
 
 from analysis.figures import inspect, model_figures, style
 from analysis.report import write
-from analysis.report.sections import document, inside_section
+from analysis.report.study_report import model_section, study_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from experiments import config as configuration
@@ -26,7 +24,7 @@ ACCURACY = {"none": 0.7, "learned-1d": 0.9, "learned-2d": 0.92, "rope-2d": 0.95}
 
 
 def untrained(tree):
-    """The checkpoint of a model as it begins."""
+    """The checkpoint of a model before training."""
     torch.manual_seed(tree["seed"])
     return save(ViT(configuration.load(tree).vit_config(10)).state_dict())
 
@@ -37,14 +35,14 @@ def study_dir(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def looks(study_dir):
-    found, troubles = inspect.look(read_folder(study_dir), list(ACCURACY))
-    assert troubles == []
-    return {look.variant: look for look in found}
+def inspections(study_dir):
+    found, missing = inspect.inspect_models(read_folder(study_dir), list(ACCURACY))
+    assert missing == []
+    return {model.variant: model for model in found}
 
 
-def test_answers_are_the_models_own(study_dir, looks):
-    folder = study_dir / looks["learned-1d"].run
+def test_predictions_are_the_models_own(study_dir, inspections):
+    folder = study_dir / inspections["learned-1d"].run
     config = configuration.load(json.loads((folder / "config.json").read_text()))
     splits = loading.load(config)
     model = ViT(config.vit_config(10)).eval()
@@ -52,25 +50,38 @@ def test_answers_are_the_models_own(study_dir, looks):
     x = splits.test.x[: inspect.EXAMPLES]
     with torch.no_grad():
         answers = model(splits.normalized(splits.scaled(x))).argmax(-1)
-    assert looks["learned-1d"].predicted == tuple(splits.classes[label] for label in answers)
-    assert looks["learned-1d"].truth == tuple(splits.classes[label] for label in splits.test.y[: inspect.EXAMPLES])
-    assert looks["learned-1d"].images[0, :, :, 0] == pytest.approx(x[0, 0].numpy() / 255)
+    assert inspections["learned-1d"].predicted == tuple(splits.classes[label] for label in answers)
+    assert inspections["learned-1d"].truth == tuple(
+        splits.classes[label] for label in splits.test.y[: inspect.EXAMPLES]
+    )
+    assert inspections["learned-1d"].images[0, :, :, 0] == pytest.approx(x[0, 0].numpy() / 255)
 
 
-def test_each_kind_shows_what_it_has(looks):
-    assert looks["none"].similarity is None and looks["none"].table is None and looks["none"].logits is None
-    assert looks["learned-2d"].similarity.shape == (4, 4, 4, 4) and looks["learned-2d"].table.shape == (17, 32)
-    assert looks["rope-2d"].similarity is None and looks["rope-2d"].logits.shape == (4, 4, 4, 4)
-    own = [looks["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
+def test_each_kind_has_the_arrays_that_apply_to_it(inspections):
+    assert (
+        inspections["none"].similarity is None
+        and inspections["none"].table is None
+        and inspections["none"].logits is None
+    )
+    assert inspections["learned-2d"].similarity.shape == (4, 4, 4, 4) and inspections["learned-2d"].table.shape == (
+        17,
+        32,
+    )
+    assert inspections["rope-2d"].similarity is None and inspections["rope-2d"].logits.shape == (4, 4, 4, 4)
+    own = [inspections["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
     assert own == pytest.approx([1] * 16, abs=1e-6)  # a position is like itself
-    for look in looks.values():
-        assert look.distance.shape == (2, 4) and look.attention.shape == look.rollout.shape == (inspect.EXAMPLES, 8, 8)
-        assert look.distance.min() > 0 and look.distance.max() < 6 * np.sqrt(
+    for model in inspections.values():
+        assert model.distance.shape == (2, 4) and model.attention.shape == model.rollout.shape == (
+            inspect.EXAMPLES,
+            8,
+            8,
+        )
+        assert model.distance.min() > 0 and model.distance.max() < 6 * np.sqrt(
             2
         )  # at most corner to corner: three patches of 2 px
 
 
-def test_a_mosaic_has_each_patchs_picture_in_its_place():
+def test_a_mosaic_has_each_patchs_tile_in_its_place():
     similarity = np.arange(16.0).reshape(2, 2, 2, 2)
     expected = [
         [0, 1, np.nan, 4, 5],
@@ -82,9 +93,9 @@ def test_a_mosaic_has_each_patchs_picture_in_its_place():
     np.testing.assert_array_equal(model_figures.mosaic(similarity), expected)
 
 
-def test_the_report_shows_them(study_dir):
-    found = analyze(read_folder(study_dir))
-    files = write.make(document(found, inside_section(found)))
+def test_the_report_has_the_figures(study_dir):
+    results = analyze(read_folder(study_dir))
+    files = write.make(study_document(results, model_section(results)))
     names = {name for name in files if name.startswith("figures/") and name.endswith(".svg")}
     expected = {
         "position-similarity",
@@ -95,14 +106,14 @@ def test_the_report_shows_them(study_dir):
         "attention-v3-s0",
     }  # baseline and best
     assert {f"figures/{name}.svg" for name in expected} <= names
-    assert b'id="inside"' in files["report.html"]
-    assert files == write.make(document(found, inside_section(found)))
+    assert b'id="model-figures"' in files["report.html"]
+    assert files == write.make(study_document(results, model_section(results)))
 
 
-def test_titles_of_neighbouring_panels_do_not_run_into_each_other(looks):
+def test_titles_of_neighbouring_panels_do_not_run_into_each_other(inspections):
     names = [f"patch_size={size}, embed_dim={width}" for size in (2, 4) for width in (32, 64)]
-    renamed = [replace(looks["learned-1d"], variant=name) for name in names]
-    plots = {plot.name: plot for plot in model_figures.inside_plots(renamed, set())}
+    renamed = [replace(inspections["learned-1d"], variant=name) for name in names]
+    plots = {plot.name: plot for plot in model_figures.model_plots(renamed, set())}
     for name in ("position-table", "position-similarity"):
         figure = plots[name].figure
         figure.draw_without_rendering()
@@ -113,32 +124,35 @@ def test_titles_of_neighbouring_panels_do_not_run_into_each_other(looks):
         assert boxes[-1].x1 <= figure.bbox.x1
 
 
-def test_overlays_state_truth_and_answer(looks):
+def test_overlays_show_class_and_prediction(inspections):
     with style.style():
-        plot = model_figures._overlay(looks["learned-1d"])
+        plot = model_figures._overlay(inspections["learned-1d"])
     titles = [axes.get_title() for axes in plot.figure.axes[: inspect.EXAMPLES]]
     assert titles == [
-        f"{truth}\n{answer}" for truth, answer in zip(looks["learned-1d"].truth, looks["learned-1d"].predicted)
+        f"{truth}\n{answer}"
+        for truth, answer in zip(inspections["learned-1d"].truth, inspections["learned-1d"].predicted)
     ]
 
 
-def test_what_cannot_be_looked_at_is_said(tmp_path):
+def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
     folder = write_study(tmp_path, accuracy=ACCURACY, seeds=1, weights=untrained)
     (folder / "v0-s0" / record.CHECKPOINT).unlink()
     other = folder / "v1-s0" / record.CHECKPOINT
     other.write_bytes((folder / "v3-s0" / record.CHECKPOINT).read_bytes())
     with pytest.raises(record.RecordError, match="v1-s0/checkpoint.safetensors: does not match the digest"):
-        inspect.look(read_folder(folder), list(ACCURACY))
-    found, troubles = inspect.look(read_folder(folder), list(ACCURACY), skip_unreadable=True)
-    assert [look.variant for look in found] == ["learned-2d", "rope-2d"]
-    assert "v0-s0: its checkpoint is not there" in troubles and "v1-s0" in troubles[1]
+        inspect.inspect_models(read_folder(folder), list(ACCURACY))
+    found, missing = inspect.inspect_models(read_folder(folder), list(ACCURACY), skip_unreadable=True)
+    assert [model.variant for model in found] == ["learned-2d", "rope-2d"]
+    assert "v0-s0: the checkpoint is missing" in missing and "v1-s0" in missing[1]
 
 
-def test_without_the_data_there_is_a_reason_instead(tmp_path):
+def test_without_the_data_the_section_has_a_reason(tmp_path):
     levels = lambda variant: {"model.pos_embed": variant, "data.name": "cifar10", "model.patch_size": 8}  # noqa: E731
     folder = write_study(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained)
-    found = analyze(read_folder(folder))
-    section = inside_section(found)
+    results = analyze(read_folder(folder))
+    section = model_section(results)
     assert (
-        section.items == [] and "data.root" in section.paragraphs[0] and section.paragraphs[-1] == "And without 1 more."
+        section.items == []
+        and "data.root" in section.paragraphs[0]
+        and section.paragraphs[-1] == "No figures for 1 more."
     )

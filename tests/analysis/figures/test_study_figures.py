@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from scipy import stats
-from synthetic import sequence, write_study
+from synthetic import sequence, write_factorial, write_study
 
-from analysis.figures import study_figures, style
+from analysis.figures import means, study_figures, style
 from analysis.report import write
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 
 
-def findings_of(tmp_path, **options):
+def results_of(tmp_path, **options):
     return analyze(read_folder(write_study(tmp_path, **options)))
 
 
-def drawn(make, found):
+def drawn(make, results):
     with style.style():
-        plot = make(found)
+        plot = make(results)
         return plot, write._drawn(plot)[0]
 
 
@@ -33,20 +33,20 @@ def texts(svg):
 
 
 def test_every_seed_is_a_point(tmp_path):
-    found = findings_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
-    plot, _ = drawn(study_figures.accuracy, found)
+    results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
+    plot, _ = drawn(means.accuracy, results)
     dots = [line for line in plot.figure.axes[0].lines if line.get_marker() == "o"]
-    for dot, variant in zip(dots, found.variants):
-        finite = sorted(100 * value for value in found.values[variant].values() if math.isfinite(value))
+    for dot, variant in zip(dots, results.variants):
+        finite = sorted(100 * value for value in results.values[variant].values() if math.isfinite(value))
         assert sorted(dot.get_xdata()) == pytest.approx(finite, rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
     assert any("1 diverged" in text.get_text() for text in plot.figure.axes[0].texts)
 
 
 def test_bands_are_students_intervals(tmp_path):
-    found = findings_of(tmp_path, seeds=4, epochs=3)
-    own = found.study.curves[found.study.curves["variant"] == "learned-1d"]
-    band = found.curves["val/acc"]["learned-1d"]
+    results = results_of(tmp_path, seeds=4, epochs=3)
+    own = results.study.curves[results.study.curves["variant"] == "learned-1d"]
+    band = results.curves["val/acc"]["learned-1d"]
     epochs, centre, low, high = band.x, band.centre, band.low, band.high
     assert epochs.tolist() == [1, 2, 3]
     for at, epoch in enumerate(epochs):
@@ -58,40 +58,40 @@ def test_bands_are_students_intervals(tmp_path):
 
 
 def test_the_margin_band_is_the_studys(tmp_path):
-    plot, _ = drawn(study_figures.differences, findings_of(tmp_path, margin=0.02))
+    plot, _ = drawn(means.differences, results_of(tmp_path, margin=0.02))
     (band,) = plot.figure.axes[0].patches
     assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-2, 2))
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{2}$", "<b>&amp;</b>", "_hidden", "a" * 200, "50 % $x_2"])
 def test_names_are_drawn_as_they_are(tmp_path, name):
-    found = findings_of(
+    results = results_of(
         tmp_path,
         accuracy={"none": 0.7, name: 0.9},
         factors={"model.act": ["none", name]},
         levels=lambda v: {"model.act": v},
         seeds=3,
     )
-    for make in (study_figures.accuracy, study_figures.differences, study_figures.curves, study_figures.against_cost):
-        _, svg = drawn(make, found)
+    for make in (means.accuracy, means.differences, study_figures.curves, study_figures.against_cost):
+        _, svg = drawn(make, results)
         shown = name if len(name) <= style.LONGEST else name[:20] + "…" + name[-13:]
         assert shown in texts(svg), make.__name__
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path):
-    found = findings_of(tmp_path)
-    first, second = (_bytes(found) for _ in range(2))
+    results = results_of(tmp_path)
+    first, second = (_bytes(results) for _ in range(2))
     assert first == second and len(first) == 4
 
 
-def _all(found):
+def _all(results):
     with style.style():
-        return study_figures.all_plots(found)
+        return study_figures.all_plots(results)
 
 
-def _bytes(found):
+def _bytes(results):
     with style.style():
-        return [write._drawn(plot) for plot in study_figures.all_plots(found)]
+        return [write._drawn(plot) for plot in study_figures.all_plots(results)]
 
 
 def _contrast(a, b):
@@ -113,40 +113,32 @@ def test_colours_stand_out_from_light_and_dark_paper(colour):
 
 
 def test_two_factors_are_a_heat_map_with_the_cells_means(tmp_path):
-    cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
-    found = findings_of(
-        tmp_path,
-        accuracy=dict(zip(cells, (0.80, 0.70, 0.90, 0.75))),
-        spread=0.0,
-        seeds=2,
-        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
-        levels=lambda v: dict(zip(("model.depth", "model.head"), cells[v])),
-    )
-    _plot, svg = drawn(study_figures.interaction, found)
+    results = analyze(read_folder(write_factorial(tmp_path, spread=0.0, seeds=2)))
+    _plot, svg = drawn(study_figures.interaction, results)
     assert {"80.0", "70.0", "90.0", "75.0", "model.depth", "softmax"} <= set(texts(svg))
-    assert study_figures.interaction(findings_of(tmp_path / "one")) is None
+    assert study_figures.interaction(results_of(tmp_path / "one")) is None
 
 
 def test_many_variants_keep_their_curves_apart(tmp_path):
     names = sequence(20)
-    found = findings_of(
+    results = results_of(
         tmp_path,
         accuracy={name: 0.5 + 0.02 * i for i, name in enumerate(names)},
         factors={"model.act": names},
         levels=lambda v: {"model.act": v},
         seeds=2,
     )
-    plot, svg = drawn(study_figures.curves, found)
+    plot, svg = drawn(study_figures.curves, results)
     legend = set(texts(svg)) & set(names)
     assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend and "12 more" in plot.caption
 
 
 def test_one_seed_and_one_epoch_still_draw(tmp_path):
-    found = findings_of(tmp_path, seeds=1, epochs=1)
-    assert [plot.name for plot in _all(found)] == ["accuracy", "differences", "cost"]
+    results = results_of(tmp_path, seeds=1, epochs=1)
+    assert [plot.name for plot in _all(results)] == ["accuracy", "differences", "cost"]
 
 
 def test_each_figure_has_words_for_those_who_cannot_see_it(tmp_path):
-    found = findings_of(tmp_path)
-    assert all(len(plot.alt) > 40 and plot.caption for plot in _all(found))
-    assert "learned-2d: 9" in study_figures.accuracy(found).alt
+    results = results_of(tmp_path)
+    assert all(len(plot.alt) > 40 and plot.caption for plot in _all(results))
+    assert "learned-2d: 9" in means.accuracy(results).alt

@@ -6,8 +6,9 @@ import io
 import pytest
 from synthetic import write_study
 
-from analysis.report import render, tables
-from analysis.report.sections import summary
+from analysis.report import render
+from analysis.report.study_report import summary
+from analysis.report.tables.variants import variants_table
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 
@@ -17,7 +18,7 @@ def table_of(tmp_path, accuracy, data="probe-where", spread=0.0, **more):
     folder = write_study(
         tmp_path, accuracy=accuracy, spread=spread, levels=lambda kind: {"model.pos_embed": kind, **settings}
     )
-    return tables.variants_table(analyze(read_folder(folder)))
+    return variants_table(analyze(read_folder(folder)))
 
 
 def rows_of(table):
@@ -27,27 +28,27 @@ def rows_of(table):
 def shown(table, variant):
     titles = [column.title for column in table.columns]
     row = next(row for row in table.rows if row[0].text == variant)
-    return tuple(row[titles.index(title)].text for title in ("derived, %", "measured is"))
+    return tuple(row[titles.index(title)].text for title in ("expected, %", "measured"))
 
 
 @pytest.mark.parametrize(
     ("data", "kind", "measured", "figures", "outcome"),
     [
-        ("probe-where", "none", 1 / 16, "6.25", "as derived"),
-        ("probe-where", "none", 0.09, "6.25", "more"),  # three standard errors of 960 images are 2.3 points
-        ("probe-where", "none", 0.08, "6.25", "as derived"),
-        ("probe-where", "learned-1d", 1.0, "100", "as derived"),
-        ("probe-where", "learned-1d", 0.951, "100", "as derived"),
-        ("probe-where", "learned-1d", 0.949, "100", "less"),  # what is certain has no sampling error
-        ("probe-where", "alibi-2d", 0.18, "6.25 to 18.75", "as derived"),
-        ("probe-where", "alibi-2d", 0.3, "6.25 to 18.75", "more"),
-        ("probe-where", "rope-2d", 0.5, "100", "less"),  # its class token stands in the first cell
-        ("probe-direction", "alibi-2d", 0.25, "25", "as derived"),
-        ("probe-direction", "relative", 0.7, "66.67 to 100", "as derived"),
-        ("probe-direction", "relative", 0.58, "66.67 to 100", "less"),
-        ("probe-direction", "relative", 0.6, "66.67 to 100", "as derived"),  # 95 % less three standard errors is 0.588
-        ("probe-where", "rel-bias-2d", 0.058, "6.25 to 100", "as derived"),  # blind, and unlucky
-        ("probe-distance", "cpe", 0.9, "66.67 to 100", "as derived"),
+        ("probe-where", "none", 1 / 16, "6.25", "as expected"),
+        ("probe-where", "none", 0.09, "6.25", "higher"),  # three standard errors of 960 images are 2.3 points
+        ("probe-where", "none", 0.08, "6.25", "as expected"),
+        ("probe-where", "learned-1d", 1.0, "100", "as expected"),
+        ("probe-where", "learned-1d", 0.951, "100", "as expected"),
+        ("probe-where", "learned-1d", 0.949, "100", "lower"),  # what is certain has no sampling error
+        ("probe-where", "alibi-2d", 0.18, "6.25 to 18.75", "as expected"),
+        ("probe-where", "alibi-2d", 0.3, "6.25 to 18.75", "higher"),
+        ("probe-where", "rope-2d", 0.5, "100", "lower"),  # its class token stands in the first cell
+        ("probe-direction", "alibi-2d", 0.25, "25", "as expected"),
+        ("probe-direction", "relative", 0.7, "66.67 to 100", "as expected"),
+        ("probe-direction", "relative", 0.58, "66.67 to 100", "lower"),
+        ("probe-direction", "relative", 0.6, "66.67 to 100", "as expected"),  # 95 % less three standard errors is 0.588
+        ("probe-where", "rel-bias-2d", 0.058, "6.25 to 100", "as expected"),  # blind, and unlucky
+        ("probe-distance", "cpe", 0.9, "66.67 to 100", "as expected"),
     ],
 )
 def test_measured_beside_derived(data, kind, measured, figures, outcome, tmp_path):
@@ -66,7 +67,7 @@ def test_nothing_is_derived_for_models_too_shallow_to_gather_pairs(tmp_path):
     table = table_of(tmp_path, {"none": 0.1, "cpe": 0.2}, **{"model.depth": 1})
     assert "derived" not in render.to_csv(table).splitlines()[0]
     table = table_of(tmp_path / "gap", {"none": 0.1, "cpe": 0.2}, **{"model.depth": 1, "model.pool": "gap"})
-    assert shown(table, "cpe") == ("6.25 to 100", "as derived")
+    assert shown(table, "cpe") == ("6.25 to 100", "as expected")
 
 
 def test_nothing_is_derived_on_other_images(tmp_path):
@@ -84,7 +85,7 @@ def test_without_a_prefix_token_no_cell_is_given_away(tmp_path):
     bare = {"model.pool": "gap", "model.class_token": False}
     assert shown(table_of(tmp_path, {"none": 1 / 16, "rope-2d": 0.5}, **bare), "rope-2d") == (
         "6.25 to 100",
-        "as derived",
+        "as expected",
     )
 
 
@@ -98,7 +99,7 @@ def test_a_variant_whose_first_run_is_missing_is_still_compared(tmp_path):
     folder = write_study(
         tmp_path, accuracy={"none": 1 / 16, "cpe": 0.9}, levels=levels, statuses={("cpe", 0): "incomplete"}
     )
-    assert shown(tables.variants_table(analyze(read_folder(folder))), "cpe") == ("6.25 to 100", "as derived")
+    assert shown(variants_table(analyze(read_folder(folder))), "cpe") == ("6.25 to 100", "as expected")
 
 
 def test_a_study_of_several_probes_is_on_each_and_says_every_chance(tmp_path):
@@ -111,7 +112,7 @@ def test_a_study_of_several_probes_is_on_each_and_says_every_chance(tmp_path):
         levels=lambda probe: {"data.name": probe, "model.pos_embed": "learned-1d", "model.patch_size": 2},
     )
     found = analyze(read_folder(folder))
-    table = tables.variants_table(found)
-    assert [shown(table, probe) for probe in probes] == [("100", "as derived")] * 2
-    assert any("chance is 6.25 % and 25 %, by the probe." in note for note in table.notes)
+    table = variants_table(found)
+    assert [shown(table, probe) for probe in probes] == [("100", "as expected")] * 2
+    assert any("Chance is 6.25 % and 25 %, depending on the probe." in note for note in table.notes)
     assert "on digits" not in summary(found) and "on probe" not in summary(found)

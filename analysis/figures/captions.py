@@ -1,0 +1,135 @@
+"""The captions and alternative texts of the figures. Results in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import formatting
+from analysis.formatting import plain
+from analysis.metric import Metric
+from analysis.results import Results
+
+MOST_LISTED = 12  # variants that an alternative text lists
+
+POSITION_SIMILARITY = (
+    "Similarity of position embeddings (as in arXiv 2010.11929, Figure 7). Each tile belongs to one patch and shows the "
+    "cosine similarity between its position embedding and that of every other patch, in the first layer that adds one. "
+    "An embedding that encodes two-dimensional position has its maximum at the patch itself and high values in its row "
+    "and column, or around it. Only embeddings that are added to the tokens are shown."
+)
+POSITION_LOGITS = (
+    "Effect of position on attention. Each tile belongs to one query patch and shows what position adds to its attention "
+    "logit for every key patch: the mean over the heads of the first layer. For embeddings that act on queries and keys, "
+    "the values are those for a query and a key of ones. Only embeddings that bias or rotate attention are shown."
+)
+POSITION_TABLE = (
+    "Values of the position embeddings that are added to the tokens, in the first layer that adds them: one row for each "
+    "token (the class token first, if there is one), one column for each dimension."
+)
+DISTANCE = (
+    "Mean attention distance by layer (as in arXiv 2010.11929, Figure 7). Each dot is a head, the larger mark their mean. "
+    "One run of each variant, averaged over test images."
+)
+POOLED = {
+    "cls": "the class token",
+    "gap": "the patches, averaged (the model classifies their mean)",
+    "map": "all tokens, weighted as in attention pooling",
+}
+"""Whose attention an overlay shows, by how the model pools its tokens."""
+
+
+def accuracy(results: Results, enlarged: bool) -> tuple[str, str]:
+    """Return the caption and the alternative text of the main figure."""
+    metric = results.study.metric
+    caption = f"{metric.label.capitalize()} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and 95 % interval."
+    if enlarged:
+        caption += " The right panel enlarges the range of most variants."
+    means = [
+        f"{plain(variant)}: {formatting.with_interval(mean, metric.scale, limits=formatting.limits(metric))}"
+        f"{' %' if metric.is_share else ''} (n = {mean.n})"
+        for variant, mean in ((variant, results.mean(variant)) for variant in results.variants)
+    ]
+    return caption, f"{metric.label.capitalize()} of each variant, mean and 95 % interval. {_list(means)}."
+
+
+def differences(results: Results) -> tuple[str, str]:
+    """Return the caption and the alternative text of the differences from the baseline."""
+    metric, baseline = results.study.metric, results.study.baseline
+    margin = formatting.margin(metric, results.study.margin)
+    caption = (
+        f"Differences from {baseline}, paired by seed, with 95 % intervals. Shaded band: equivalence margin, ±{margin}. "
+        "The marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals are not."
+    )
+    found = [
+        f"{plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, {compared.verdict}"
+        for variant, compared in ((variant, results.versus[variant]) for variant in results.others)
+    ]
+    return caption, f"Differences from {plain(baseline)} with 95 % intervals. {_list(found)}."
+
+
+def curves(results: Results, shown: Sequence[str]) -> tuple[str, str]:
+    """Return the caption and the alternative text of the learning curves of the variants in `shown`."""
+    metrics = formatting.listing([metric.label for metric in results.curves])
+    caption = f"Learning curves: {metrics} by epoch. Line: mean over the finished runs. Band: its 95 % interval."
+    if left := len(results.variants) - len(shown):
+        caption += (
+            f" Shown: the baseline and the {len(shown) - 1} variants with the highest and lowest means. {left} more are in "
+            "the tables."
+        )
+    return caption, f"Learning curves ({metrics}) of {formatting.listing([plain(variant) for variant in shown])}."
+
+
+def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[str, str]:
+    """Return the caption and the alternative text of the metric against its cost, by the variants named in the legend."""
+    label = results.study.metric.label.capitalize()
+    caption = f"{label} against cost: mean and 95 % interval of each variant."
+    if len(shown) < len(results.variants):
+        caption += " Small grey dots: the other variants, listed in the cost table."
+    return caption, f"{label} against {formatting.listing(list(kinds))}. The values are in the cost table."
+
+
+def interaction(results: Results) -> tuple[str, str]:
+    """Return the caption and the alternative text of the heat map of two factors."""
+    label, (down, across, *others) = results.study.metric.label, list(results.study.factors)
+    over = f", averaged over {formatting.listing(others)}" if others else ""
+    caption = f"Mean {label} by {down} and {across}{over}. Empty cells have no finished run."
+    return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."
+
+
+def compared(metric: Metric, count: int) -> tuple[str, str]:
+    """Return the caption and the alternative text of the comparison of two studies with `count` common variants."""
+    caption = f"{metric.label.capitalize()} of the variants in both studies: mean and 95 % interval."
+    return (
+        caption,
+        f"Means and intervals of {formatting.plural(count, 'variant')} in A and B. The values are in the table.",
+    )
+
+
+def distance(means: dict[str, list[float]]) -> tuple[str, str]:
+    """Return the caption and the alternative text of attention distances: variant -> pixels by layer."""
+    listed = [
+        f"{plain(variant)}: {', '.join(f'{pixels:.1f}' for pixels in layers)} pixels"
+        for variant, layers in means.items()
+    ]
+    return DISTANCE, f"Mean attention distance by layer, first layer first. {'; '.join(listed)}."
+
+
+def overlay(variant: str, run: str, count: int, correct: int, pool: str) -> tuple[str, str]:
+    """Return the caption and the alternative text of attention over test images."""
+    caption = (
+        f"Attention of {variant} (run {run}) on the first {count} test images. Above: true class and prediction. Middle: "
+        f"attention of {POOLED[pool]} in the last layer, mean over heads. Below: attention rollout over all layers (arXiv "
+        "2005.00928). Brighter means more attention."
+    )
+    return caption, f"Attention of {plain(variant)} on {count} test images, {correct} of them classified correctly."
+
+
+def tiles(caption: str, variants: Sequence[str]) -> str:
+    """Return the alternative text of a figure with one panel for each variant."""
+    subject = caption.partition(".")[0].partition(" (as in")[0].partition(" that are")[0]
+    return f"{subject}: heat maps for {formatting.listing([plain(variant) for variant in variants])}."
+
+
+def _list(found: list[str]) -> str:
+    more = len(found) - MOST_LISTED
+    return "; ".join(found[:MOST_LISTED]) + (f"; {more} more variants are in the table" if more > 0 else "")

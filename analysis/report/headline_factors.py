@@ -1,0 +1,95 @@
+"""State the main effects and interactions of a study of several factors in sentences. Plain text, no markup."""
+
+from __future__ import annotations
+
+import math
+
+from analysis import formatting
+from analysis.formatting import factor_name
+from analysis.report.phrases import alpha_text, by_points, higher, interval_text
+from analysis.results import ALPHA, Results
+from analysis.sources.study import level_text
+from analysis.stats import Contrast, Factorial
+
+MOST_LEVELS = 4  # levels of the second factor for which an interaction is spelled out
+
+
+def factor_paragraphs(results: Results) -> tuple[str, ...]:
+    """Return a paragraph of main effects and one of interactions; the second only if the model has interactions."""
+    fitted = results.factorial
+    tested = fitted.tested()
+    blocks = any(row.term == ("seed",) for row in fitted.anova)
+    model = (
+        f"Linear model of {fitted.n} runs{', seeds as blocks' if blocks else ''}, Holm-adjusted, alpha = {alpha_text()}"
+    )
+    other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
+    effects = " ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
+    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects} {model}."
+    crossed = {term: p for term, p in tested.items() if len(term) == 2}
+    return (main, _interactions(fitted, crossed)) if crossed else (main,)
+
+
+def _main_effect(fitted: Factorial, factor: str, p: float) -> str:
+    """`depth = 2 has a higher test accuracy than depth = 1, by 5.0 points (95 % CI 4.5 to 5.5, p < 0.001).`"""
+    name, metric = factor_name(factor), fitted.metric
+    if not p <= ALPHA:
+        return f"{name} has no significant effect{f' ({_p(p)})' if math.isfinite(p) else ''}."
+    levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not metric.lower_is_better)
+    best, worst = levels[0].levels[0], levels[-1].levels[0]
+    contrast = _contrast(fitted, factor, best, worst)
+    detail = f"by {by_points(contrast.diff, metric)} ({interval_text(contrast.diff, metric)}, {_p(p)})"
+    if len(levels) == 2:
+        return f"{name} = {best} has a {higher(metric, True)} {metric.label} than {name} = {worst}, {detail}."
+    extremes = ("lowest", "highest") if metric.lower_is_better else ("highest", "lowest")
+    return f"{name} = {best} has the {extremes[0]} {metric.label} and {name} = {worst} the {extremes[1]}; they differ {detail}."
+
+
+def _contrast(fitted: Factorial, factor: str, a: object, b: object) -> Contrast:
+    return next(c for c in fitted.contrasts if c.factor == factor and {c.high, c.low} == {a, b})
+
+
+def _interactions(fitted: Factorial, crossed: dict[tuple[str, ...], float]) -> str:
+    shown = [_interaction(fitted, term, p) for term, p in crossed.items() if p <= ALPHA]
+    if shown:
+        few = len(shown) == 1
+        advice = f"Read the main effects of {'these two factors' if few else 'the factors involved'} only as averages."
+        return f"{'Interaction' if few else 'Interactions'}: {' '.join(shown)} {advice}"
+    if len(crossed) == 1:
+        ((term, p),) = crossed.items()
+        detail = f" ({_p(p)})" if math.isfinite(p) else ""
+        return f"Interaction: no significant interaction of {factor_name(term[0])} and {factor_name(term[1])}{detail}."
+    return "Interactions: no pair of factors has a significant interaction."
+
+
+def _interaction(fitted: Factorial, term: tuple[str, ...], p: float) -> str:
+    """`the effect of depth depends on head (p < 0.001): from 1 to 2 it is +10.0 points for logits and 0.0 for softmax.`"""
+    first, second = factor_name(term[0]), factor_name(term[1])
+    said = f"the effect of {first} depends on {second} ({_p(p)})"
+    levels, others = (list(dict.fromkeys(effect.levels[at] for effect in fitted.of(*term))) for at in (0, 1))
+    if len(levels) != 2 or len(others) > MOST_LEVELS:
+        return f"{said}."
+    means = {effect.levels: effect.mean for effect in fitted.of(*term)}
+    metric, (low, high) = fitted.metric, levels
+    places = formatting.decimals(max(formatting.half_width(mean) for mean in means.values()) * metric.scale)
+    changes = [
+        f"{formatting.number((means[high, other].value - means[low, other].value) * metric.scale, places, signed=True)}"
+        f"{metric.points} with {second} = {other}"
+        for other in others
+    ]
+    return f"{said}: {first} = {high} minus {first} = {low} is {formatting.listing(changes)}."
+
+
+def _absent(results: Results, fitted: Factorial) -> str:
+    """Which levels the model leaves out because not all of their combinations were run."""
+    absent = [
+        level
+        for factor in fitted.factors
+        for level in results.study.factors[factor]
+        if level not in map(level_text, fitted.levels[factor])
+    ]
+    return f" (without {formatting.listing(absent)}, which lack some combinations)" if absent else ""
+
+
+def _p(p: float) -> str:
+    text = formatting.p_value(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"

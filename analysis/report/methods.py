@@ -1,0 +1,105 @@
+"""Describe how every number of a report is computed. Results in, a section out."""
+
+from __future__ import annotations
+
+from analysis import formatting
+from analysis.report.document import Facts, Section
+from analysis.results import Results
+
+SCOPE = (
+    "Scope",
+    "The seed sets the initial weights, the order of the images, augmentation and dropout. It does not change which "
+    "images are used for training and testing. Intervals and tests therefore apply to other seeds on the same images, "
+    "and not to other images.",
+)
+
+
+def methods(results: Results) -> Section:
+    """Return the section "Methods": one term and its explanation for each method that the report uses."""
+    facts = [
+        *_data(results),
+        *(_tests(results) if results.others else ()),
+        *_models(results),
+        (
+            "Cost",
+            "Parameters are trainable values; fixed values are position values that are not trained. FLOPs are those of "
+            "one forward pass of one image, from PyTorch's counter; a multiply-add counts as two. Device time is the "
+            "time of training, without data loading.",
+        ),
+    ]
+    return Section("methods", "Methods", [Facts(tuple(facts))])
+
+
+def _data(results: Results) -> list[tuple[str, str]]:
+    metric = results.study.metric
+    better = "Lower" if metric.lower_is_better else "Higher"
+    return [
+        (
+            "Run and variant",
+            "A run is one configuration trained once with one seed. Runs that differ only in the seed belong to the "
+            "same variant.",
+        ),
+        ("Metric", f"The {metric.label} after the last epoch. {better} is better. No epoch is selected by its result."),
+        (
+            "Means",
+            "Means over the finished runs of a variant, with Student's t interval at 95 %. Runs that diverged or were "
+            "pruned have no final value: they are listed and excluded from all means.",
+        ),
+        SCOPE,
+    ]
+
+
+def _tests(results: Results) -> list[tuple[str, str]]:
+    study = results.study
+    margin = formatting.margin(study.metric, study.margin)
+    return [
+        (
+            "Differences",
+            f"Each variant is compared with {study.baseline} on the seeds that both have: the mean of the paired "
+            "differences with Student's t interval at 95 %, and the paired t test.",
+        ),
+        (
+            "Equivalence",
+            f"Two one-sided paired t tests (TOST) with the margin ±{margin}, which the study fixes before its runs.",
+        ),
+        (
+            "Multiple comparisons",
+            "The p-values of a table are adjusted with Holm's method over all comparisons in that table. Intervals are "
+            "not adjusted.",
+        ),
+        (
+            "Verdict",
+            'At alpha = 5 %, after adjustment: "equivalent" if the difference is shown to be within the margin; '
+            'otherwise "better" or "worse" if the difference is significant; otherwise "not enough evidence", which '
+            "does not mean that there is no difference.",
+        ),
+        (
+            "Minimum detectable difference",
+            "The smallest true difference that the t test finds with 80 % power, given the observed standard deviation "
+            "and number of seeds, at the strictest level of Holm's method (5 % divided by the number of comparisons).",
+        ),
+        (
+            "Seeds needed",
+            "The total number of seeds that gives a verdict with 80 % power at the same level, if the observed "
+            "difference and standard deviation are the true ones.",
+        ),
+    ]
+
+
+def _models(results: Results) -> list[tuple[str, str]]:
+    facts = [
+        (
+            "Interquartile mean",
+            "The mean after removing a quarter of the runs (rounded down) at each end, with Yuen's interval for a "
+            "trimmed mean. With fewer than four runs it is the mean.",
+        )
+    ]
+    if results.factorial is not None:
+        facts.append(
+            (
+                "Factorial model",
+                "Ordinary least squares with sum-to-zero contrasts: main effects, all two-way interactions, and seeds "
+                "as blocks. The analysis of variance is of type II.",
+            )
+        )
+    return facts

@@ -1,0 +1,78 @@
+"""Short phrases that several sentences of a report share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from analysis import formatting
+from analysis.metric import Metric
+from analysis.results import ALPHA
+from analysis.stats import Estimate
+
+MOST_NAMES, MOST_CHARACTERS = 6, 120  # variants, and characters of their names, that a sentence lists
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def quoted(variant: str) -> str:
+    """Return a variant's name, in quotation marks if it has commas or spaces."""
+    return f"“{variant}”" if "," in variant or " " in variant else variant
+
+
+def names(variants: Sequence[str]) -> str | None:
+    """List the variants' names; None if there are too many for a sentence."""
+    if len(variants) > MOST_NAMES or (len(variants) > 2 and sum(map(len, variants)) > MOST_CHARACTERS):
+        return None
+    return formatting.listing([quoted(variant) for variant in variants])
+
+
+def spelled(n: int) -> str:
+    """Return a small number as a word."""
+    return _NUMBERS[n] if n < len(_NUMBERS) else str(n)
+
+
+def seeds_text(counts: Sequence[int]) -> str:
+    """`5 seeds`, or `4 to 5 seeds` where comparisons use different numbers."""
+    low, high = min(counts), max(counts)
+    return formatting.plural(high, "seed") if low == high else f"{low} to {high} seeds"
+
+
+def alpha_text() -> str:
+    """The significance level: `5 %`."""
+    return f"{100 * ALPHA:g} %"
+
+
+def higher(metric: Metric, better: bool) -> str:
+    """Return "higher" or "lower": the direction in which a better or worse value of the metric lies."""
+    return "higher" if better != metric.lower_is_better else "lower"
+
+
+def value_text(mean: Estimate, metric: Metric) -> str:
+    """`72.4 %`: a mean, rounded by its interval."""
+    places = formatting.decimals(formatting.half_width(mean) * metric.scale, 2 if metric.is_share else 4)
+    return formatting.number(mean.value * metric.scale, places) + (" %" if metric.is_share else "")
+
+
+def by_points(diff: Estimate, metric: Metric) -> str:
+    """`23.6 points`: the size of a difference."""
+    places = formatting.decimals(formatting.half_width(diff) * metric.scale, 2 if metric.is_share else 4)
+    return formatting.number(abs(diff.value) * metric.scale, places) + metric.points
+
+
+def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
+    """`22.5 to 23.6 points`: the sizes of several differences."""
+    low, *_, high = sorted(diffs, key=lambda diff: abs(diff.value))
+    first, last = by_points(low, metric), by_points(high, metric)
+    return first if first == last else f"{first.removesuffix(metric.points)} to {last}"
+
+
+def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ") -> str:
+    """`95 % CI 20.2 to 27.0`: the interval of the size of a difference."""
+    half = formatting.half_width(diff) * metric.scale
+    if not math.isfinite(half):
+        return "no interval"
+    if half == 0:
+        return "equal on all seeds"
+    low, high = (diff.low, diff.high) if diff.value >= 0 else (-diff.high, -diff.low)
+    places = formatting.decimals(half)
+    return f"{label}{formatting.number(low * metric.scale, places)} to {formatting.number(high * metric.scale, places)}"

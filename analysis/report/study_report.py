@@ -1,0 +1,133 @@
+"""Make the report of one study: which sections it has and in which order. Results in, a document out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis import formatting
+from analysis.figures.study_figures import all_plots
+from analysis.figures.style import Plot
+from analysis.report.document import Document, Item, Section
+from analysis.report.headline import headline
+from analysis.report.methods import methods
+from analysis.report.provenance import provenance, reproduce, varying
+from analysis.report.tables.claims import claims_table
+from analysis.report.tables.comparisons import MOST_PAIR_ROWS, baseline_table, pairs_table
+from analysis.report.tables.cost import cost_table
+from analysis.report.tables.factors import factor_tables
+from analysis.report.tables.paper import paper_table
+from analysis.report.tables.runs import runs_table
+from analysis.report.tables.variants import metrics_table, spread_table, variants_table
+from analysis.report.warnings import warnings
+from analysis.results import Results
+from analysis.sources.study import Study
+
+MOST_NOTES = 3  # checkpoints without figures that are named, the others are counted
+
+
+def study_document(results: Results, models: Section | None = None, out: Path | None = None) -> Document:
+    """Make the report of one study.
+
+    `models` is the section of model figures (see `model_section`), `out` the folder that the report goes to.
+    """
+    study = results.study
+    sections = _sections(results, models)
+    pairs = pairs_table(results)
+    linked = study.folder is not None and (out is None or out.absolute().parent == study.folder.absolute())
+    return Document(
+        title=title(study),
+        description=study.description,
+        summary=summary(results),
+        headline=headline(results),
+        warnings=warnings(results),
+        sections=sections,
+        runs=[runs_table(results, variant, linked) for variant in results.variants],
+        excluded=sorted(study.troubles.items()),
+        files=[pairs] if pairs is not None and len(pairs.rows) > MOST_PAIR_ROWS else [],
+        frames={"runs": study.runs, "curves": study.curves},
+        linked=linked,
+    )
+
+
+def title(study: Study) -> str:
+    """Return the report's title."""
+    factors = formatting.listing([formatting.factor_name(factor) for factor in study.factors])
+    return f"{study.name}: {study.metric.label} by {factors}"
+
+
+def summary(results: Results) -> str:
+    """Describe the study in one line."""
+    study = results.study
+    planned = study.runs[study.runs["status"] != "unplanned"]
+    seeds = formatting.plural(planned["seed"].nunique(), "seed")
+    data = study.base.get("data.name") if "data.name" not in varying(study) else None
+    return (
+        f"{formatting.plural(len(results.variants), 'variant')} × {seeds}{f' on {data}' if data else ''}. "
+        f"Baseline: {study.baseline}. "
+        f"Equivalence margin: ±{formatting.margin(study.metric, study.margin)}. "
+        f"{len(study.of('finished'))} of {len(planned)} planned runs finished."
+    )
+
+
+def model_section(results: Results, skip_unreadable: bool = False) -> Section | None:
+    """Make the section with figures of trained models; None where the source has no checkpoints.
+
+    Imports torch where there are checkpoints. Checkpoints that cannot be used are named in the section.
+    """
+    from analysis.figures.inspect import inspect_models
+    from analysis.figures.model_figures import model_plots
+    from analysis.figures.study_figures import coloured
+
+    if results.study.folder is None:
+        return None
+    inspections, missing = inspect_models(results.study, coloured(results), skip_unreadable)
+    plots = model_plots(inspections, {results.best, results.study.baseline})
+    paragraphs = []
+    if inspections:
+        paragraphs.append("One finished run of each variant: the run with the lowest seed. These figures are examples.")
+    paragraphs += [f"No figures for {reason}." for reason in missing[:MOST_NOTES]]
+    if len(missing) > MOST_NOTES:
+        paragraphs.append(f"No figures for {len(missing) - MOST_NOTES} more.")
+    return Section("model-figures", "Model figures", list(plots), paragraphs)
+
+
+def _sections(results: Results, models: Section | None) -> list[Section]:
+    """Every section but the list of runs, in order; empty sections are left out."""
+    plots = {plot.name: plot for plot in all_plots(results)}
+    sections = [
+        Section("result", "Results", _items(variants_table(results), plots.get("accuracy"))),
+        _factors(results, plots),
+        _differences(results, plots),
+        Section("paper", "Published figures: ViT paper, Table 8", _items(paper_table(results))),
+        Section("claims", "Published claims", _items(claims_table(results))),
+        Section("curves", "Learning curves", _items(plots.get("curves"))),
+        Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
+        models,
+        Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),
+        methods(results),
+        provenance(results.study),
+        reproduce(results.study),
+    ]
+    return [section for section in sections if section is not None and (section.items or section.paragraphs)]
+
+
+def _differences(results: Results, plots: dict[str, Plot]) -> Section:
+    section = Section("differences", "Differences from the baseline")
+    if results.others:
+        section.items.extend(_items(plots.get("differences"), baseline_table(results)))
+        pairs = pairs_table(results)
+        if pairs and len(pairs.rows) <= MOST_PAIR_ROWS:
+            section.items.append(pairs)
+    return section
+
+
+def _factors(results: Results, plots: dict[str, Plot]) -> Section:
+    items = _items(*factor_tables(results), plots.get("interaction"))
+    trouble = results.factorial_trouble
+    return Section(
+        "factors", "Factors and interactions", items, [f"No linear model was fitted: {trouble}"] if trouble else []
+    )
+
+
+def _items(*items: Item | None) -> list[Item]:
+    return [item for item in items if item is not None]

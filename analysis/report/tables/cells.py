@@ -1,0 +1,174 @@
+"""The parts that tables share: cells for a variant, an estimate, a difference and a verdict, and common notes."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.metric import Metric
+from analysis.report.render import Cell, Column
+from analysis.results import Results
+from analysis.sources.study import factor_levels
+from analysis.stats import Comparison, Estimate
+
+LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
+MOST_RUNS = 6  # excluded runs that a note names; the others are counted
+
+_EXCLUDED = {
+    "diverged": "diverged (infinite or undefined loss; excluded from means)",
+    "pruned": "pruned (stopped early; excluded from means)",
+    "incomplete": "incomplete (not started or not finished; the sweep's command resumes them)",
+    "unreadable": "unreadable (changed or damaged records; skipped on request)",
+    "unplanned": "in the folder but not in the plan (not used)",
+}
+
+
+def anchor(results: Results, variant: str) -> str:
+    """Return the link to a variant's runs. It holds the variant's number, since the name is the user's text."""
+    return f"#runs-v{results.variants.index(variant)}"
+
+
+def counts_note(results: Results) -> str:
+    """Say how many runs finished, and name the runs that are excluded."""
+    study = results.study
+    planned = study.runs[study.runs["status"] != "unplanned"]
+    lines = [f"{len(study.of('finished'))} of {len(planned)} planned runs finished."]
+    for status, words in _EXCLUDED.items():
+        runs = study.of(status)
+        if len(runs):
+            lines.append(f"{len(runs)} {words}: {_named(runs)}.")
+    return " ".join(lines)
+
+
+def baseline_name(results: Results) -> str:
+    """Return what the head of a column calls the baseline: its name, unless that is long."""
+    return results.study.baseline if len(results.study.baseline) <= LONG_NAME else "the baseline"
+
+
+def margin_text(results: Results) -> str:
+    """Return the study's equivalence margin with its unit: "1 point"."""
+    return formatting.margin(results.study.metric, results.study.margin)
+
+
+def points(metric: Metric) -> str:
+    """Return what the head of a column of differences adds: ", points" or nothing."""
+    return ", points" if metric.is_share else ""
+
+
+def variant_columns(results: Results) -> tuple[Column, ...]:
+    """Return the columns that identify a variant: one for each factor of a grid, else one with its name."""
+    if _grid(results) is None:
+        return (Column("variant", ("variant",), numeric=False),)
+    first, *others = results.study.factors
+    return (
+        Column(formatting.factor_name(first), ("variant", first), numeric=False),
+        *(Column(formatting.factor_name(factor), (factor,), numeric=False) for factor in others),
+    )
+
+
+def variant_cells(results: Results, variant: str) -> tuple[Cell, ...]:
+    """Return the cells under `variant_columns`; the first one links to the variant's runs."""
+    grid, place = _grid(results), results.variants.index(variant)
+    if grid is None:
+        return (Cell(variant, (variant,), place, anchor(results, variant)),)
+    first, *others = grid[variant]
+    return (
+        Cell(first, (variant, first), place, anchor(results, variant)),
+        *(Cell(level, (level,), place) for level in others),
+    )
+
+
+def _grid(results: Results) -> dict[str, tuple[str, ...]] | None:
+    """variant -> its levels in a study of several factors; None where they are unknown or do not identify variants."""
+    factors = results.study.factors
+    if len(factors) < 2:
+        return None
+    runs = results.study.runs.drop_duplicates("variant").set_index("variant").reindex(results.variants)
+    columns = [factor_levels(runs, factor) for factor in factors]
+    grid = dict(zip(results.variants, zip(*columns)))
+    unknown = any(level is None or level == "nan" for levels in grid.values() for level in levels)
+    return None if unknown or len(set(grid.values())) < len(grid) else grid
+
+
+def count_cell(n: int) -> Cell:
+    """Return a count of runs or seeds."""
+    return Cell(str(n), (n,), n)
+
+
+def estimate_column(metric: Metric, name: str, prefix: str = "") -> Column:
+    """Return the column of a metric's mean."""
+    return Column(f"{prefix}{metric.label}{metric.unit}", (name, f"{name}_low", f"{name}_high"))
+
+
+def estimate_cell(estimate: Estimate, metric: Metric, href: str = "", mark: str = "") -> Cell:
+    """Return a mean with its interval, cut at what the metric can be."""
+    fallback, limits = 2 if metric.is_share else 4, formatting.limits(metric)
+    text = formatting.with_interval(estimate, metric.scale, fallback=fallback, limits=limits)
+    return Cell(text, (estimate.value, estimate.low, estimate.high), estimate.value, href, mark)
+
+
+def number_cell(value: float, scale: float, places: int) -> Cell:
+    """Return a number with fixed decimals."""
+    return Cell(formatting.number(value * scale, places), (value,), value)
+
+
+def p_cell(p: float, adjusted: float) -> Cell:
+    """Return an adjusted p-value; the CSV has the unadjusted one as well."""
+    return Cell(formatting.p_value(adjusted), (p, adjusted), adjusted)
+
+
+def verdict_cell(compared: Comparison) -> Cell:
+    """Return the verdict of a comparison."""
+    return Cell(compared.verdict, (compared.verdict,), mark=compared.verdict.replace(" ", "-"))
+
+
+def difference_cell(compared: Comparison, metric: Metric, href: str = "") -> Cell:
+    """Return a paired difference with its interval; empty for the baseline itself."""
+    if compared.verdict == "baseline":
+        return Cell("", (0.0, 0.0, 0.0), 0.0)
+    diff = compared.diff
+    text = formatting.with_interval(diff, metric.scale, signed=True, fallback=2 if metric.is_share else 4)
+    return Cell(text, (diff.value, diff.low, diff.high), diff.value, href)
+
+
+def mark(results: Results, variant: str) -> str:
+    """Return "equal" for a variant shown to be equivalent to the best, "best" for one not shown to be worse, else ""."""
+    if results.best is None or not results.mean(variant).n:
+        return ""
+    if results.mean(variant).value == results.mean(results.best).value:
+        return "best"
+    if variant in results.equal_to_best:
+        return "equal"
+    pair = next((c for pair, c in results.pairs.items() if set(pair) == {variant, results.best}), None)
+    tested = pair is not None and math.isfinite(pair.p_holm)
+    return "best" if tested and pair.verdict == "not enough evidence" else ""
+
+
+def mark_note(results: Results) -> str:
+    """Explain the marks of `mark`."""
+    if results.best is None:
+        return ""
+    if not results.pairs:
+        return "Bold: highest mean." if not results.study.metric.lower_is_better else "Bold: lowest mean."
+    bold = "Bold: the best mean, and means not significantly worse than it."
+    return bold + (f" †: equivalent to the best (within ±{margin_text(results)})." if results.equal_to_best else "")
+
+
+def verdict_note(results: Results) -> str:
+    """Explain the column of verdicts in one sentence; empty where there is nothing to compare."""
+    if not results.others:
+        return ""
+    return (
+        f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {results.study.baseline}, "
+        "Holm-adjusted, alpha = 5 %."
+    )
+
+
+def _named(runs: pd.DataFrame) -> str:
+    names = [
+        f"{variant}, seed {seed}" if variant else run
+        for run, variant, seed in zip(runs["run"], runs["variant"], runs["seed"])
+    ]
+    return "; ".join(names[:MOST_RUNS]) + (f"; and {len(names) - MOST_RUNS} more" if len(names) > MOST_RUNS else "")

@@ -1,0 +1,54 @@
+"""Published claims, and whether the runs of a study reproduce them."""
+
+from __future__ import annotations
+
+import math
+
+from analysis import formatting
+from analysis.report.claim_text import evidence_text
+from analysis.report.render import Cell, Column, Table
+from analysis.report.tables.cells import margin_text
+from analysis.results import Results
+
+
+def claims_table(results: Results) -> Table | None:
+    """Return the table of published claims; None where the study tests none of them."""
+    if not results.claims:
+        return None
+    columns = (
+        Column("published claim", ("id", "statement"), numeric=False),
+        Column("outcome", ("verdict",), numeric=False),
+        Column("evidence", ("evidence",), numeric=False),
+        Column("n", ("n",), help="seeds; the smallest number over the comparisons"),
+        Column("additional seeds needed (80 % power)", ("more_seeds",)),
+        Column("source", ("source",), numeric=False),
+    )
+    rows = []
+    for result in results.claims:
+        more, evidence = result.more_seeds, evidence_text(result)
+        rows.append(
+            (
+                Cell(result.claim.statement, (result.claim.id, result.claim.statement)),
+                Cell(result.verdict, (result.verdict,), mark=result.verdict),
+                Cell(evidence, (evidence,)),
+                Cell(str(result.n), (result.n,), result.n),
+                Cell(
+                    formatting.DASH if not more else formatting.count(more), (more,), math.inf if more is None else more
+                ),
+                Cell(result.claim.source, (result.claim.source,)),
+            )
+        )
+    return Table("claims", "Published claims and the outcome in this study.", columns, tuple(rows), _notes(results))
+
+
+def _notes(results: Results) -> tuple[str, ...]:
+    margin = margin_text(results)
+    return (
+        "A claim is tested on every pair of variants that it applies to: pairs that differ in nothing else. Reproduced: "
+        "it is shown for every pair (alpha = 5 %). Contradicted: the opposite is shown for at least one pair "
+        "(alpha = 5 %, Holm-adjusted over the pairs). Undecided: neither.",
+        f"The tests use this study's margin: a difference is large, or a published figure is missed, from {margin} on. "
+        "Tests are one-sided, so intervals are at 90 %. A published figure comes from a single run: it is contradicted "
+        "only if it lies outside the prediction interval of one more run of this study, widened by the margin.",
+        "This study's models and data are usually much smaller than those of the source.",
+    )

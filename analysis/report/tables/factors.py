@@ -1,0 +1,138 @@
+"""Tables of a study of several factors: analysis of variance, main effects, contrasts, interactions."""
+
+from __future__ import annotations
+
+import math
+
+from analysis import formatting
+from analysis.formatting import factor_name
+from analysis.report.render import Cell, Column, Table
+from analysis.report.tables.cells import p_cell, points
+from analysis.results import Results
+from analysis.stats import Estimate, Factorial
+
+_FACTOR, _LEVEL = Column("factor", ("factor",), numeric=False), Column("level", ("level",), numeric=False)
+
+
+def factor_tables(results: Results) -> list[Table]:
+    """Return all tables of factors; none for a study of one factor or without a fitted linear model."""
+    fitted = results.factorial
+    if fitted is None:
+        return []
+    tables = [variance_table(fitted), effects_table(fitted), contrasts_table(fitted)]
+    if any(len(effect.term) == 2 for effect in fitted.effects):
+        tables.append(interactions_table(fitted))
+    return tables
+
+
+def variance_table(fitted: Factorial) -> Table:
+    """Return the analysis of variance: which factors and interactions have an effect."""
+    rows = []
+    for row in fitted.anova:
+        rows.append(
+            (
+                Cell(term_name(row.term), ("+".join(row.term),)),
+                Cell(str(row.df), (row.df,), row.df),
+                Cell(_significant(row.sum_sq), (row.sum_sq,), row.sum_sq),
+                Cell(_significant(row.f), (row.f,), row.f),
+                p_cell(row.p, row.p_holm),
+                Cell(formatting.number(row.eta_sq, 3), (row.eta_sq,), row.eta_sq),
+            )
+        )
+    columns = (
+        Column("source of variance", ("term",), numeric=False),
+        Column("df", ("df",)),
+        Column("sum of squares", ("sum_sq",)),
+        Column("F", ("f",)),
+        Column("p", ("p", "p_holm")),
+        Column("partial η²", ("eta_sq",)),
+    )
+    blocks = " Seeds are blocks." if any(row.term == ("seed",) for row in fitted.anova) else ""
+    unit = f"{fitted.metric.label} as a fraction" if fitted.metric.is_share else fitted.metric.label
+    note = (
+        f"Type II analysis of variance of {fitted.n} runs ({unit}).{blocks} "
+        "p is Holm-adjusted over the factors and interactions."
+    )
+    caption = "Analysis of variance: factors and interactions."
+    return Table("variance", caption, columns, tuple(rows), (note, *fitted.notes))
+
+
+def effects_table(fitted: Factorial) -> Table:
+    """Return the main effects: the mean of each level over the other factors, and its deviation from the grand mean."""
+    note = (
+        "Mean: average over all combinations of the other factors with equal weights. Effect: this mean − the grand mean. "
+        "p is Holm-adjusted over the levels of a factor."
+    )
+    return _effects(fitted, 1, "effects", "Main effects: each level, averaged over the other factors.", note)
+
+
+def interactions_table(fitted: Factorial) -> Table:
+    """Return the interactions: what each combination of two levels adds to the two main effects."""
+    note = (
+        "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
+        "combinations if there is no interaction. p is Holm-adjusted over the combinations of two factors."
+    )
+    return _effects(fitted, 2, "interactions", "Interactions: each combination of the levels of two factors.", note)
+
+
+def contrasts_table(fitted: Factorial) -> Table:
+    """Return the difference of each pair of levels of each factor, averaged over the other factors."""
+    scale = fitted.metric.scale
+    rows = tuple(
+        (
+            Cell(term_name((contrast.factor,)), (contrast.factor,)),
+            Cell(str(contrast.high), (contrast.high,)),
+            Cell(str(contrast.low), (contrast.low,)),
+            _estimate(contrast.diff, scale, signed=True),
+            p_cell(contrast.p, contrast.p_holm),
+        )
+        for contrast in fitted.contrasts
+    )
+    columns = (
+        _FACTOR,
+        _LEVEL,
+        Column("reference", ("reference",), numeric=False),
+        Column(f"difference{points(fitted.metric)}", ("diff", "diff_low", "diff_high")),
+        Column("p", ("p", "p_holm")),
+    )
+    note = "p is Holm-adjusted over the pairs of levels of a factor. The model assumes the same variance in all combinations."
+    caption = "Pairs of levels (level − reference), averaged over the other factors."
+    return Table("contrasts", caption, columns, rows, (note,))
+
+
+def term_name(term: tuple[str, ...]) -> str:
+    """Return a term as text: `pos_embed × pos_site`."""
+    return " × ".join(factor_name(factor) for factor in term)
+
+
+def _effects(fitted: Factorial, order: int, name: str, caption: str, note: str) -> Table:
+    """The table of main effects (order 1) or of interactions of two factors (order 2)."""
+    scale, metric = fitted.metric.scale, fitted.metric
+    rows = [
+        (
+            Cell(term_name(effect.term), ("+".join(effect.term),)),
+            Cell(" × ".join(map(str, effect.levels)), (" x ".join(map(str, effect.levels)),)),
+            _estimate(effect.mean, scale),
+            _estimate(effect.effect, scale, signed=True),
+            p_cell(effect.p, effect.p_holm),
+        )
+        for effect in fitted.effects
+        if len(effect.term) == order
+    ]
+    columns = (
+        _FACTOR if order == 1 else Column("factors", ("factor",), numeric=False),
+        _LEVEL if order == 1 else Column("levels", ("level",), numeric=False),
+        Column(f"mean {metric.label}{metric.unit}", ("mean", "mean_low", "mean_high")),
+        Column(f"effect{points(metric)}", ("effect", "effect_low", "effect_high")),
+        Column("p", ("p", "p_holm")),
+    )
+    return Table(name, caption, columns, tuple(rows), (note,))
+
+
+def _estimate(estimate: Estimate, scale: float, signed: bool = False) -> Cell:
+    data = (estimate.value, estimate.low, estimate.high)
+    return Cell(formatting.with_interval(estimate, scale, signed), data, estimate.value)
+
+
+def _significant(value: float) -> str:
+    return f"{value:.3g}" if math.isfinite(value) else formatting.DASH

@@ -1,0 +1,118 @@
+"""Tables with one row for each variant: the main table, all metrics, and the spread of the runs."""
+
+from __future__ import annotations
+
+import math
+
+from analysis import formatting
+from analysis.report.render import Column, Table
+from analysis.report.tables import probe_columns
+from analysis.report.tables.cells import (
+    anchor,
+    baseline_name,
+    count_cell,
+    counts_note,
+    difference_cell,
+    estimate_cell,
+    estimate_column,
+    mark,
+    mark_note,
+    number_cell,
+    points,
+    variant_cells,
+    variant_columns,
+    verdict_cell,
+    verdict_note,
+)
+from analysis.report.tables.cost import cost_cells, cost_columns
+from analysis.results import Results
+from analysis.sources.study import METRICS
+
+
+def variants_table(results: Results) -> Table:
+    """Return the main table: each variant's mean, its difference from the baseline, the verdict, and its cost."""
+    metric, extra = results.study.metric, probe_columns.probe_columns(results)
+    difference = Column(
+        f"difference from {baseline_name(results)}{points(metric)}",
+        ("diff", "diff_low", "diff_high"),
+        help="mean over the seeds that both variants have",
+    )
+    columns = (
+        *variant_columns(results),
+        Column("n", ("n",), help="finished runs, one for each seed"),
+        estimate_column(metric, metric),
+        difference,
+        Column("verdict", ("verdict",), numeric=False),
+        *extra.columns,
+        *cost_columns("params", "flops_per_image", "device_seconds"),
+    )
+    rows = []
+    for variant in results.variants:
+        versus, mean = results.versus[variant], results.mean(variant)
+        rows.append(
+            (
+                *variant_cells(results, variant),
+                count_cell(mean.n),
+                estimate_cell(mean, metric, anchor(results, variant), mark(results, variant)),
+                difference_cell(versus, metric, anchor(results, variant)),
+                verdict_cell(versus),
+                *extra.cells(variant),
+                *cost_cells(results, variant, "params", "flops_per_image", "device_seconds"),
+            )
+        )
+    caption = (
+        f"{metric.label.capitalize()} of each variant: mean ± half-width of the 95 % interval. n: number of seeds."
+    )
+    notes = [mark_note(results), verdict_note(results), _no_interval_note(results), *extra.notes, counts_note(results)]
+    return Table("variants", caption, columns, tuple(rows), tuple(note for note in notes if note))
+
+
+def metrics_table(results: Results) -> Table:
+    """Return the table with the mean of every metric."""
+    metrics = [metric for metric in METRICS if metric in results.means]
+    columns = (*variant_columns(results), Column("n", ("n",)), *(estimate_column(metric, metric) for metric in metrics))
+    rows = tuple(
+        (
+            *variant_cells(results, variant),
+            count_cell(results.mean(variant).n),
+            *(estimate_cell(results.means[metric][variant], metric, anchor(results, variant)) for metric in metrics),
+        )
+        for variant in results.variants
+    )
+    caption = "All metrics after the last epoch: mean ± half-width of the 95 % interval."
+    return Table("metrics", caption, columns, rows, (counts_note(results),))
+
+
+def spread_table(results: Results) -> Table:
+    """Return the table of how the runs of each variant vary, with the interquartile mean."""
+    metric, scale = results.study.metric, results.study.metric.scale
+    columns = (
+        *variant_columns(results),
+        Column("n", ("n",)),
+        estimate_column(metric, "mean", "mean "),
+        Column("standard deviation", ("sd",)),
+        estimate_column(metric, "iqm", "interquartile mean "),
+        Column("minimum", ("lowest",)),
+        Column("maximum", ("highest",)),
+    )
+    rows = []
+    for variant in results.variants:
+        mean, spread = results.mean(variant), results.spread[variant]
+        places = formatting.decimals(spread.sd * scale, 2 if metric.is_share else 4)
+        rows.append(
+            (
+                *variant_cells(results, variant),
+                count_cell(mean.n),
+                estimate_cell(mean, metric, anchor(results, variant)),
+                number_cell(spread.sd, scale, places),
+                estimate_cell(spread.iqm, metric, anchor(results, variant)),
+                *(number_cell(value, scale, places) for value in (spread.lowest, spread.highest)),
+            )
+        )
+    return Table("spread", f"Spread of the runs: {metric.label}.", columns, tuple(rows))
+
+
+def _no_interval_note(results: Results) -> str:
+    if any(math.isnan(formatting.half_width(results.mean(variant))) for variant in results.variants):
+        return "A mean without ± has no interval: it comes from one seed or from two equal values."
+    return ""

@@ -1,0 +1,61 @@
+"""Say what a reader must know before trusting the numbers. Results in, sentences out."""
+
+from __future__ import annotations
+
+from analysis import formatting
+from analysis.results import Results
+from analysis.sources.study import ENDED, Study, not_held_fixed
+
+SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
+MOST_VALUES = 6  # values of a setting that are listed
+
+
+def warnings(results: Results) -> list[str]:
+    """Return every warning, the most important first."""
+    study = results.study
+    return [*study.plan.get("notes", []), *_settings(study), *_excluded(study), *_code(study), *_time(results)]
+
+
+def _settings(study: Study) -> list[str]:
+    return [
+        f"{path} was not held fixed ({formatting.listing(values[:MOST_VALUES])}) and is not a factor of the study. "
+        "It may explain a difference between variants."
+        for path, values in not_held_fixed(study).items()
+    ]
+
+
+def _excluded(study: Study) -> list[str]:
+    planned = len(study.runs) - len(study.of("unplanned"))
+    reasons = {
+        "diverged": "diverged and are excluded from all means",
+        "unreadable": "could not be read and are excluded from all means",
+        "pruned": "were pruned (stopped early because of low results) and are excluded. This biases the means upwards",
+    }
+    return [
+        f"{lost} of {planned} runs {reason}." for status, reason in reasons.items() if (lost := len(study.of(status)))
+    ]
+
+
+def _code(study: Study) -> list[str]:
+    ended, said = study.of(*ENDED), []
+    if len(commits := ended["commit"].dropna().unique()) > 1:
+        said.append(f"The runs come from {len(commits)} different commits, listed under Provenance.")
+    if ended["dirty"].eq(True).any():
+        said.append("Some runs come from code with uncommitted changes, listed under Provenance.")
+    return said
+
+
+def _time(results: Results) -> list[str]:
+    said = []
+    if len(machines := results.study.of(*ENDED)["hardware"].dropna().unique()) > 1:
+        said.append(
+            f"The runs used {len(machines)} kinds of hardware, listed under Provenance. "
+            "Times are comparable only between runs on the same hardware."
+        )
+    slow = results.cost["slowest"].dropna()
+    if not slow.empty and slow.max() > SLOW:
+        said.append(
+            f"Times are uneven: one run of {slow.idxmax()} took {slow.max():.1f} times the median of its variant, "
+            "probably because the machine was busy. Accuracies are not affected."
+        )
+    return said

@@ -1,0 +1,52 @@
+"""The comparison of two studies: its headline, its files, and studies that cannot be compared."""
+
+import pytest
+from synthetic import write_study
+
+from analysis.report import write
+from analysis.report.compare import compare_document
+from analysis.results import analyze
+from analysis.sources.folder import read_folder
+from experiments.errors import UserError
+
+COMMAND = "vit-report --compare a b"
+
+
+def results_of(tmp_path, **options):
+    return analyze(read_folder(write_study(tmp_path, **options)))
+
+
+def test_the_headline_says_which_variants_changed(tmp_path):
+    a = results_of(tmp_path / "a", accuracy={"none": 0.7, "learned-1d": 0.9})
+    b = results_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
+    first, second, third = compare_document(a, b, COMMAND).headline
+    assert "none is higher in B" in first and "learned-1d is lower in B" in first
+    assert (
+        second == "Difference from the baseline: that of learned-1d is lower in B."
+        and "paired t tests" in third.lower()
+    )
+
+
+def test_the_headline_says_which_differences_from_the_baseline_changed(tmp_path):
+    a = results_of(tmp_path / "a", accuracy={"none": 0.6, "learned-1d": 0.7, "cpe": 0.8}, seeds=5)
+    b = results_of(tmp_path / "b", accuracy={"none": 0.7, "learned-1d": 0.8, "cpe": 0.8}, seeds=6, spread=0.006)
+    assert "that of cpe is lower in B" in compare_document(a, b, COMMAND).headline[1]
+
+
+def test_it_is_a_complete_report(tmp_path):
+    a, b = results_of(tmp_path / "a", seeds=3), results_of(tmp_path / "b", seeds=3, margin=0.02)
+    files = write.make(compare_document(a, b, COMMAND))
+    assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.tex", "figures/compared.svg"} <= set(
+        files
+    )
+    assert b"A: 0.01; B: 0.02" in files["report.html"]
+    assert COMMAND.encode() in files["report.html"]
+    assert files == write.make(compare_document(a, b, COMMAND))
+
+
+def test_studies_without_a_common_variant_or_metric_are_an_error(tmp_path):
+    a = results_of(tmp_path / "a", seeds=3)
+    with pytest.raises(UserError, match="share no variant"):
+        compare_document(a, results_of(tmp_path / "b", accuracy={"rope-2d": 0.9, "alibi-2d": 0.8}, seeds=3), COMMAND)
+    with pytest.raises(UserError, match="measures test/acc, position measures val/loss"):
+        compare_document(a, results_of(tmp_path / "c", metric="val/loss", seeds=3), COMMAND)

@@ -1,0 +1,166 @@
+"""The headline: what it says of clear differences, of undecided ones, of factors and of studies that cannot be tested."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.power import TTestPower
+from synthetic import write_factorial, write_study
+
+from analysis.report import write
+from analysis.report.headline import headline
+from analysis.report.study_report import study_document
+from analysis.results import analyze
+from analysis.sources.folder import read_folder
+from experiments.errors import UserError
+from experiments.presets import preset
+
+
+def results_of(tmp_path, **options):
+    return analyze(read_folder(write_study(tmp_path, **options)))
+
+
+def by_hand(values, a, b):
+    """The mean of a - b over seeds with its t interval, in points, from scipy."""
+    diffs = [100 * (values[a][seed] - values[b][seed]) for seed in values[a]]
+    low, high = stats.t.interval(0.95, len(diffs) - 1, np.mean(diffs), stats.sem(diffs))
+    return np.mean(diffs), low, high
+
+
+def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
+    results = results_of(tmp_path)
+    first, second, third = headline(results)
+    assert first.startswith("All three positional embeddings reach a higher test accuracy than none (7")
+    diff, low, high = by_hand(results.values, "sinusoidal", "none")
+    assert f"sinusoidal by {diff:.2f} points (95 % CI {low:.2f} to {high:.2f})" in first
+    assert first.endswith("5 seeds, paired t tests, Holm-adjusted, alpha = 5 %.")
+    assert second.startswith("Among the three positional embeddings themselves, ")
+    assert "other data" in third
+
+
+def test_a_mixed_result_names_each_group(tmp_path):
+    accuracy = {"none": 0.8, "cpe": 0.9, "relative": 0.7, "rope-2d": 0.8005}
+    first, *_ = headline(results_of(tmp_path, accuracy=accuracy, spread=0.01))
+    assert first.startswith("cpe reaches a higher test accuracy than none (")
+    assert "relative reaches a lower test accuracy than none, by" in first
+    assert "rope-2d does not differ significantly from none." in first
+
+
+def test_a_study_of_two_factors_starts_with_its_main_effects(tmp_path):
+    main, interaction, combinations, _ = headline(
+        analyze(read_folder(write_factorial(tmp_path, (0.80, 0.70, 0.90, 0.70))))
+    )
+    assert main.startswith(
+        "Main effects, averaged over the other factor: depth = 2 has a higher test accuracy than depth = 1"
+    )
+    assert "head = logits has a higher test accuracy than head = softmax, by" in main and "p < 0.001" in main
+    assert interaction.startswith("Interaction: the effect of depth depends on head (p < 0.001)")
+    assert re.search(
+        r"is \+(9\.\d|10\.\d)\d* points with head = logits and [+−]?0\.\d+ points with head = softmax", interaction
+    )
+    assert "“depth=2, head=logits” reaches a higher test accuracy than “depth=1, head=logits”" in combinations
+
+
+def test_factors_without_an_effect_are_said_to_have_none_that_is_significant(tmp_path):
+    main, interaction, *_ = headline(analyze(read_folder(write_factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01))))
+    assert "depth has no significant effect (p = " in main and "head has no significant effect (p = " in main
+    assert interaction.startswith("Interaction: no significant interaction of depth and head (p = ")
+
+
+@pytest.mark.parametrize("seeds", [4, 5])
+def test_undecided_pairs_come_with_the_seeds_needed(seeds, tmp_path):
+    results = results_of(
+        tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.02, seeds=seeds
+    )
+    compared = results.pairs["learned-1d", "learned-2d"]
+    assert compared.verdict == "not enough evidence"
+    _, second, third = headline(results)
+    needed = (
+        f"about {compared.seeds_needed} seeds per variant are needed"
+        if seeds == 5
+        else "With fewer than 5 seeds, the number of seeds needed cannot be estimated."
+    )
+    assert f"learned-1d and learned-2d are not significantly different with {seeds} seeds" in second and needed in third
+    assert "no difference" not in " ".join(headline(results))
+
+
+def test_variants_are_called_equivalent_only_if_that_is_shown(tmp_path):
+    same = {"none": 0.7, "learned-1d": 0.95, "learned-2d": 0.95}
+    assert "equivalent" in headline(results_of(tmp_path / "many", accuracy=same, spread=0.002, seeds=8))[1]
+    assert "equivalent" not in headline(results_of(tmp_path / "few", accuracy=same, spread=0.03, seeds=3))[1]
+
+
+def test_a_single_seed_gets_no_verdict(tmp_path):
+    sentences = " ".join(headline(results_of(tmp_path, seeds=1)))
+    assert "single seed" in sentences and "a higher test accuracy" not in sentences
+    assert write.make(study_document(results_of(tmp_path / "again", seeds=1)))["report.html"]
+
+
+def test_a_single_variant_has_its_interval(tmp_path):
+    first, second = headline(results_of(tmp_path, accuracy={"none": 0.7}, seeds=3))
+    assert "no other variant to compare it with" in first
+    assert re.fullmatch(r"The 95 % interval of the mean is \[\d\d\.\d+, \d\d\.\d+\] %\.", second)
+
+
+def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
+    base = preset("pulfer-mnist").model_dump()
+    results = results_of(
+        tmp_path,
+        name="pulfer-mnist",
+        preset="pulfer-mnist",
+        base=base,
+        accuracy={"sinusoidal": 0.788},
+        spread=1e-4,
+        seeds=4,
+    )
+    second = headline(results)[1]
+    assert (
+        "Published claim: pulfer-mnist reaches 78.85 % test accuracy. Reproduced: sinusoidal − the published 78.85 % is"
+        in second
+    )
+
+
+def test_the_minimum_detectable_difference_has_80_percent_power(tmp_path):
+    results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.7}, spread=0.05, seeds=5)
+    (compared,) = (results.versus[variant] for variant in results.others)
+    power = power_of_difference(compared.diff, compared.detectable)
+    assert power == pytest.approx(0.8, abs=1e-6)
+    assert (
+        f"the minimum detectable difference is {100 * compared.detectable:.1f} points (80 % power)"
+        in headline(results)[-1]
+    )
+
+
+def test_two_seeds_with_a_large_spread_exclude_no_difference(tmp_path):
+    results = results_of(
+        tmp_path,
+        accuracy={"none": 0.5, "learned-1d": 0.5, "cpe": 0.5, "rope-2d": 0.5, "relative": 0.5},
+        spread=0.4,
+        seeds=2,
+    )
+    assert "The study cannot exclude any difference" in headline(results)[-1]
+
+
+def power_of_difference(diff, truth):
+    """The power of the two-sided t test at 5 %, from statsmodels; `diff` gives the spread."""
+    deviation = (diff.high - diff.value) / stats.t.isf(0.025, diff.n - 1) * diff.n**0.5
+    return TTestPower().power(truth / deviation, diff.n, 0.05)
+
+
+def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
+    lost = {("none", seed): "diverged" for seed in range(3)}
+    _, second = headline(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, statuses=lost))
+    assert second.startswith("All 3 runs of the baseline ended without a result. More seeds will not help")
+
+
+def test_lower_is_better_for_a_loss(tmp_path):
+    results = results_of(tmp_path, metric="test/loss", margin=0.05)
+    assert results.best == "sinusoidal" and results.versus["sinusoidal"].verdict == "better"
+    assert "points" not in " ".join(headline(results)) and "reach a lower test loss than none" in headline(results)[0]
+
+
+def test_nothing_finished_is_an_error(tmp_path):
+    statuses = {(variant, seed): "absent" for variant in ("none", "learned-1d") for seed in range(2)}
+    with pytest.raises(UserError, match="no run has finished yet"):
+        results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2, statuses=statuses)

@@ -1,0 +1,112 @@
+"""The report of a study: warnings, provenance, commands, and odd studies that still make a report."""
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+from synthetic import write_study
+
+from analysis.report import write
+from analysis.report.headline import headline
+from analysis.report.study_report import study_document
+from analysis.report.tables.comparisons import baseline_table
+from analysis.report.tables.cost import cost_table
+from analysis.report.tables.variants import variants_table
+from analysis.report.warnings import warnings
+from analysis.results import analyze
+from analysis.sources.folder import read_folder
+
+
+def results_of(tmp_path, skip=False, **options):
+    return analyze(read_folder(write_study(tmp_path, **options), skip))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"accuracy": {"none": 0.7}},
+        {"accuracy": {"none": 0.7, "learned-1d": 0.9}, "statuses": {("none", seed): "diverged" for seed in range(5)}},
+        {
+            "accuracy": {"none": 0.7, "learned-1d": 0.9},
+            "statuses": {("learned-1d", seed): "absent" for seed in range(5)},
+        },
+        {
+            "accuracy": {"none": 0.7, "learned-1d": 0.9},
+            "statuses": {("learned-1d", seed): "incomplete" for seed in (1, 2, 3, 4)},
+        },
+        {"spread": 0.0},
+        {"metric": "val/loss", "margin": 0.05},
+    ],
+    ids=["one variant", "baseline diverged", "one absent", "one pair", "no spread", "a loss"],
+)
+def test_incomplete_studies_still_have_a_report(tmp_path, options):
+    files = write.make(study_document(results_of(tmp_path, **options)))
+    assert not re.search(rb"(?i)\b(nan|inf|none of)\b", files["report.md"])
+
+
+def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
+    kinds = ("none", "learned-1d", "learned-2d", "sinusoidal", "rope-2d", "cpe", "alibi-2d", "relative")
+    results = results_of(tmp_path, accuracy={kind: 0.5 if kind == "none" else 1.0 for kind in kinds}, spread=0, seeds=3)
+    table = variants_table(results)
+    assert [row[2].mark for row in table.rows] == [""] + ["best"] * 7
+    assert (
+        "All seven positional embeddings reach a higher" in headline(results)[0]
+        and "by 50.00 points." in headline(results)[0]
+    )
+    assert any("not a valid test" in note for note in baseline_table(results).notes)
+
+
+def test_the_section_reproduce_has_every_seed_and_the_users_own_file(tmp_path):
+    own = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
+    results = results_of(tmp_path, seeds=4, command="vit-sweep run my/mine.yaml --seeds 2 --out runs", study=own)
+    (section,) = (each for each in study_document(results).sections if each.id == "reproduce")
+    commands, definition = (item.text for item in section.items)
+    assert "vit-sweep run my/mine.yaml --seeds 4 --out runs" in commands.splitlines()
+    assert definition.startswith("# my/mine.yaml") and yaml.safe_load(definition) == own
+    for name in ("report.md", "report.html"):  # a user copies it from there
+        page = html.unescape(write.make(study_document(results))[name].decode())
+        (copied,) = re.findall(
+            r"^(?:<pre><code>)?(# my/mine\.yaml.*?)\n?(?:```|</code></pre>)", page, re.DOTALL | re.MULTILINE
+        )
+        assert yaml.safe_load(copied) == own
+
+
+def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):
+    study = read_folder(write_study(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, seeds=5))
+    seconds = {("none", 0): 400.0, ("cpe", 3): 12.0, ("cpe", 4): 12.0}  # and 4.0 and 4.1 of all others
+    machine = {3: "slow", 4: "slow"}
+    runs = study.runs.assign(
+        device_seconds=[seconds.get((v, s), d) for v, s, d in study.runs[["variant", "seed", "device_seconds"]].values],
+        hardware=[machine.get(s, "fast") if v == "cpe" else "fast" for v, s in study.runs[["variant", "seed"]].values],
+        wall_seconds=10.0,
+        cohort=5,
+    )
+    results = analyze(replace(study, runs=runs))
+    assert results.cost.loc["none", "device_seconds"] == 4.0 and results.cost.loc["cpe", "device_seconds"] == 4.1
+    assert results.cost.loc["cpe", "device_seconds_ratio"] == pytest.approx(
+        4.1 / 4.0
+    )  # of seeds 0, 1, 2: .01025, 1.025, 1.025
+    said = " ".join(warnings(results))
+    assert "one run of none took 100.0 times the median" in said and "2 kinds of hardware" in said
+    (made,) = (each for each in study_document(results).sections if each.id == "provenance")
+    assert dict(made.items[0].facts)["Total time"].startswith(
+        "20 s for 10 runs"
+    )  # ten runs, each a fifth of a cohort's 10 s
+
+
+def test_pruned_runs_give_a_warning(tmp_path):
+    lost = {("none", 0): "pruned", ("none", 1): "pruned"}
+    results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=4, statuses=lost)
+    assert (
+        "2 of 8 runs were pruned (stopped early because of low results) and are excluded. This biases the means"
+        in " ".join(warnings(results))
+    )
+
+
+def test_no_column_divides_a_metric_by_its_cost(tmp_path):
+    titles = [
+        [c.title for c in cost_table(results_of(tmp_path / m, metric=m)).columns] for m in ("test/acc", "test/loss")
+    ]
+    assert not any("accuracy" in title or "loss" in title for each in titles for title in each)

@@ -1,0 +1,211 @@
+"""The files of a report: one safe page with working links, the same bytes every time, replaced as a whole."""
+
+import json
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+from synthetic import write_study
+
+from analysis.report import write
+from analysis.report.study_report import study_document
+from analysis.results import analyze
+from analysis.sources.folder import read_folder
+from experiments.errors import UserError
+
+HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROBE = """<script>addEventListener("load", () => {
+  const table = document.querySelector("#table-variants"), head = table.tHead.rows[0].cells[2];
+  head.querySelector("button").click();
+  const column = [...table.tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
+  document.body.dataset.probe = JSON.stringify({wide: document.documentElement.scrollWidth - innerWidth, column,
+    drawn: [...document.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().height > 50).length});
+});</script></body>"""
+
+
+def results_of(tmp_path, skip=False, **options):
+    return analyze(read_folder(write_study(tmp_path, **options), skip))
+
+
+class Page(HTMLParser):
+    """What a browser would see: ids, links, addresses, tags, text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.hrefs, self.tags, self.text, self.open = [], [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.tags.append((tag, given))
+        self.ids += [given["id"]] if "id" in given else []
+        self.hrefs += [given["href"]] if tag == "a" else []
+        self.open += [] if tag in VOID else [tag]
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def page_of(results):
+    return Page(write.make(study_document(results))["report.html"].decode())
+
+
+def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
+    page = page_of(results_of(tmp_path))
+    assert page.open == []  # every tag is closed, in order
+    for tag, given in page.tags:
+        assert "src" not in given or given["src"].startswith("data:")
+        if tag in ("link", "use", "image"):
+            assert (given.get("href") or given.get("xlink:href")).startswith(("data:", "#"))
+    assert not any(part in "".join(page.text) for part in ("@import", "url(http", "fetch("))
+
+
+def test_every_link_within_the_page_has_a_target_and_ids_are_unique(tmp_path):
+    page = page_of(results_of(tmp_path))
+    assert len(page.ids) == len(set(page.ids))
+    inner = [href[1:] for href in page.hrefs if href.startswith("#")]
+    assert set(inner) <= set(page.ids) and {"result", "differences", "methods", "provenance", "runs", "runs-v2"} <= set(
+        inner
+    )
+    drawings = [given for tag, given in page.tags if tag == "use"]
+    assert drawings and all(given["xlink:href"][1:] in page.ids for given in drawings)
+
+
+def test_links_to_records_exist_beside_the_report(tmp_path):
+    folder = write_study(tmp_path, seeds=3)
+    page = write.write(write.make(study_document(analyze(read_folder(folder)))), folder / "report")
+    outer = [href for href in Page(page.read_text()).hrefs if not href.startswith("#")]
+    assert len(outer) == 12 and all((page.parent / href).is_file() for href in outer)
+
+
+def test_every_figure_has_an_alternative_text(tmp_path):
+    page = page_of(results_of(tmp_path))
+    drawings = [given for tag, given in page.tags if tag == "svg"]
+    assert len(drawings) == 4 and all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
+
+
+def test_markup_in_names_is_text(tmp_path):
+    names = ["none", HOSTILE]
+    results = results_of(
+        tmp_path,
+        accuracy={"none": 0.7, HOSTILE: 0.9},
+        factors={f"model.{HOSTILE}": names},
+        levels=lambda v: {"model.act": v},
+        seeds=3,
+        description=HOSTILE,
+        command=f"vit-sweep run {HOSTILE} ```",
+        baseline="none",
+    )
+    files = write.make(study_document(results))
+    page = Page(files["report.html"].decode())
+    assert [tag for tag, _ in page.tags if tag == "script"] == ["script"] and not any(
+        tag == "img" for tag, _ in page.tags
+    )
+    assert not any(name.startswith("on") for _, given in page.tags for name in given)
+    assert any(HOSTILE in text for text in page.text)
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(files["report.md"].decode())
+    kinds = {token.type for token in tokens} | {child.type for token in tokens for child in token.children or []}
+    assert not kinds & {"html_block", "html_inline", "link_open"}
+    assert next(token.content for token in tokens if token.type == "fence").count(HOSTILE) == 1
+    with_names = [name for name in files if HOSTILE in name]
+    assert not with_names
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path):
+    first = write.make(study_document(results_of(tmp_path / "a")))
+    second = write.make(study_document(results_of(tmp_path / "somewhere" / "else")))  # made twice, and in another place
+    assert first == second and {
+        "report.html",
+        "report.md",
+        "tables/variants.csv",
+        "tables/variants.tex",
+        "figures/accuracy.svg",
+        "figures/accuracy.png",
+        "tables/runs.csv",
+    } <= set(first)
+
+
+def test_an_older_report_is_replaced_as_a_whole(tmp_path):
+    write.write({"report.html": b"old", "tables/gone.csv": b"x"}, tmp_path / "report")
+    write.write({"report.html": b"new"}, tmp_path / "report")
+    assert (tmp_path / "report" / "report.html").read_bytes() == b"new" and not (
+        tmp_path / "report" / "tables"
+    ).exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_files_that_vit_report_did_not_write_are_never_deleted(tmp_path):
+    write.write({"report.html": b"old"}, tmp_path / "report")
+    (tmp_path / "report" / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="report/notes.txt: was not written by vit-report"):
+        write.write({"report.html": b"new"}, tmp_path / "report")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("mine")
+    with pytest.raises(UserError, match="other/thesis.tex"):
+        write.write({"report.html": b"new"}, tmp_path / "other")
+    assert (tmp_path / "report" / "report.html").read_bytes() == b"old" and (tmp_path / "other" / "thesis.tex").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]
+
+
+def test_an_edited_report_is_not_overwritten(tmp_path):
+    write.write({"report.html": b"old", "report.md": b"old"}, tmp_path / "report")
+    (tmp_path / "report" / "report.md").write_text("old, and my notes")
+    with pytest.raises(UserError, match="report/report.md: was changed since vit-report wrote it"):
+        write.write({"report.html": b"new", "report.md": b"new"}, tmp_path / "report")
+    assert (tmp_path / "report" / "report.md").read_text() == "old, and my notes"
+
+
+def test_settings_that_were_not_held_fixed_give_a_warning(tmp_path):
+    results = results_of(tmp_path, levels=lambda v: {"model.pos_embed": v, "optim.lr": 0.01 if v == "none" else 0.001})
+    assert any("optim.lr was not held fixed (0.01 and 0.001)" in text for text in page_of(results).text)
+
+
+def test_skipped_records_are_named_in_the_page(tmp_path):
+    folder = write_study(tmp_path)
+    file = folder / "v1-s2" / "config.json"
+    file.write_text(file.read_text() + " ")
+    page = page_of(analyze(read_folder(folder, skip_unreadable=True)))
+    said = "".join(page.text)
+    assert "1 unreadable" in said and "v1-s2/config.json: does not match the digest" in said
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
+def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(tmp_path):
+    folder = write_study(tmp_path)
+    html = write.make(study_document(analyze(read_folder(folder))))["report.html"].decode()
+    (tmp_path / "page.html").write_text(html.replace("</body>", PROBE))
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=500,900",
+        "--enable-logging=stderr",
+        "--dump-dom",
+        f"file://{tmp_path / 'page.html'}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    (body,) = [given for tag, given in Page(done.stdout).tags if tag == "body"]
+    seen = json.loads(body["data-probe"])
+    assert seen["wide"] <= 0 and seen["drawn"] == 4
+    assert seen["column"] == ["none", "learned-1d", "learned-2d", "sinusoidal"]  # by accuracy, lowest first
+    assert "CONSOLE" not in done.stderr

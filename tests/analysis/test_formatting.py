@@ -1,0 +1,72 @@
+"""Numbers as text: rounding that follows the interval, limits, units."""
+
+import math
+
+import pytest
+
+from analysis import formatting
+from analysis.metric import Metric
+from analysis.stats.estimates import Estimate
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (97.1234, 0.4321, "97.12 ± 0.43"),
+        (97.1234, 4.321, "97.1 ± 4.3"),
+        (97.1234, 43.21, "97 ± 43"),
+        (0.5, 0.000123, "0.50000 ± 0.00012"),
+        (97.1234, 9.96, "97 ± 10"),
+        (97.1234, 0.0996, "97.12 ± 0.10"),
+        (-0.04, 3.2, "0.0 ± 3.2"),
+        (-1.25, 3.2, "−1.2 ± 3.2"),
+    ],
+)
+def test_rounding_follows_the_interval(value, half, text):
+    assert formatting.with_interval(Estimate(value, value - half, value + half, 5)) == text
+
+
+def test_a_value_without_interval_claims_none():
+    assert formatting.with_interval(Estimate(0.9712, math.nan, math.nan, 1), 100) == "97.12"
+    assert formatting.with_interval(Estimate(math.nan, math.nan, math.nan, 0), 100) == "–"
+    assert formatting.bounds(Estimate(1.0, math.nan, math.nan, 1)) == "–"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(910_000, "910 k"), (999_999, "1 M"), (1.234e9, "1.23 G"), (12.34, "12.3"), (0, "0"), (math.nan, "–")],
+)
+def test_magnitudes(value, text):
+    assert formatting.magnitude(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(4.12, "4.12 s"), (119, "119 s"), (720, "12 min"), (12_240, "3.4 h"), (432_000, "5 d")]
+)
+def test_durations(value, text):
+    assert formatting.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "half", "text"),
+    [
+        ("test/acc", 0.993, 0.020, "99.3 (97.3 to 100)"),
+        ("test/acc", 0.010, 0.020, "1.0 (0 to 3.0)"),
+        ("test/acc", 0.993, 0.004, "99.30 ± 0.40"),
+        ("test/loss", 0.010, 0.020, "0.010 (0 to 0.030)"),
+        ("test/loss", 2.0, 0.5, "2.00 ± 0.50"),
+    ],
+)
+def test_an_interval_is_cut_at_what_the_metric_can_be(metric, value, half, text):
+    metric = Metric(metric)
+    estimate = Estimate(value, value - half, value + half, 5)
+    assert formatting.with_interval(estimate, metric.scale, limits=formatting.limits(metric)) == text
+
+
+def test_an_interval_without_width_says_that_all_seeds_are_equal():
+    assert formatting.with_interval(Estimate(1.0, 1.0, 1.0, 5), 100) == "100.00 (all seeds equal)"
+
+
+@pytest.mark.parametrize(("metric", "text"), [("test/acc", "1 point"), ("test/loss", "0.01")])
+def test_a_margin_has_the_unit_of_a_difference(metric, text):
+    assert formatting.margin(Metric(metric), 0.01) == text
