@@ -35,7 +35,7 @@ class Results:
     """metric -> variant -> its mean"""
     spread: dict[str, stats.Spread]
     """variant -> how the study's metric scatters over its runs"""
-    curves: dict[str, dict[str, stats.Band]]
+    curves: dict[Metric, dict[str, stats.Band]]
     """metric -> variant -> its learning curve over the finished runs; only metrics with a curve of two epochs or more"""
     versus: dict[str, stats.Comparison]
     """each variant against the baseline"""
@@ -118,7 +118,7 @@ def _means(finished: pd.DataFrame, metric: str, variants: list[str]) -> dict[str
     }
 
 
-def _curves(study: Study) -> dict[str, dict[str, stats.Band]]:
+def _curves(study: Study) -> dict[Metric, dict[str, stats.Band]]:
     """An accuracy's interval is clipped to [0, 1], which a t interval may exceed."""
     runs = study.curves
     if runs.empty or runs["epoch"].nunique() < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ def accuracy(results: Results) -> Plot:
         axes.set_xlabel(f"{metric.label}{metric.unit}")
     for row, variant in enumerate(results.variants):
         if lost := int(results.counts.loc[variant, "diverged"]):
-            place = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
             panels[0].annotate(f" {lost} diverged", (1, row), color=VERDICTS["worse"][0], **place)
     if near:
         panels[1].set_xlim(*(bound * scale for bound in near))

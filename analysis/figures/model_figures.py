@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -47,7 +48,7 @@ def mosaic(similarity: np.ndarray) -> np.ndarray:
 
 def _position_similarity(inspections: Sequence[ModelInspection]) -> Plot | None:
     panels = {model.variant: mosaic(model.similarity) for model in inspections if model.similarity is not None}
-    options = {"vmin": -1, "vmax": 1, "cmap": "PuOr"}
+    options: dict[str, Any] = {"vmin": -1, "vmax": 1, "cmap": "PuOr"}
     return _panels("position-similarity", panels, captions.POSITION_SIMILARITY, "", options)
 
 
@@ -58,7 +59,7 @@ def _position_logits(inspections: Sequence[ModelInspection]) -> Plot | None:
 
 def _position_table(inspections: Sequence[ModelInspection]) -> Plot | None:
     panels = {model.variant: model.table for model in inspections if model.table is not None}
-    options = {"cmap": "PuOr", "aspect": "auto", "norm": CenteredNorm}
+    options: dict[str, Any] = {"cmap": "PuOr", "aspect": "auto", "norm": CenteredNorm}
     return _panels("position-table", panels, captions.POSITION_TABLE, "value", options, ("dimension", "token"))
 
 
@@ -97,7 +98,7 @@ def _overlay(model: ModelInspection) -> Plot:
         for row, attention in ((1, model.attention[at]), (2, model.rollout[at])):
             axes[row][at].imshow(image.mean(-1), cmap="gray", vmin=0, vmax=1)
             axes[row][at].imshow(attention, cmap="inferno", alpha=0.6, interpolation="bilinear")
-    corner = {"transform": axes[0][0].transAxes, "fontsize": 8, "ha": "right", "va": "bottom"}
+    corner: dict[str, Any] = {"transform": axes[0][0].transAxes, "fontsize": 8, "ha": "right", "va": "bottom"}
     axes[0][0].text(-0.12, 1.06, "true\npredicted", **corner)
     for row, words in ((1, "attention"), (2, "rollout")):
         axes[row][0].set_ylabel(words, fontsize=8, rotation=0, ha="right", va="center")
@@ -113,7 +114,7 @@ def _panels(
     panels: dict[str, np.ndarray],
     caption: str,
     unit: str,
-    options: dict,
+    options: dict[str, Any],
     axis_labels: tuple[str, str] | None = None,
 ) -> Plot | None:
     """Draw one heat map for each variant. A "norm" among the options is made anew, so that each panel has its own scale."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -75,7 +76,9 @@ def interaction(results: Results) -> Plot | None:
     )
     axes.set_xlabel(across)
     axes.set_ylabel(down)
-    tilt = {"rotation": 45, "ha": "right"} if len(table.columns) >= TILTED else {"rotation": 0, "ha": "center"}
+    tilt: dict[str, Any] = (
+        {"rotation": 45, "ha": "right"} if len(table.columns) >= TILTED else {"rotation": 0, "ha": "center"}
+    )
     axes.set_xticks(axes.get_xticks(), [short(str(level)) for level in table.columns], **tilt)
     axes.set_yticks(axes.get_yticks(), [short(str(level)) for level in table.index], rotation=0)
     return Plot("interaction", figure, *captions.interaction(results))
@@ -102,14 +105,14 @@ def against_cost(results: Results) -> Plot | None:
     return Plot("cost", figure, *captions.cost(results, list(kinds.values()), chosen))
 
 
-def _draw_cost(axes: Axes, results: Results, name: str, chosen: list[str]) -> dict[str, object]:
+def _draw_cost(axes: Axes, results: Results, name: str, chosen: list[str]) -> dict[str, Any]:
     """Draw each variant's mean at its cost; returns a handle for the legend by variant."""
     scale, handles = results.study.metric.scale, {}
     for variant in results.variants:
         mean = results.mean(variant)
         half = formatting.half_width(mean) * scale
         index = chosen.index(variant) if variant in chosen else None
-        look = {"color": FAINT, "marker": "o", "ms": 3, "zorder": 1}
+        look: dict[str, Any] = {"color": FAINT, "marker": "o", "ms": 3, "zorder": 1}
         if index is not None:
             look = {"color": PALETTE[index], "marker": MARKERS[index], "ms": 6, "zorder": 2}
         error = half if math.isfinite(half) else None

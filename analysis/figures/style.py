@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -108,7 +109,7 @@ def interval(
         return
     half = formatting.half_width(estimate) * scale
     error = half if math.isfinite(half) else None
-    look = {"color": colour, "marker": marker, "ms": size, "elinewidth": 2, "capsize": 0, "zorder": 3}
+    look: dict[str, Any] = {"color": colour, "marker": marker, "ms": size, "elinewidth": 2, "capsize": 0, "zorder": 3}
     axes.errorbar(estimate.value * scale, row, xerr=error, **look)
 
 

@@ -95,7 +95,7 @@ def _against_baseline(results: Results) -> str:
         for word in ("better", "worse", "equivalent", "not enough evidence")
     }
     baseline = f"{quoted(study.baseline)} ({value_text(results.mean(study.baseline), study.metric)})"
-    said = []
+    said: list[str] = []
     for word, variants in groups.items():
         if variants:
             than = quoted(study.baseline) if said else baseline  # the baseline's value is given once
@@ -124,7 +124,7 @@ def _different(results: Results, variants: list[str], than: str, total: int, wor
             f"{counted}, by {range_text(diffs, metric)}. The largest difference is that of {quoted(most)} "
             f"({interval_text(results.versus[most].diff, metric)})."
         )
-    parts = []
+    parts: list[str] = []
     for variant in variants:
         diff = results.versus[variant].diff
         interval = interval_text(diff, metric, label="" if parts else "95 % CI ")
@@ -155,10 +155,11 @@ def _among_others(results: Results) -> tuple[str, ...]:
     if len(results.others) == 1:
         return ()
     if not results.pairs:
-        best = value_text(results.mean(results.best), results.study.metric)
-        return (f"{quoted(results.best)} has the best mean, {best}. There are too many variants to compare all pairs.",)
+        best = results.best or results.study.baseline
+        mean = value_text(results.mean(best), results.study.metric)
+        return (f"{quoted(best)} has the best mean, {mean}. There are too many variants to compare all pairs.",)
     pairs = _other_pairs(results)
-    groups = {word: [] for word in ("different", "equivalent", "not enough evidence")}
+    groups: dict[str, list[tuple[str, str]]] = {word: [] for word in ("different", "equivalent", "not enough evidence")}
     for pair, compared in pairs.items():
         groups[compared.verdict if compared.verdict in groups else "different"].append(pair)
     among = f"the {spelled(len(results.others))} {_noun(results, len(results.others))} themselves"
@@ -249,10 +250,10 @@ def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
 def _seeds_needed(undecided: Sequence[Comparison]) -> str:
     if max(c.n for c in undecided) < FEW_SEEDS:
         return f"With fewer than {FEW_SEEDS} seeds, the number of seeds needed cannot be estimated."
-    needs = [c.seeds_needed for c in undecided]
-    most = f"more than {MOST_SEEDS:,}" if None in needs else f"{max(needs):,}"
-    least = min((need for need in needs if need is not None), default=None)
-    needed = most if least is None or f"{least:,}" == most else f"{least:,} to {most}"
+    needs = [c.seeds_needed for c in undecided if c.seeds_needed is not None]
+    most = f"{max(needs):,}" if len(needs) == len(undecided) else f"more than {MOST_SEEDS:,}"
+    least = f"{min(needs):,}" if needs else most
+    needed = most if least == most else f"{least} to {most}"
     return f"To show a difference or equivalence, about {needed} seeds per variant are needed (80 % power)."
 
 

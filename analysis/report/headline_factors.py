@@ -8,7 +8,7 @@ from analysis import formatting
 from analysis.formatting import factor_name
 from analysis.report.phrases import alpha_text, by_points, higher, interval_text
 from analysis.results import ALPHA, Results
-from analysis.sources.study import level_text
+from analysis.sources.settings import level_text
 from analysis.stats import Contrast, Factorial
 
 MOST_LEVELS = 4  # levels of the second factor for which an interaction is spelled out

@@ -10,7 +10,8 @@ import yaml
 
 from analysis import formatting
 from analysis.report.document import Code, Facts, Section
-from analysis.sources.study import ENDED, METRICS, PLACES, Study, not_held_fixed
+from analysis.sources.settings import PLACES
+from analysis.sources.study import ENDED, METRICS, Study, not_held_fixed
 
 
 def provenance(study: Study) -> Section:

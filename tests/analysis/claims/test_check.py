@@ -111,7 +111,7 @@ def test_position_study_bears_out_the_paper():
     assert {k: r.verdict for k, r in found.items()} == {"paper-none": "reproduced", "paper-kinds": "reproduced"}
     assert found["paper-none"].more_seeds == 0 and found["paper-none"].n == 5
     evidence = evidence_text(found["paper-none"])
-    assert "All 2 hypotheses hold" in evidence and "+23.1" in evidence and "5 seeds" in evidence
+    assert "Shown for both pairs" in evidence and "+23.1" in evidence and "5 seeds" in evidence
 
 
 def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
@@ -126,7 +126,7 @@ def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
         "any-kinds": "contradicted",
         "rival-rope-2d": "reproduced",
     }
-    assert "variant 4 over variant 0" in evidence_text(found["any-none"])
+    assert "variant 4 − variant 0" in evidence_text(found["any-none"])
 
 
 def test_labels_do_not_matter_and_other_settings_do():
@@ -218,9 +218,9 @@ def test_headline_that_one_lucky_run_explains_is_not_settled_by_seeds():
     assert found.more_seeds is None and found.verdict == "undecided"
     estimate = found.decisive.estimate
     deviation = 100 * (estimate.high - estimate.value) / scipy_stats.t.isf(0.05, 4) * 5**0.5
-    assert f"single runs scatter by {deviation:.1f} points" in evidence_text(
+    assert f"The standard deviation of single runs is {deviation:.1f} points" in evidence_text(
         found
-    ) and "by any number of ours" in evidence_text(found)
+    ) and "with any number of seeds" in evidence_text(found)
 
 
 @pytest.mark.parametrize("change", [{"train.epochs": 6}, {"model.depth": 3}, {"data.train_limit": 100}])

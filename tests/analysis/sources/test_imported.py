@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import optuna
 import pytest
-from analysis.report.sections import digest
 from synthetic import write_study
 from wandb.apis.public.summary import SummarySubDict
 
+from analysis.report.provenance import digest
 from analysis.results import analyze
 from analysis.sources import optuna_storage, wandb_project
 from analysis.sources.folder import read_folder
