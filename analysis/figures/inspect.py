@@ -101,7 +101,7 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     pos, x = model.pos[0], splits.test.x[:AVERAGED]
     with torch.no_grad():
         inputs = splits.normalized(splits.scaled(x))
-        maps, shares = model.attention_maps(inputs), model.pooling_shares(inputs[:EXAMPLES])
+        maps, pooling = model.attention_maps(inputs), model.pooling_weights(inputs[:EXAMPLES])
         predicted = model(inputs[:EXAMPLES]).argmax(-1)
     shown = [layer[:EXAMPLES] for layer in maps]
     logits = diagnostics.position_logits(pos, cfg)
@@ -117,8 +117,8 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
         truth=tuple(splits.classes[label] for label in splits.test.y[:EXAMPLES]),
         predicted=tuple(splits.classes[label] for label in predicted),
         pool=cfg.pool,
-        attention=_array(diagnostics.pooled_attention(shown[-1], shares, cfg)),
-        rollout=_array(diagnostics.pooled_attention(diagnostics.rollout(shown)[:, None], shares, cfg)),
+        attention=_array(diagnostics.pooled_attention(shown[-1], pooling, cfg)),
+        rollout=_array(diagnostics.pooled_attention(diagnostics.rollout(shown)[:, None], pooling, cfg)),
     )
 
 
