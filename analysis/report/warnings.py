@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis import formatting
+from analysis.report.audit import audit_warnings
 from analysis.results import Results
 from analysis.sources.study import ENDED, Study, not_held_fixed
 
@@ -13,7 +14,14 @@ MOST_VALUES = 6  # values of a setting that are listed
 def warnings(results: Results) -> list[str]:
     """Return every warning, the most important first."""
     study = results.study
-    return [*study.plan.get("notes", []), *_settings(study), *_excluded(study), *_code(study), *_time(results)]
+    return [
+        *study.plan.get("notes", []),
+        *_settings(study),
+        *audit_warnings(results),
+        *_excluded(study),
+        *_code(study),
+        *_time(results),
+    ]
 
 
 def _settings(study: Study) -> list[str]:

@@ -4,7 +4,7 @@ import json
 
 from synthetic import write_study
 
-from analysis.report.sections import warnings
+from analysis.report.warnings import warnings
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from experiments.runs import record
