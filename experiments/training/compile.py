@@ -1,8 +1,8 @@
-"""`torch.compile` for runs whose configuration asks for it."""
+"""`torch.compile` for runs whose configuration asks for it. Compiled steps are kept and used again by later engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from experiments.errors import UserError
@@ -11,20 +11,23 @@ if TYPE_CHECKING:
     import torch
 
 OFF = "none"
+_compiled: dict[Hashable, Callable] = {}
 
 
-def compiled(function: Callable, mode: str) -> Callable:
-    """Compile a function as one graph in a mode of `torch.compile`, or return it unchanged if the mode is `OFF`.
+def compiled(key: Hashable, build: Callable[[], Callable], mode: str) -> Callable:
+    """The compiled step of `key`: the one compiled before, or else the function that `build` returns, compiled now.
 
-    It first discards all compiled code of the process, because PyTorch limits how often the same code is compiled and a
-    worker builds many engines. Kernels are read from PyTorch's cache on disk.
+    A step is compiled as one graph and for fixed shapes. PyTorch limits how often it compiles the same code in a process;
+    at that limit all compiled steps are discarded. Kernels are then read from PyTorch's cache on disk.
     """
-    if mode == OFF:
-        return function
     import torch
 
-    torch._dynamo.reset()
-    return torch.compile(function, mode=mode, fullgraph=True, dynamic=False)
+    if key not in _compiled:
+        if len(_compiled) >= torch._dynamo.config.recompile_limit:
+            torch._dynamo.reset()
+            _compiled.clear()
+        _compiled[key] = torch.compile(build(), mode=mode, fullgraph=True, dynamic=False)
+    return _compiled[key]
 
 
 def require(mode: str, device: torch.device) -> None:
@@ -34,7 +37,11 @@ def require(mode: str, device: torch.device) -> None:
     import torch
 
     try:
-        compiled(lambda x: x.sin() + 1, mode)(torch.zeros(8, device=device))
+        torch.compile(_probe, mode=mode, fullgraph=True, dynamic=False)(torch.zeros(8, device=device))
     except RuntimeError as error:  # compiler errors and an unsupported version of Python are RuntimeErrors
         why = str(error).splitlines()[0]
         raise UserError(f"train.compile: {mode!r} does not work here; allowed: {OFF} (PyTorch says: {why})") from error
+
+
+def _probe(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() + 1

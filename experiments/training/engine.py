@@ -5,17 +5,20 @@ Both have the same interface. The first axis of their arrays, R, is the run.
 
 from __future__ import annotations
 
+import copy
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from experiments.config import OptimConfig, RunConfig
-from experiments.training.compile import compiled
+from experiments.config import OptimConfig, RunConfig, cohort_key
+from experiments.training.compile import OFF, compiled
 from vit import ViT
 
+IGNORED = -100  # label of the images that pad a batch
 EVAL_BATCH = 1000  # images per evaluation step, at most
 GRID_LIMIT = 65_535  # samples that one call of a CUDA attention kernel can process (the grid limit of CUDA)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.float32, "float64": torch.float64}  # of weights and inputs
@@ -62,11 +65,40 @@ def optimizer(params: Mapping[str, Tensor], exempt: set[str], optim: OptimConfig
     return kind(groups, lr=optim.lr, fused=fused)
 
 
+def static_shape(config: RunConfig, device: torch.device) -> bool:
+    """Whether all training batches must have one shape: on a GPU, and for compiled steps."""
+    return device.type == "cuda" or config.train.compile != OFF
+
+
 def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Mean cross-entropy of scores [B, K] with labels [B], computed in float32 or float64."""
-    return F.cross_entropy(
-        scores.float() if scores.dtype == torch.bfloat16 else scores, y, label_smoothing=label_smoothing
-    )
+    """Mean cross-entropy of scores [B, K] with labels [B], computed in float32 or float64. Labels `IGNORED` do not count."""
+    scores = scores.float() if scores.dtype == torch.bfloat16 else scores
+    return F.cross_entropy(scores, y, ignore_index=IGNORED, label_smoothing=label_smoothing)
+
+
+Step = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+
+
+def step_function(model: ViT, label_smoothing: float) -> Step:
+    """A function of a run's tensors that returns the mean loss and the number of correct predictions.
+
+    step(own, shared, x, y, key): `own` and `shared` replace all parameters and buffers of the model, by name. The two are
+    separate so that `vmap` can map over `own` and not over `shared`. x: [B, C, S, S]; y: [B]; key: int32 scalar or None.
+    """
+
+    def step(
+        own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor, key: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        scores = functional_call(model, {**own, **shared}, (x, key))
+        smoothing = label_smoothing if model.training else 0.0
+        return losses(scores, y, smoothing), (scores.detach().argmax(-1) == y).sum()
+
+    return step
+
+
+def training_copy(model: ViT) -> ViT:
+    """A copy of the model in training mode, for a compiled step that outlives the engine."""
+    return copy.deepcopy(model).train()
 
 
 class Solo:
@@ -80,7 +112,16 @@ class Solo:
         self.params = dict(self.model.named_parameters())
         self.buffers = persistent_buffers(self.model)
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
-        self._train = compiled(self._loss_and_hits, self.config.train.compile)
+        mode = self.config.train.compile
+        self._train = self._loss_and_hits if mode == OFF else self._compiled_step(num_classes, mode)
+
+    def _compiled_step(self, num_classes: int, mode: str) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
+        smoothing, buffers = self.config.train.label_smoothing, dict(self.model.named_buffers())
+        key = ("solo", cohort_key(self.config), num_classes, self.device)
+        step = compiled(key, lambda: step_function(training_copy(self.model), smoothing), mode)
+        for tensor in (*self.params.values(), *buffers.values()):
+            torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step
+        return lambda x, y, key: step(self.params, buffers, x, y, key)
 
     def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         scores = self.model(x, key)

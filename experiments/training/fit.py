@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Images, Splits
-from experiments.training.engine import DTYPES, Solo, batches, eval_batch, stream
+from experiments.training.engine import DTYPES, IGNORED, Solo, batches, eval_batch, static_shape, stream
 from experiments.training.stacked import Stacked
 
 Row = dict[str, float]
@@ -21,23 +22,28 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list
     """Train all runs of the engine and yield their rows, in order, after each epoch from `start` on.
 
     A row has epoch (from 1), lr (of the last step), and loss and accuracy (a fraction) for training and validation. The
-    training metrics are means over the epoch while the weights change, with augmentation and dropout.
+    training metrics are means over the epoch while the weights change, with augmentation and dropout. Where batches must
+    have one shape, the last one is padded with images that do not count.
     """
     configs = engine.configs
     first, n = configs[0], len(splits.train)
-    steps = math.ceil(n / first.train.batch_size)
+    size = min(first.train.batch_size, n)
+    steps = math.ceil(n / size)
+    padding = steps * size - n if static_shape(first, engine.device) else 0
     for epoch in range(start, first.train.epochs):
-        plan = [_epoch_plan(config, n, epoch, steps) for config in configs]
+        plan = [_epoch_plan(config, n, epoch, steps, padding) for config in configs]
         orders, augmentations, dropout_keys = zip(*plan, strict=True)
         order, keys = _stacked(orders, engine.device), _stacked(dropout_keys, engine.device)
         wanted = [draws for draws in augmentations if draws is not None]  # of all runs or of none
         draws = _stacked(wanted, engine.device) if wanted else None
         loss, hits = _zeros(engine), _zeros(engine)
-        for step, part in enumerate(batches(n, first.train.batch_size)):
+        for step, part in enumerate(batches(n + padding, size)):
+            count = min(part.stop, n) - part.start  # images of the step, without padding
             lrs = [learning_rate(config, epoch * steps + step, steps) for config in configs]
             x, y = _train_batch(splits, first, order[:, part], None if draws is None else draws[:, part])
+            y[:, count:] = IGNORED
             batch_loss, batch_hits = engine.train_step(x, y, keys[:, step], lrs)
-            loss += batch_loss * (part.stop - part.start)
+            loss += batch_loss * count
             hits += batch_hits
         val = evaluate(engine, splits, splits.val)
         train_loss, train_acc = (
@@ -79,14 +85,19 @@ def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
     return optim.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))
 
 
-def _epoch_plan(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, DRAWS] or None, dropout keys [steps]."""
+def _epoch_plan(
+    config: RunConfig, n: int, epoch: int, steps: int, padding: int = 0
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, DRAWS] or None, dropout keys [steps].
+
+    `padding` zeros are appended to the first two.
+    """
     data = config.data
     augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
     order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
     draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch)) if augmented else None
     keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))
-    return order, draws, keys
+    return F.pad(order, (0, padding)), None if draws is None else F.pad(draws, (0, 0, 0, padding)), keys
 
 
 def _stacked(parts: Sequence[Tensor], device: torch.device) -> Tensor:

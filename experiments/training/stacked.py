@@ -12,26 +12,29 @@ import gc
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
-from torch.func import functional_call, vmap
+from torch import Tensor, nn
+from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 
-from experiments.config import FREE, RunConfig, cohort_key
-from experiments.training.compile import compiled
+from experiments.config import FREE, RunConfig, cohort_key, override
+from experiments.training.compile import OFF, compiled
 from experiments.training.engine import (
     DTYPES,
     GRID_LIMIT,
     autocast,
     eval_batch,
     initial_model,
-    losses,
     optimizer,
     optimizer_state,
     persistent_buffers,
     prefixed,
     prepare,
+    step_function,
+    training_copy,
 )
+
+TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all arguments except the shared buffers
 
 
 class Stacked:
@@ -45,23 +48,42 @@ class Stacked:
         models = [initial_model(config, num_classes) for config in configs]
         self.template = models[0].to(device)
         self.params = {
-            name: torch.stack([m.get_parameter(name).detach().to(device) for m in models]).requires_grad_(
-                p.requires_grad
+            name: nn.Parameter(
+                torch.stack([m.get_parameter(name).detach().to(device) for m in models]), p.requires_grad
             )
             for name, p in models[0].named_parameters()
         }
         self.buffers = {
             name: torch.stack([m.get_buffer(name).to(device) for m in models]) for name in persistent_buffers(models[0])
         }
-        sampled = {  # non-persistent buffers that differ between runs; the template holds those that are equal
-            name: torch.stack([m.get_buffer(name).to(device) for m in models])
-            for name, first in models[0].named_buffers()
-            if name not in self.buffers and not all(torch.equal(first.cpu(), m.get_buffer(name)) for m in models[1:])
+        others = {name: b for name, b in models[0].named_buffers() if name not in self.buffers}
+        self.shared = {  # non-persistent buffers that are equal in all runs
+            name: b for name, b in others.items() if all(torch.equal(b.cpu(), m.get_buffer(name)) for m in models[1:])
         }
-        self.fixed = {**self.buffers, **sampled}  # inputs of a forward pass besides the parameters
+        sampled = {
+            name: torch.stack([m.get_buffer(name).to(device) for m in models])
+            for name in others
+            if name not in self.shared
+        }
+        self.fixed = {**self.buffers, **sampled}  # all other buffers, with the axis of runs
         self._make_optimizer()
-        self._train = compiled(vmap(self._loss_and_hits, in_dims=(0, 0, 0, 0, 0)), configs[0].train.compile)
-        self._eval = vmap(self._loss_and_hits, in_dims=(0, 0, None, None, None))
+        self._make_steps(num_classes)
+
+    def _make_steps(self, num_classes: int) -> None:
+        """The functions of a training step and an evaluation. The former is compiled if the configuration asks for it."""
+        config = self.configs[0]
+        mode, smoothing = config.train.compile, config.train.label_smoothing
+        step = step_function(self.template, smoothing)
+        self._eval = vmap(step, in_dims=(0, None, None, None, None))
+        if mode == OFF:
+            self._train = vmap(step, in_dims=TRAIN_DIMS)
+            return
+        key = ("stack", cohort_key(config), num_classes, self.device, len(self.configs))
+        self._train = compiled(
+            key, lambda: vmap(step_function(training_copy(self.template), smoothing), in_dims=TRAIN_DIMS), mode
+        )
+        for tensor in (*self.params.values(), *self.fixed.values(), *self.shared.values()):
+            torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step
 
     def _make_optimizer(self) -> None:
         """One optimiser for the stack if all runs share its settings; else one over slices, a group for each run."""
@@ -75,13 +97,6 @@ class Stacked:
         for views, optim in zip(self.views[1:], optims[1:], strict=True):
             for group in optimizer(views, exempt, optim, fused=True).param_groups:
                 self.optimizer.add_param_group(group)
-
-    def _loss_and_hits(
-        self, params: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor, y: Tensor, key: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        scores = functional_call(self.template, {**params, **buffers}, (x, key))
-        smoothing = self.configs[0].train.label_smoothing if self.template.training else 0.0
-        return losses(scores, y, smoothing), (scores.detach().argmax(-1) == y).sum()
 
     def _arithmetic(self) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
@@ -100,7 +115,7 @@ class Stacked:
         self.template.train()
         self._set_rates(lrs)
         with self._arithmetic():
-            loss, hits = self._train(self.params, self.fixed, x, y, keys)
+            loss, hits = self._train({**self.params, **self.fixed}, self.shared, x, y, keys)
         for p in self.params.values():
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
@@ -132,7 +147,7 @@ class Stacked:
         """Mean losses [R] and numbers of correct predictions [R] on the same images. x: [B, C, S, S]; y: [B]"""
         self.template.eval()
         with self._arithmetic():
-            return self._eval(self.params, self.fixed, x, y, None)
+            return self._eval({**self.params, **self.fixed}, self.shared, x, y, None)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""
@@ -186,7 +201,8 @@ def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device
 
 
 def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
-    """Peak memory of a training step and an evaluation, optimiser state included (bytes)."""
+    """Peak memory of a training step and an evaluation, uncompiled, optimiser state included (bytes)."""
+    configs = [override(config, {"train.compile": OFF}) for config in configs]
     first, runs = configs[0], len(configs)
     (channels, side), batch = first.data.image_shape, first.train.batch_size
     _free_memory()

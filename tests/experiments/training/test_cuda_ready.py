@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import tiny
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,8 +15,10 @@ from torch.func import functional_call, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.config import RunConfig, override
+from experiments.data import loading
 from experiments.data.loading import Images, Splits
 from experiments.presets import preset
+from experiments.training import compile as compile_module
 from experiments.training import engine as engines
 from experiments.training import fit
 from experiments.training.engine import Solo
@@ -167,3 +170,62 @@ def test_the_stacked_step_is_one_graph(kind: str, precision: str) -> None:
     operations = {str(node.target) for graph in graphs for node in graph.graph.nodes if node.op == "call_function"}
     assert len(graphs) == 2
     assert not {name for name in operations if "local_scalar" in name or "nonzero" in name}
+
+
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
+@pytest.mark.parametrize("batch_size", [32, 80, 500])
+def test_padded_batches_have_one_shape_and_change_no_result(
+    runs: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """80 images: three batches, one full batch, and a batch size larger than the training set."""
+    configs = [
+        tiny.config(
+            seed=seed,
+            data__hflip=True,
+            model__mlp_drop_rate=0.2,
+            train__batch_size=batch_size,
+            train__label_smoothing=0.1,
+            train__precision="float64",
+        )
+        for seed in range(runs)
+    ]
+    splits, results = loading.load(configs[0]), []
+    for padded in (False, True):
+        monkeypatch.setattr(fit, "static_shape", lambda config, device, padded=padded: padded)
+        engine, shapes = made(configs), set()
+        step = engine.train_step
+        monkeypatch.setattr(engine, "train_step", lambda x, *more: shapes.add(x.shape) or step(x, *more))  # noqa: B023
+        results.append([row for rows in fit.fit(engine, splits) for row in rows])
+        assert len(shapes) == 1 or not padded
+    for plain, padded in zip(*results, strict=True):
+        assert padded == pytest.approx(plain, rel=1e-9)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+@pytest.mark.parametrize("mode", ["none", "default"])
+def test_batches_are_padded_on_a_gpu_and_for_compiled_steps_only(device: str, mode: str) -> None:
+    """On the CPU, uncompiled, sums stay in the order in which published results were computed."""
+    (config,) = cohort("digits", 1, train__compile=mode)
+    assert engines.static_shape(config, torch.device(device)) == (device == "cuda" or mode == "default")
+
+
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
+def test_engines_of_one_configuration_share_a_compiled_step(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other seeds, evaluation between steps and a resume compile nothing again, and each engine trains its own weights."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def compiler(function: Any, mode: str, **options: Any) -> Any:
+        return torch_compile(function, backend=lambda graph, _: graphs.append(graph) or graph.forward, **options)
+
+    torch_compile = torch.compile
+    monkeypatch.setattr(torch, "compile", compiler)
+    monkeypatch.setattr(compile_module, "_compiled", {})
+    for seeds in (range(runs), range(runs, 2 * runs)):
+        configs = [tiny.config(seed=s, model__mlp_drop_rate=0.2, train__compile="default") for s in seeds]
+        plain = [override(config, {"train.compile": "none"}) for config in configs]
+        splits = loading.load(configs[0])
+        compiled, expected = made(configs), made(plain)
+        monkeypatch.setattr(fit, "static_shape", lambda config, device: True)
+        for ours, theirs in zip(fit.fit(compiled, splits), fit.fit(expected, splits), strict=True):
+            assert ours == [pytest.approx(row, rel=1e-4) for row in theirs]
+    assert len(graphs) == 1
