@@ -196,7 +196,7 @@ def _signals_as_interrupts() -> Iterator[None]:
 def _output_status(error: OSError, prog: str) -> int:
     """The exit status if standard output cannot be written. Raises the error again if it has another cause."""
     try:
-        sys.stdout.flush()
+        print(flush=True)
     except OSError:
         with contextlib.suppress(OSError):  # Python flushes again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from experiments.canonical import canonical
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
-from vit.config import Architecture, ViTConfig
+from vit.config import Architecture, Count, ViTConfig
 from vit.registry import REGISTRY, nearest
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -40,11 +40,11 @@ class DataConfig(Section):
         "data", description="folder with the dataset's files; for imagefolder, with one folder for each class"
     )
     download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
-    img_size: int | None = Field(
-        None, ge=1, description="resize images to this side, in pixels; default: the dataset's own (imagefolder: 64)"
+    img_size: Count | None = Field(
+        None, description="resize images to this side, in pixels; default: the dataset's own (imagefolder: 64)"
     )
     num_classes: int | None = Field(
-        None, ge=2, description="expected number of classes of an imagefolder; default: any number"
+        None, ge=2, lt=2**31, description="expected number of classes of an imagefolder; default: any number"
     )
     val_fraction: float = Field(
         0.1, gt=0, lt=1, description="fraction of the training images used for validation, stratified by class"
@@ -53,8 +53,8 @@ class DataConfig(Section):
         0.2, gt=0, lt=1, description="fraction of all images used for testing if the dataset has no test set"
     )
     split_seed: int = Field(0, ge=0, lt=2**31, description="seed of the split; independent of the run's seed")
-    train_limit: int | None = Field(
-        None, ge=1, description="number of training images to use, stratified by class; default: all"
+    train_limit: Count | None = Field(
+        None, description="number of training images to use, stratified by class; default: all"
     )
     shuffle_patches: bool = Field(
         False, description="control: shuffle the patches of each image, so that position carries no information"
@@ -122,8 +122,8 @@ class OptimConfig(Section):
 class TrainConfig(Section):
     """The length of the training, the batch size and the arithmetic."""
 
-    epochs: int = Field(30, ge=1, description="number of epochs")
-    batch_size: int = Field(64, ge=1, description="images per step")
+    epochs: Count = Field(30, description="number of epochs")
+    batch_size: Count = Field(64, description="images per step")
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the training loss")
     precision: Literal["float32", "bfloat16", "float64"] = Field(
         "float32", description="floating-point precision; bfloat16 is autocast with float32 weights"

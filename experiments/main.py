@@ -112,9 +112,11 @@ def _train(arguments: argparse.Namespace) -> int:
             (summary,) = train(
                 [run], out, device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer
             )
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
         size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
-        raise UserError(f"train.batch_size: a batch of {size} does not fit in the GPU's memory: {error}") from error
+        raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error
     if trained_before:
         print("This run is already trained.")
     if summary["status"] == "diverged":

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vit import registry
 
+Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 Site = Literal["natural", "stem", "every-layer", "every-layer-shared"]
 
@@ -21,10 +22,10 @@ class Architecture(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    patch_size: int = Field(16, ge=1, description="side of a patch (pixels)")
-    embed_dim: int = Field(768, ge=1, description="width of a token")
-    depth: int = Field(12, ge=1, description="number of encoder layers")
-    num_heads: int = Field(12, ge=1, description="attention heads per layer")
+    patch_size: Count = Field(16, description="side of a patch (pixels)")
+    embed_dim: Count = Field(768, description="width of a token")
+    depth: Count = Field(12, description="number of encoder layers")
+    num_heads: Count = Field(12, description="attention heads per layer")
     mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP, as a multiple of embed_dim")
     pos_embed: str = Field("learned-1d", description="positional embedding")
     pos_site: Site = Field(
@@ -37,7 +38,9 @@ class Architecture(BaseModel):
         "logits", description="classifier: linear, linear with softmax before the loss, or one tanh hidden layer (mlp)"
     )
     class_token: bool = Field(True, description="put a class token first in the sequence")
-    reg_tokens: int = Field(0, ge=0, description="number of register tokens, between the class token and the patches")
+    reg_tokens: int = Field(
+        0, ge=0, lt=2**31, description="number of register tokens, between the class token and the patches"
+    )
     attn: Literal["fused", "sliced"] = Field(
         "fused",
         description="fused: one QKV and one output projection; sliced: a projection per head, no output projection",

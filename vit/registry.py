@@ -151,9 +151,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _import_plugin(name: str) -> Any:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise PluginError(
+            f"VIT_PLUGINS: {name!r} is not a module name; expected names such as my_embedding, with the module's folder "
+            "in PYTHONPATH"
+        )
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = (
             f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else f"{place.filename}:{place.lineno}"

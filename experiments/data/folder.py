@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ import torch
 from experiments.config import DataConfig
 from experiments.data.images import Images
 from experiments.errors import UserError
+from experiments.memory import check_images
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -64,7 +63,7 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         raise UserError(f"data.root: {str(folder)!r} is not a folder of class folders with images ({error})") from error
     if len(files.classes) < 2:
         raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
-    _check_memory(len(files), side)
+    check_images(len(files), 3, side)
     x = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
     for i, (path, _) in enumerate(files.samples):
         try:
@@ -72,18 +71,6 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's, for a broken file
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
-
-
-def _check_memory(count: int, side: int) -> None:
-    """Raise `UserError` if this machine's memory is too small for the decoded images."""
-    if not hasattr(os, "sysconf"):  # Windows
-        return
-    need, have = count * 3 * side**2, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if need > have:
-        sizes = f"{count:,} decoded images need {need / 2**30:.1f} GiB, but this machine has {have / 2**30:.1f} GiB"
-        raise UserError(
-            f"data.img_size: {side}: {sizes}; allowed: up to {math.isqrt(have // (3 * count))}, or fewer images"
-        )
 
 
 def _open_rgb(path: str) -> Image.Image:

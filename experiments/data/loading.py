@@ -14,6 +14,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.data.folder import read_folder
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
+from experiments.memory import check_images
 
 Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
 
@@ -105,6 +106,7 @@ def _resized(x: Tensor, side: int) -> Tensor:
         return x
     from torchvision.transforms.v2.functional import resize
 
+    check_images(x.shape[0], x.shape[1], side)
     return resize(x, [side, side], antialias=True)
 
 

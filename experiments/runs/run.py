@@ -11,6 +11,7 @@ import torch
 
 from experiments.data import loading
 from experiments.errors import UserError
+from experiments.memory import check_model, machine_memory
 from experiments.runs import provenance, record
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
@@ -46,10 +47,16 @@ def train(
     states = {i: RunState.open(runs[i], path) for i, path in enumerate(dirs) if not record.is_finished(path)}
     if states:
         require(runs[0].config.train.compile, torch_device)
+        check_model(runs[0].config, _memory(torch_device))
         splits = loading.load(runs[0].config).to(torch_device)
         for group in _groups(states, len(splits.classes), torch_device):
             _train_group(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
+
+
+def _memory(device: torch.device) -> float:
+    """Memory of the device in bytes."""
+    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_memory()
 
 
 def pick_device(name: str) -> torch.device:

@@ -6,9 +6,11 @@ import importlib.metadata
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
@@ -52,6 +54,18 @@ BAD = {
         ["data.crop_padding: 1 is not allowed with shuffle_patches", "allowed: 0"],
     ),
     "no threads": (["--threads", "0"], ["--threads", "'0'", "an integer from 1 up"]),
+    "too many layers": (
+        ["--model.depth", "99999999999999999999"],
+        ["model.depth", "'99999999999999999999'", "less than 2147483648"],
+    ),
+    "a model too large for memory": (
+        ["--model.embed-dim", "10000000", "--model.depth", "2"],
+        ["model: embed_dim 10000000, depth 2 and 17 tokens", "the memory is"],
+    ),
+    "images too large for memory": (
+        ["--data.img-size", "100000", "--model.patch-size", "100000"],
+        ["data.img_size: 100000: 1,797 decoded images need 16,735.9 GiB", "allowed: up to"],
+    ),
     "too many threads": (["--threads", "100000"], ["--threads", "'100000'", "from 1 to 1024"]),
     "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
     "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
@@ -273,6 +287,47 @@ def test_ctrl_c_prints_how_to_resume(
     assert "epoch 1/3" not in capsys.readouterr().out
 
 
+LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--tracking", "off"]
+
+
+def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+    """Start `vit-train` in a process of its own."""
+    command = [sys.executable, "-m", "experiments.main", *flags(), *map(str, arguments)]
+    return subprocess.Popen(command, env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signal_saves_the_run_and_prints_how_to_resume(number: signal.Signals, tmp_path: Path) -> None:
+    for _ in range(2):
+        with start(*LONG, "--out", tmp_path) as process:
+            first = process.stdout.readline()
+            process.send_signal(number)
+            _, error = process.communicate(timeout=60)
+        assert process.returncode == 128 + number
+        assert error == "vit-train: interrupted; run the same command again to resume\n"
+    assert int(first.split()[1].partition("/")[0]) > 1  # the second process resumed
+
+
+def test_sighup_is_ignored_under_nohup(tmp_path: Path) -> None:
+    with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGHUP)
+        lines = [process.stdout.readline() for _ in range(20)]
+        process.kill()
+    assert all(line.startswith("epoch ") for line in lines)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_standard_output_does_not_stop_the_training(tmp_path: Path) -> None:
+    for arguments in ([*flags(), "--tracking", "off", "--out", tmp_path], ["variants"]):
+        with open("/dev/full", "w") as full:
+            command = [sys.executable, "-m", "experiments.main", *map(str, arguments)]
+            done = subprocess.run(command, env=ENV, text=True, stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 1
+        assert done.stderr == "vit-train: error: standard output cannot be written: No space left on device\n"
+    assert len(list(tmp_path.glob("*/summary.json"))) == 1
+
+
 def test_plugin_without_docstring_is_listed(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from vit.pos_embed import Additive, register\n"
@@ -301,6 +356,9 @@ PLUGINS = {
         r"VIT_PLUGINS: 'mine' cannot be imported: ValueError: .*'none' is already registered.*",
     ),
     "math": (None, r"VIT_PLUGINS: 'math' registers no positional embedding"),
+    "exiting": ("import sys\nsys.exit(0)\n", r"VIT_PLUGINS: 'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),
+    "../x": (None, r"VIT_PLUGINS: '\.\./x' is not a module name; .*"),
+    "a/b": (None, r"VIT_PLUGINS: 'a/b' is not a module name; .*"),
 }
 
 

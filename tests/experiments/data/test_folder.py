@@ -48,7 +48,9 @@ def test_images_too_large_for_memory_are_refused_before_reading(tmp_path: Path) 
         (tmp_path / name).mkdir()
         for i in range(3):
             (tmp_path / name / f"{i}.png").write_bytes(b"never read")
-    with pytest.raises(UserError, match=r"data\.img_size: 10000000: 6 decoded images need 1676380\.6 GiB, but this"):
+    with pytest.raises(
+        UserError, match=r"data\.img_size: 10000000: 6 decoded images need 1,676,380\.6 GiB; the memory"
+    ):
         load_folder(tmp_path, img_size=10_000_000)
 
 
