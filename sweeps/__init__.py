@@ -1,1 +1,1 @@
-"""Many runs: studies as data, and the sweep that trains them. A single run is trained by `experiments`, never here."""
+"""Many runs: studies as data, and the sweep that trains them. `experiments` trains a single run."""

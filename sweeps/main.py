@@ -1,12 +1,9 @@
-"""`vit-sweep`: list studies, show a study's grid, train its runs. Heavy imports wait until they are needed."""
+"""`vit-sweep`: list the studies, show the grid of a study, train its runs. It parses and prints; imports come late."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,83 +14,108 @@ from experiments.runs.tracking import MODES
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
+    from sweeps.worker import WorkerConfig
 
 PROG = "vit-sweep"
+COMMANDS = ("list", "show", "run")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point; exits 0, 1 where runs failed for good, 2 for bad input, 130 on Ctrl-C."""
+    """Entry point. Exit status: 0; 1 if runs failed in every attempt; 2 for bad input; 130 on Ctrl-C."""
     run_command(_body, PROG, argv, resumes=True)
 
 
 def _parser() -> Parser:
-    parser = Parser(PROG, description="Train every variant of a study over many seeds.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{list,show,run}", parser_class=Parser)
-    commands.add_parser("list", help="the built-in studies", description="List the built-in studies.")
-    show = commands.add_parser("show", help="a study's grid, and what is done", description="Show a study's grid.")
-    run = commands.add_parser("run", help="train a study's runs", description="Train a study's runs; again: go on.")
+    parser = Parser(PROG, description="Train every variant of a study with several seeds.")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}", parser_class=Parser
+    )
+    commands.add_parser("list", help="list the built-in studies", description="List the built-in studies.")
+    shown = "Show the factors, the variants and the number of finished runs of a study."
+    show = commands.add_parser("show", help="show the grid of a study and what is done", description=shown)
+    trained = "Train a study. Run the same command again to resume."
+    run = commands.add_parser("run", help="train a study, or resume it", description=trained)
     for command in (show, run):
-        command.add_argument(
-            "study",
-            metavar="STUDY|FILE.yaml",
-            help="a built-in study, a preset for its own runs, or a YAML file with `name` and `factors`",
-        )
-        command.add_argument("--preset", help="named starting point [the study's own, else digits]")
-        command.add_argument(
-            "--seeds",
-            type=_seeds,
-            metavar="N",
-            help="N seeds, 0..N-1, or a list such as 0,3,7 [the study's own, else 5]",
-        )
-        command.add_argument("--out", default="runs", help="folder that the study's folder is made in [runs]")
-        command.add_argument(
-            "--set", action="append", default=[], metavar="PATH=VALUE", help="override a setting, as the flags below do"
-        )
+        _add_study_arguments(command)
+    _add_run_arguments(run)
+    for command in (show, run):
+        add_settings(command)
+    return parser
+
+
+def _add_study_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "study", metavar="STUDY|FILE.yaml", help="a built-in study; a preset; or a YAML file with `name` and `factors`"
+    )
+    command.add_argument("--preset", help="preset that the study starts from [the study's own, else digits]")
+    command.add_argument(
+        "--seeds",
+        type=_seeds,
+        metavar="N",
+        help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 [the study's own, else 5]",
+    )
+    command.add_argument("--out", default="runs", help="parent of the study's folder [runs]")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several",
+    )
+
+
+def _add_run_arguments(run: argparse.ArgumentParser) -> None:
+    run.add_argument("--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing")
     run.add_argument(
-        "--workers", type=positive, metavar="N", help="processes [one a core, of one thread each; on a GPU, 1]"
+        "--workers", type=positive, metavar="N", help="number of worker processes [CPU: one per core; GPU: 1]"
     )
     run.add_argument(
         "--cohort",
         type=_cohort,
-        default="auto",
         metavar="N|auto",
-        help="runs of a variant trained as one stacked model; auto: on a GPU all that fit, on a CPU 1 [auto]",
+        help="runs of a variant that a worker trains as one stacked model; auto: as many as fit on a GPU, 1 on a CPU [auto]",
     )
     run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
     run.add_argument(
         "--tracking",
         choices=MODES,
         default="auto",
-        help="W&B: auto is online where a key is configured, else offline [auto]",
+        help="W&B mode; auto: online if an API key is configured, else offline [auto]",
     )
-    for command in (show, run):
-        add_settings(command)
-    return parser
 
 
 def _seeds(text: str) -> int | list[int]:
     parts = text.split(",")
     if not all(part.strip().isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not allowed: a number of seeds from 1 up, or a list such as 0,3,7"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected a number from 1, or a list such as 0,3,7")
     numbers = [int(part) for part in parts]
     return numbers if "," in text else numbers[0]
 
 
-def _cohort(text: str) -> int | str:
-    return text if text == "auto" else positive(text)
+def _cohort(text: str) -> int | None:
+    return None if text == "auto" else positive(text)
 
 
 def _body(argv: Sequence[str]) -> int:
+    _suggest_command(argv)
     arguments = _parser().parse_args(argv)
     if arguments.command == "list":
         return _list()
     plan = _plan(arguments)
     study_dir = Path(arguments.out) / plan.study.name
     if arguments.command == "show":
-        return _show(plan, study_dir)
+        _show(plan, study_dir)
+        return 0
     return _run(plan, study_dir, arguments, shlex.join([PROG, *argv]))
+
+
+def _suggest_command(argv: Sequence[str]) -> None:
+    """Raise `UserError` with a hint where the name of a study is given without a command."""
+    if argv and argv[0] not in COMMANDS and not argv[0].startswith("-"):
+        from sweeps.builtin import is_study
+
+        if is_study(argv[0]):
+            raise UserError(f"{argv[0]!r} is a study, not a command; did you mean: {PROG} run {shlex.quote(argv[0])}?")
 
 
 def _list() -> int:
@@ -101,41 +123,60 @@ def _list() -> int:
 
     width = max(map(len, STUDIES))
     for study in STUDIES.values():
-        print(f"{study.name:{width}}  {sum(1 for _ in study.cells())} variants  {study.description}")
-    print("and each preset by its name, as one variant; `vit-train presets` lists them")
+        print(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
+    print("Every preset is a study with one variant as well; `vit-train presets` lists them.")
     return 0
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    from sweeps.builtin import find
+    from sweeps.builtin import load_study
     from sweeps.plan import make_plan
-    from sweeps.study import make
+    from sweeps.study import parse_study
 
-    study = find(arguments.study)
+    study = load_study(arguments.study)
     if study.name == study.base and arguments.preset not in (None, study.base):
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
-        study = make({**study.model_dump(), "seeds": arguments.seeds}, "--seeds")
-    return make_plan(study, arguments.preset, {**dict(map(_setting, arguments.set)), **settings(arguments)})
+        study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, "--seeds")
+    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()}
+    return make_plan(study, arguments.preset, {**changes, **settings(arguments)})
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _assignments(text: str) -> dict[str, Any]:
+    """The settings of one --set: PATH=VALUE, or PATH+PATH=[VALUE, VALUE]."""
+    import yaml
+
     path, equals, value = text.partition("=")
     if not equals:
-        raise UserError(f"--set: {text!r} is not allowed: write PATH=VALUE, such as train.epochs=5")
-    return path, value
+        raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
+    paths = path.split("+")
+    if len(paths) == 1 and not value.lstrip().startswith("["):
+        return {path: value}
+    try:
+        values = yaml.safe_load(value)
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(f"--set: {path}: {value!r} is not a valid list") from error
+    if len(paths) == 1:
+        raise UserError(
+            f"--set: {path}: {value!r} is not allowed: expected a single value; to compare values, make it a factor of a study"
+        )
+    if not isinstance(values, list) or len(values) != len(paths):
+        raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
+    return dict(zip(paths, values, strict=True))
 
 
-def _show(plan: Plan, study_dir: Path) -> int:
+def _show(plan: Plan, study_dir: Path) -> None:
+    """Print the grid and what is done."""
     from experiments.runs.record import is_finished
-    from sweeps.study import text
+    from sweeps.study import format_level
 
+    changes = "".join(f", {path}={format_level(value)}" for path, value in plan.base_changes().items())
     print(f"{plan.study.name}: {plan.study.description}".rstrip(": "))
-    print(f"base      preset {plan.preset}" + "".join(f", {path}={text(value)}" for path, value in _changes(plan)))
+    print(f"base      preset {plan.preset}{changes}")
     for factor, levels in plan.factors.items():
-        print(f"factor    {factor}: " + " | ".join(text(level) for level in levels))
+        print(f"factor    {factor}: " + " | ".join(format_level(level) for level in levels))
     print(f"baseline  {plan.baseline}")
-    print(f"metric    {plan.study.metric}, margin {plan.study.margin:g}")
+    print(f"metric    {plan.study.metric}, equivalence margin {plan.study.margin:g}")
     done: dict[str, list[bool]] = {}
     for run in plan.runs:
         done.setdefault(run.variant, []).append(is_finished(study_dir / run.name))
@@ -144,78 +185,57 @@ def _show(plan: Plan, study_dir: Path) -> int:
     for variant, flags in done.items():
         print(f"{variant:{width}}  {len(flags):5}  {sum(flags):4}")
     print(f"\n{len(plan.runs)} runs, {sum(map(sum, done.values()))} done, in {study_dir}")
-    return 0
-
-
-def _changes(plan: Plan) -> list[tuple[str, Any]]:
-    """The settings of the base that are not as the preset has them."""
-    from experiments.presets import preset
-    from sweeps.plan import flatten
-
-    usual = dict(flatten(preset(plan.preset).model_dump()))
-    return [(path, value) for path, value in flatten(plan.base.model_dump()) if value != usual[path]]
 
 
 def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: str) -> int:
-    from experiments.runs.run import pick_device
-    from sweeps.plan import write
-    from sweeps.pool import LOG, sweep
-    from sweeps.progress import Display
-    from sweeps.worker import Duty
+    from sweeps.study_folder import LOG
+    from sweeps.worker import worker_configs
 
-    device = pick_device(arguments.device).type
-    on_cpu = device == "cpu"
-    workers = arguments.workers or (_cores() if on_cpu else 1)
-    automatic = len(plan.runs) if device == "cuda" else 1  # a worker stacks as many as its memory holds
-    cohort = automatic if arguments.cohort == "auto" else arguments.cohort
-    duty = Duty(plan.study.name, arguments.device, arguments.tracking, 1 if on_cpu else None, study_dir / LOG)
-    try:
-        new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
-    except OSError as error:
-        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
-    try:
-        write(plan, study_dir, command)
-        with Display(plan.study.name, plan.runs) as display:
-            state = sweep(plan, study_dir, duty, workers, display, cohort)
-    except UserError:
-        _leave_nothing(new, study_dir)
-        raise
+    configs = worker_configs(
+        plan.study.name,
+        study_dir / LOG,
+        device=arguments.device,
+        tracking=arguments.tracking,
+        workers=arguments.workers,
+    )
+    if arguments.dry_run:
+        return _dry_run(plan, study_dir, configs)
+    from sweeps.pool import run_sweep
+
+    state = run_sweep(plan, study_dir, command, configs, arguments.cohort)
     return _report(plan, study_dir, state.failed)
 
 
-def _leave_nothing(new: list[Path], study_dir: Path) -> None:
-    """Take back the folders that this sweep made, the study's own first, unless there is something in them to lose."""
-    from experiments.runs.record import CONFIG, PART
-    from sweeps.pool import ERROR
+def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
+    """Print the grid and an estimate of the time. Writes nothing."""
+    from experiments.runs.record import is_finished
+    from sweeps.estimate import estimate
+    from sweeps.progress import format_duration
+    from sweeps.study_folder import merged_entries
 
-    begun = (CONFIG, ERROR)  # what a run may have left before its first epoch was done
-    files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
-    if study_dir not in new or any(path.name not in begun and not path.name.startswith(PART) for path in files):
-        return
-    if study_dir.exists():
-        shutil.rmtree(study_dir)
-    for folder in new[1:]:
-        with contextlib.suppress(OSError):  # not empty: somebody else's work has begun there
-            folder.rmdir()
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    merged_entries(plan, study_dir)  # refuses the folder of another study
+    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
+    found = estimate(left, study_dir.parent, configs) if left else None
+    _show(plan, study_dir)
+    if left:
+        time = f"about {format_duration(found.seconds)}, based on {found.source}" if found else "not known"
+        workers = f"{len(configs)} worker{'s' if len(configs) > 1 else ''}"
+        print(f"Estimated time for {len(left)} runs with {workers}: {time}")
+    return 0
 
 
 def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
-    """The last lines: what there is, where, and what to do next."""
+    """Print what was trained, where it is, and the next command."""
     from collections import Counter
 
     from experiments.runs.record import read_summary
-    from sweeps.pool import ERROR
+    from sweeps.study_folder import ERROR
 
     statuses = Counter(read_summary(study_dir / run.name)["status"] for run in plan.runs if run.name not in failed)
-    counts = ", ".join(f"{count} {status}" for status, count in statuses.items())
-    print(f"{len(plan.runs)} runs: " + ", ".join(filter(None, [counts, f"{len(failed)} failed" if failed else ""])))
-    for name, why in failed.items():
-        print(f"failed: {name}: {why} (see {study_dir / name / ERROR})")
+    counts = [f"{count} {status}" for status, count in statuses.items()] + [f"{len(failed)} failed"] * bool(failed)
+    print(f"{len(plan.runs)} runs: {', '.join(counts)}")
+    for name, reason in failed.items():
+        print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")
     print(f"next: vit-report {shlex.quote(str(study_dir))}")
     return 1 if failed else 0

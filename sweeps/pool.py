@@ -1,156 +1,188 @@
-"""The sweep itself: workers are kept busy with claims from the ledger until every run has ended. No Optuna here."""
+"""Run a sweep: a pool of workers that get runs from the queue until every run has ended. It uses no Optuna directly."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
+from collections import Counter
+from collections.abc import Sequence
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.plan import Plan
-from sweeps.process import BEAT, owner
-from sweeps.progress import Display
-from sweeps.queue import Claim, Ledger, State
-from sweeps.worker import PATIENCE, Duty, Worker
+from sweeps.process import HEARTBEAT_INTERVAL, current_process
+from sweeps.progress import ProgressDisplay
+from sweeps.queue import Assignment, Queue, QueueState
+from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
+from sweeps.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
-ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
-LOG = "sweep.log"  # in the study's folder: what workers' libraries print
-LOOK = 2.0  # seconds between looks at what other sweeps on the folder have done
+POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
+
+
+def run_sweep(
+    plan: Plan, study_dir: Path, command: str, configs: Sequence[WorkerConfig], cohort: int | None = None
+) -> QueueState:
+    """Write the plan and train its runs, with one worker for each configuration. Returns the final state of the queue.
+
+    `cohort` is the largest number of runs that a worker trains as one stacked model; None: as many as its GPU holds, and 1
+    on a CPU. Raises `UserError` for bad input, which leaves no new folder behind.
+    """
+    if cohort is None:
+        on_gpu = configs[0].threads is None
+        cohort = math.ceil(len(plan.runs) / len(configs)) if on_gpu else 1
+    with removed_on_bad_input(study_dir):
+        write_plan(plan, study_dir, command)
+        with ProgressDisplay(plan.study.name, plan.runs) as display:
+            return sweep(plan, study_dir, configs, display, cohort)
 
 
 def sweep(
-    plan: Plan, study_dir: Path, duty: Duty, workers: int, display: Display, cohort: int = 1, attempts: int = 3
-) -> State:
-    """Train every run of a plan that has not ended. Returns where they stand then; `failed` are those given up.
+    plan: Plan, study_dir: Path, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int
+) -> QueueState:
+    """Train every run of a plan that has not ended. Returns the final state; `failed` are the runs it gave up on.
 
-    A worker is given up to `cohort` runs of one variant at once, to be trained as one stacked model.
-    Other sweeps may be at work on the same folder: their runs are waited for. Raises `UserError` where a worker met
-    something that is the user's to mend; whatever happens, no worker is left behind.
+    Other sweeps may train runs in the same folder; it waits for those. Raises `UserError` where a worker met an error that
+    the user has to fix. It leaves no worker behind.
     """
-    ledger = Ledger(plan, study_dir, owner(), attempts)
-    crew = Crew(ledger, duty, workers, display, cohort)
+    pool = WorkerPool(Queue(plan, study_dir, current_process()), configs, display, cohort)
     try:
-        state = crew.run()
+        state = pool.run()
     except BaseException:
-        crew.drop()
+        pool.kill()
         raise
-    crew.dismiss()
+    pool.shutdown()
     return state
 
 
-class Crew:
-    """Some workers, one of them for each claim or cohort of claims."""
+class WorkerPool:
+    """Workers, at most one for each configuration; each trains one run or one cohort of runs at a time."""
 
-    def __init__(self, ledger: Ledger, duty: Duty, size: int, display: Display, cohort: int) -> None:
-        self.ledger, self.dir, self.duty, self.size, self.display = ledger, ledger.dir, duty, size, display
-        self.cohort = cohort  # runs that a worker is given at once
+    def __init__(self, queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int) -> None:
+        self.queue, self.dir, self.configs, self.display, self.cohort = queue, queue.dir, configs, display, cohort
         self.workers: list[Worker] = []
-        self.next_look = self.next_beat = 0.0
+        self.next_poll = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()
 
     @property
     def busy(self) -> list[Worker]:
-        """Workers with something to do."""
-        return [worker for worker in self.workers if worker.claims]
+        """Workers that have an assignment."""
+        return [worker for worker in self.workers if worker.assignments]
 
-    def run(self) -> State:
-        """Until nothing is left that this sweep could do or wait for."""
+    def run(self) -> QueueState:
+        """Train until no run is left that this sweep can train or wait for."""
         while True:
-            if len(self.busy) < self.size and time.monotonic() >= self.next_look:
-                state = self.ledger.reconcile()
-                self.display.already(state.ended)
-                self._hand_out(state)
+            if len(self.busy) < len(self.configs) and time.monotonic() >= self.next_poll:
+                state = self.queue.reconcile()
+                self.display.skip(state.ended)
+                self._assign(state)
                 if not (self.busy or state.waiting or state.running):
                     return state
-                self._say_what_is_waited_for(state)
-                self.next_look = time.monotonic() + LOOK
-            for pipe in wait([worker.pipe for worker in self.workers], timeout=LOOK / 2) if self.workers else []:
-                self._hear(next(worker for worker in self.workers if worker.pipe is pipe))
+                self._report_waiting(state)
+                self.next_poll = time.monotonic() + POLL_INTERVAL
+            pipes = [worker.pipe for worker in self.workers]
+            for pipe in wait(pipes, timeout=POLL_INTERVAL / 2) if pipes else []:
+                self._receive(next(worker for worker in self.workers if worker.pipe is pipe))
             if not self.workers:
-                time.sleep(LOOK / 2)
-            if time.monotonic() >= self.next_beat:
-                for claim in self.ledger.beat([claim for worker in self.workers for claim in worker.claims]):
-                    self._withdraw(claim)
-                self.next_beat = time.monotonic() + BEAT
+                time.sleep(POLL_INTERVAL / 2)
+            if time.monotonic() >= self.next_heartbeat:
+                self._heartbeat()
+                self.next_heartbeat = time.monotonic() + HEARTBEAT_INTERVAL
 
-    def _hand_out(self, state: State) -> None:
-        """Give each free worker something; start workers while there is more to do than hands."""
-        idle = [worker for worker in self.workers if not worker.claims]
-        wanted = min(self.size - len(self.workers), len(state.waiting) - len(idle))
-        for _ in range(wanted):
-            self.workers.append(worker := Worker(self.duty))
+    def _assign(self, state: QueueState) -> None:
+        """Give runs to each idle worker. Start workers while more runs are waiting than workers are idle."""
+        idle = [worker for worker in self.workers if not worker.assignments]
+        for config in self._unused_configs()[: max(len(state.waiting) - len(idle), 0)]:
+            self.workers.append(worker := Worker(config))
             idle.append(worker)
         for worker in idle if state.waiting else []:
-            if claims := self.ledger.claim(worker.owner, self.cohort):
-                worker.give(claims, self.dir)
+            if assignments := self.queue.assign(worker.info, self.cohort):
+                worker.assignments = assignments
+                worker.submit([assignment.run for assignment in assignments], self.dir)
 
-    def _say_what_is_waited_for(self, state: State) -> None:
-        """Once for each, where nothing is left to do here."""
+    def _unused_configs(self) -> list[WorkerConfig]:
+        used = Counter(worker.config for worker in self.workers)
+        unused = []
+        for config in self.configs:
+            if used[config]:
+                used[config] -= 1
+            else:
+                unused.append(config)
+        return unused
+
+    def _report_waiting(self, state: QueueState) -> None:
+        """Say once for each run of another sweep that this one waits for it, if nothing else is left to do."""
         if self.busy or state.waiting:
             return
-        for name, who in state.running.items():
+        for name, process in state.running.items():
             if name not in self.waited_for:
                 self.waited_for.add(name)
-                self.display.note(f"waiting for {name}: process {who['pid']} on {who['host']} is at work on it")
+                self.display.note(f"waiting for {name}: process {process.pid} on {process.host} is training it")
 
-    def _hear(self, worker: Worker) -> None:
-        kind, *content = worker.hear()
+    def _receive(self, worker: Worker) -> None:
+        """Handle the next message of a worker."""
+        kind, *content = worker.receive()
         if kind == "row":
             index, row = content
-            self.display.row(worker.claims[index].run, row)
+            self.display.row(worker.assignments[index].run, row)
             return
-        claims, worker.claims = worker.claims, []
-        self.next_look = 0.0
+        assignments, worker.assignments = worker.assignments, []
+        self.next_poll = 0.0
         if kind == "done":
-            for claim in claims:
-                self._close(claim, "it left no record, and no error")
+            for assignment in assignments:
+                self._settle(assignment, "the worker left neither a record nor an error")
             return
         self.workers.remove(worker)
-        mine, why, trace = content if kind == "failed" else (False, *content, "")
-        worker.stop(PATIENCE if kind == "failed" else 0.0)
-        if mine:  # it would only come again
-            for claim in claims:
-                self.ledger.tell(claim, "failed", why)
-            raise UserError(f"{why} (in {claims[0].run.name})")
-        for claim in claims:
-            self._close(claim, why, trace)
+        users, reason, trace = content if kind == "failed" else (False, *content, "")
+        worker.stop(SHUTDOWN_TIMEOUT if kind == "failed" else 0.0)
+        if users:  # another attempt would fail the same way
+            for assignment in assignments:
+                self.queue.settle(assignment, "failed", reason)
+            raise UserError(f"{reason} (in {assignments[0].run.name})")
+        for assignment in assignments:
+            self._settle(assignment, reason, trace)
 
-    def _withdraw(self, lost: Claim) -> None:
-        """Another sweep has taken a run over, after a long sleep of this one's: stop the worker that is still at it."""
-        for worker in [worker for worker in self.workers if lost in worker.claims]:
+    def _heartbeat(self) -> None:
+        for lost in self.queue.heartbeat([a for worker in self.workers for a in worker.assignments]):
+            self._withdraw(lost)
+
+    def _withdraw(self, lost: Assignment) -> None:
+        """Stop the worker of a run that another sweep has taken over, because this machine was suspended for long."""
+        for worker in [worker for worker in self.workers if lost in worker.assignments]:
             self.workers.remove(worker)
             worker.stop()
-            for claim in worker.claims:
-                self.ledger.tell(claim, "interrupted")
+            for assignment in worker.assignments:
+                self.queue.settle(assignment, "interrupted")
             self.display.note(f"{lost.run.name}: another sweep has taken it over")
-            self.next_look = 0.0
+            self.next_poll = 0.0
 
-    def _close(self, claim: Claim, why: str, trace: str = "") -> None:
-        """Tell the ledger how a claim ended, and keep the traceback where it did not end well."""
-        status = self.ledger.tell(claim, "failed", why)
+    def _settle(self, assignment: Assignment, reason: str, trace: str = "") -> None:
+        """Close an assignment in the queue. Keep the traceback if it failed."""
+        run = assignment.run
+        status = self.queue.settle(assignment, "failed", reason)
         if status != "failed":
-            self.display.ended(claim.run, status)
+            self.display.ended(run, status)
             return
-        self.display.failed(claim.run, why)
-        folder = self.dir / claim.run.name
+        self.display.failed(run, reason)
+        folder = self.dir / run.name
         folder.mkdir(exist_ok=True)
-        record.write_text(folder / ERROR, trace or why + "\n")
+        record.write_text(folder / ERROR, trace or reason + "\n")
 
-    def dismiss(self) -> None:
-        """The work is done: let workers end by themselves."""
+    def shutdown(self) -> None:
+        """Let idle workers end."""
         for worker in self.workers:
-            worker.send_home()
+            worker.shutdown()
         for worker in self.workers:
-            worker.stop(PATIENCE)
+            worker.stop(SHUTDOWN_TIMEOUT)
 
-    def drop(self) -> None:
-        """End all workers now; what they were at is taken up by the next sweep, from the last epoch that was done."""
+    def kill(self) -> None:
+        """End all workers now. The next sweep continues their runs from the last finished epoch."""
         for worker in self.workers:
             worker.process.kill()
         for worker in self.workers:
             worker.stop()
-        with contextlib.suppress(UserError):  # without its word, the next sweep finds that the claims' owner is dead
-            for claim in [claim for worker in self.workers for claim in worker.claims]:
-                self.ledger.tell(claim, "interrupted")
+        with contextlib.suppress(UserError):  # if this fails, the next sweep finds the processes dead
+            for assignment in [a for worker in self.workers for a in worker.assignments]:
+                self.queue.settle(assignment, "interrupted")

@@ -1,4 +1,4 @@
-"""Who holds a run: a process, told from a later one of the same number; and whether it lives. No Optuna here."""
+"""Identify a process so that other processes and machines can check whether it is alive. It imports no Optuna."""
 
 from __future__ import annotations
 
@@ -6,31 +6,42 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-BEAT = 30.0  # seconds between signs of life
-LEASE = 240.0  # seconds after the last sign of life for which another machine's process is believed to live
-
-Owner = dict[str, Any]
+HEARTBEAT_INTERVAL = 30.0  # seconds between heartbeats
+LEASE_TIMEOUT = 240.0  # seconds after its last heartbeat when a process on another machine counts as dead
 
 
-def owner(pid: int | None = None) -> Owner:
-    """The process `pid` of this machine (default: this one), as other processes and machines can check on it."""
-    pid = os.getpid() if pid is None else pid
-    return {"host": socket.gethostname(), "pid": pid, "start": started(pid), "beat": time.time()}
+@dataclass(frozen=True)
+class ProcessInfo:
+    """A process. `start` tells it from a later process with the same pid; None if it has ended."""
+
+    host: str
+    pid: int
+    start: str | None
+    heartbeat: float  # time of the last heartbeat, seconds since the epoch
 
 
-def alive(who: Mapping[str, Any]) -> bool:
-    """Whether an owner lives: on this machine by pid and start time, on another by its last sign of life."""
-    if who["host"] != socket.gethostname():
-        return time.time() - who["beat"] < LEASE
-    return who["start"] is not None and started(who["pid"]) == who["start"]
+def current_process() -> ProcessInfo:
+    """This process."""
+    return process_info(os.getpid())
 
 
-def started(pid: int) -> str | None:
-    """When a process of this machine started, in the system's own words; None if it has ended (or is a zombie)."""
+def process_info(pid: int) -> ProcessInfo:
+    """The process with that pid on this machine."""
+    return ProcessInfo(socket.gethostname(), pid, _start_time(pid), time.time())
+
+
+def is_alive(process: ProcessInfo) -> bool:
+    """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another."""
+    if process.host != socket.gethostname():
+        return time.time() - process.heartbeat < LEASE_TIMEOUT
+    return process.start is not None and _start_time(process.pid) == process.start
+
+
+def _start_time(pid: int) -> str | None:
+    """When a process of this machine started, as the system reports it; None if it has ended or is a zombie."""
     if Path("/proc/self/stat").exists():
         try:
             state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: one live display on a terminal, a line for every run that ends elsewhere."""
+"""The progress of a sweep on stderr: bars on a terminal, one line for every finished run elsewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from experiments.runs.spec import RunSpec
 
 
-class Display:
-    """Told what happens, it shows it on stderr. Time left is reckoned in epochs, by the pace since the first."""
+class ProgressDisplay:
+    """Shows the runs in training. The remaining time is the number of epochs left at the pace since the first epoch."""
 
     def __init__(self, title: str, runs: Iterable[RunSpec], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
@@ -26,47 +26,47 @@ class Display:
         self.whole = self.progress.add_task(f"[bold]{escape(title)}", total=sum(self.left.values()), note="")
         self.bars: dict[str, TaskID] = {}
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> ProgressDisplay:
         self.progress.start()
         return self
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.progress.stop()
 
-    def already(self, ended: list[str]) -> None:
-        """Runs that need no training here, for all that have ended so far."""
+    def skip(self, ended: list[str]) -> None:
+        """Take note of runs that need no training here. `ended` are the names of all runs that have ended so far."""
         if found := [name for name in ended if self.left.pop(name, None) is not None]:
             where = ", in another sweep" if self.seen else ""
-            self.note(f"{len(found)} of {self.total} runs have ended already{where}")
+            self.note(f"{len(found)} of {self.total} runs are already done{where}")
         self._refresh()
 
     def row(self, run: RunSpec, row: dict[str, float]) -> None:
-        """An epoch of a run is done."""
+        """Show that a run has finished an epoch."""
         epochs, epoch = run.config.train.epochs, int(row["epoch"])
         self.left[run.name] = epochs - epoch
         self.since = self.since or time.monotonic()
         self.seen += 1
         if run.name not in self.bars:
             self.bars[run.name] = self.progress.add_task(escape(run.name), total=epochs, note="")
-        note = f"epoch {epoch}/{epochs}, validation {row['val/acc']:.1%}"
+        note = f"epoch {epoch}/{epochs}, validation accuracy {row['val/acc']:.1%}"
         self.progress.update(self.bars[run.name], completed=epoch, note=note)
         self._refresh()
 
     def ended(self, run: RunSpec, status: str) -> None:
-        """A run has ended, one way or another."""
+        """Show that a run has ended with that status."""
         self._close(run)
         self.left.pop(run.name, None)
         if not self.console.is_terminal:
-            print(f"[{self._done()}] {run.name}: {status}; {self._time()}", file=self.console.file, flush=True)
+            print(f"[{self._done()}] {run.name}: {status}{self._time_left()}", file=self.console.file, flush=True)
         self._refresh()
 
-    def failed(self, run: RunSpec, why: str) -> None:
-        """An attempt at a run has failed."""
+    def failed(self, run: RunSpec, reason: str) -> None:
+        """Show that an attempt at a run has failed."""
         self._close(run)
-        self.note(f"{run.name}: {why}")
+        self.note(f"{run.name}: {reason}")
 
     def note(self, text: str) -> None:
-        """Say something, above the bars where there are any."""
+        """Print a line, above the bars if there are any."""
         self.console.print(text, markup=False, soft_wrap=True)
 
     def _close(self, run: RunSpec) -> None:
@@ -75,22 +75,20 @@ class Display:
 
     def _refresh(self) -> None:
         done = sum(task.total or 0 for task in self.progress.tasks if task.id == self.whole) - sum(self.left.values())
-        self.progress.update(self.whole, completed=done, note=f"{self._done()} runs, {self._time()}")
+        self.progress.update(self.whole, completed=done, note=f"{self._done()} runs{self._time_left()}")
 
     def _done(self) -> str:
         return f"{self.total - len(self.left)}/{self.total}"
 
-    def _time(self) -> str:
-        left = sum(self.left.values())
-        if not left:
-            return "nothing left"
-        if self.seen < 2:
-            return "time left not known yet"
-        return f"about {duration(left * (time.monotonic() - self.since) / (self.seen - 1))} left"
+    def _time_left(self) -> str:
+        epochs = sum(self.left.values())
+        if not epochs or self.seen < 2:
+            return ""
+        return f", about {format_duration(epochs * (time.monotonic() - self.since) / (self.seen - 1))} left"
 
 
-def duration(seconds: float) -> str:
-    """Seconds as people say them: 40 s, 12 min, 3 h 20 min."""
+def format_duration(seconds: float) -> str:
+    """Seconds as text: 40 s, 12 min, 3 h 20 min."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

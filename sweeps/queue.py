@@ -1,7 +1,7 @@
-"""The queue: an Optuna study in STUDY/optuna.db with a trial for every attempt at a run. Nothing is trained here.
+"""The queue of a study: an Optuna study in STUDY/optuna.db with one trial for every attempt at a run.
 
-What has ended is decided by the records; the ledger says who is at work on the rest. Changes are made under the
-folder's lock and in immediate transactions, so that no run goes to two workers, whichever process or machine is theirs.
+The records decide which runs have ended; the queue decides which process trains the others. Every change is made under the
+lock of the folder and in an immediate transaction, so that two workers never get the same run, on one machine or several.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,107 +26,109 @@ from experiments.config import cohort_key
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
-from sweeps.plan import LOCK, Plan
-from sweeps.process import Owner, alive
+from sweeps.plan import Plan
+from sweeps.process import ProcessInfo, is_alive
+from sweeps.study_folder import LOCK
 
 DATABASE = "optuna.db"
+PROCESS_KEY = "owner"  # user attribute of a trial: its process. The stored names are kept so that old databases load.
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A run that is ours to train, and its trial."""
+class Assignment:
+    """A run that a process has to train, and the trial of this attempt."""
 
     run: RunSpec
     trial_id: int
     number: int
-    owner: Owner
+    process: ProcessInfo
 
 
 @dataclass(frozen=True)
-class State:
-    """Where the runs of a plan stand, by name. `failed`: name -> the reason of the last attempt."""
+class QueueState:
+    """The runs of a plan by state, as names. `failed`: name -> error of the last attempt."""
 
     ended: list[str]
-    running: dict[str, Owner]
+    running: dict[str, ProcessInfo]
     waiting: list[str]
     failed: dict[str, str]
 
 
-class Ledger:
-    """The trials of one study folder, as one sweep sees them: `sweep` is the process that makes and closes its claims.
+class Queue:
+    """The runs of one study folder. `sweep` is the process that assigns runs to its workers and settles them.
 
-    A claim holds while the worker or its sweep lives: a sweep will yet say how its dead worker ended.
+    An assignment is valid while its worker or its sweep is alive: the sweep settles the runs of a worker that died.
     """
 
-    def __init__(self, plan: Plan, study_dir: Path, sweep: Owner, attempts: int = 3) -> None:
+    def __init__(self, plan: Plan, study_dir: Path, sweep: ProcessInfo, attempts: int = 3) -> None:
         self.runs = {run.name: run for run in plan.runs}
-        self.sweep = {key: sweep[key] for key in ("pid", "start")}
+        self.sweep = {"pid": sweep.pid, "start": sweep.start}
         self.dir, self.attempts = study_dir, attempts
         self.given_up: set[str] = set()  # by this sweep; another may still try
-        self.metric = "val/" + plan.study.metric.partition("/")[2]  # choices are made on validation, never on the test
+        self.metric = "val/" + plan.study.metric.partition("/")[2]  # choices use the validation set, never the test set
         self.distributions = _distributions(plan)
         self.lock = FileLock(study_dir / LOCK)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with self._database():
             self.storage = _storage(study_dir / DATABASE)
-            self.study = self._study(plan.study.name)
+            self.study = self._load_study(plan.study.name)
             self.study_id = self.storage.get_study_id_from_name(plan.study.name)
 
-    def _study(self, name: str) -> optuna.Study:
-        """Optuna's study. One whose direction is another metric's, changed before a run had ended, is begun anew."""
-        wanted = StudyDirection.MINIMIZE if self.metric.endswith("loss") else StudyDirection.MAXIMIZE
-        pruner = optuna.pruners.NopPruner()  # a variant that is stopped early has not been measured
-        begin = functools.partial(
+    def _load_study(self, name: str) -> optuna.Study:
+        """Optuna's study. It is replaced if the metric was changed, before any run ended, to one of another direction."""
+        direction = StudyDirection.MINIMIZE if self.metric.endswith("loss") else StudyDirection.MAXIMIZE
+        load = functools.partial(
             optuna.create_study,
             storage=self.storage,
             study_name=name,
-            direction=wanted,
-            pruner=pruner,
+            direction=direction,
+            pruner=optuna.pruners.NopPruner(),  # a variant that is stopped early has no final accuracy
             load_if_exists=True,
         )
-        study = begin()
+        study = load()
         running = study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
-        if study.direction != wanted and not any(map(_owner_lives, running)):
+        if study.direction != direction and not any(map(_is_assigned, running)):
             optuna.delete_study(study_name=name, storage=self.storage)
-            study = begin()
+            study = load()
         return study
 
     @contextlib.contextmanager
     def _database(self) -> Iterator[None]:
-        """The queue to ourselves. Raises `UserError` where it cannot be read or written."""
+        """Exclusive access to the queue. Raises `UserError` where it cannot be read or written."""
         try:
             with self.lock:
                 yield
         except (sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
             cause = error if isinstance(error, sqlalchemy.exc.DatabaseError) else error.__cause__
-            why = f"cannot be used ({getattr(cause, 'orig', error)}); it may be deleted, for the records decide"
-            raise UserError(f"{self.dir / DATABASE}: {why}") from error
+            reason = f"cannot be used ({getattr(cause, 'orig', error)})"
+            advice = "if it is damaged, delete it: the same command rebuilds it from the records"
+            raise UserError(f"{self.dir / DATABASE}: {reason}; {advice}") from error
 
-    def reconcile(self) -> State:
-        """Bring the trials into line with the records and the living; queue what is left. Twice is the same as once."""
+    def reconcile(self) -> QueueState:
+        """Bring the trials into line with the records and the living processes. Enqueue what is left. Idempotent."""
         with self._database():
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
-                if not _owner_lives(trial):
+                if not _is_assigned(trial):
                     self._settle(trial, "interrupted")
             trials = collections.defaultdict(list)
             for trial in self.study.get_trials(deepcopy=False):
                 trials[trial.user_attrs["run"]].append(trial)
-            state = State([], {}, [], {})
+            state = QueueState([], {}, [], {})
             for name in self.runs:
-                self._place(name, trials[name], state)
+                self._classify(name, trials[name], state)
             return state
 
-    def _place(self, name: str, trials: list[FrozenTrial], state: State) -> None:
-        """Put a run where it belongs in `state`, and give it the trial that this place needs."""
+    def _classify(self, name: str, trials: list[FrozenTrial], state: QueueState) -> None:
+        """Add a run to `state`, and make the trial that it needs."""
         waiting = [trial for trial in trials if trial.state == TrialState.WAITING]
         running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-        failures = [trial for trial in trials if trial.state == TrialState.FAIL and self._counts(trial)]
+        failures = [trial for trial in trials if trial.state == TrialState.FAIL and self._is_failure(trial)]
         if running:
-            state.running[name] = running[0].user_attrs["owner"]
+            state.running[name] = _worker(running[0].user_attrs[PROCESS_KEY])
         elif record.is_finished(self.dir / name):
             state.ended.append(name)
             if not any("status" in trial.user_attrs for trial in trials):
-                trial = waiting[0] if waiting else self._add(self.runs[name])
+                trial = waiting[0] if waiting else self._enqueue(self.runs[name])
                 self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING)
                 self._settle(trial, "")
         elif len(failures) >= self.attempts:
@@ -135,59 +137,69 @@ class Ledger:
         else:
             state.waiting.append(name)
             if not waiting:
-                self._add(self.runs[name])
+                self._enqueue(self.runs[name])
 
-    def _counts(self, trial: FrozenTrial) -> bool:
-        """Whether a trial is a failed attempt of this sweep; what was interrupted is nobody's fault."""
+    def _is_failure(self, trial: FrozenTrial) -> bool:
+        """Whether a trial failed in this sweep. An interrupted trial is not a failure."""
         attrs = trial.user_attrs
-        return attrs.get("reason") == "failed" and attrs["owner"]["sweep"] == self.sweep
+        return attrs.get("reason") == "failed" and attrs[PROCESS_KEY]["sweep"] == self.sweep
 
-    def claim(self, owner: Owner, most: int = 1) -> list[Claim]:
-        """Take up to `most` waiting runs that may be trained together: the first and others of its cohort, or none.
+    def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
+        """Assign waiting runs to a worker: the first, and up to `max_runs` in all that can be stacked with it.
 
-        What has failed before is trained alone: a stack may be too much for the memory, and shares its members' fate.
+        A run that failed before is assigned alone: the stack may have been too large for the memory, and one failure
+        ends all runs of a stack.
         """
-        claims: list[Claim] = []
-        owner = {**owner, "beat": time.time(), "sweep": self.sweep}
+        assignments: list[Assignment] = []
+        process = replace(process, heartbeat=time.time())
         with self._database():
-            tried = self.study.get_trials(deepcopy=False, states=[TrialState.FAIL])
-            failed = {trial.user_attrs["run"] for trial in tried if self._counts(trial)}
-            waiting = self.study.get_trials(deepcopy=False, states=[TrialState.WAITING])
-            queued = {trial.user_attrs["run"]: trial for trial in waiting}
-            wanted = [run for name, run in self.runs.items() if name in queued and name not in self.given_up]
-            for run in wanted:  # in the plan's order, whatever was queued again
-                if len(claims) == most or (claims and claims[0].run.name in failed):
+            failed = {trial.user_attrs["run"] for trial in self._trials(TrialState.FAIL) if self._is_failure(trial)}
+            queued = {trial.user_attrs["run"]: trial for trial in self._trials(TrialState.WAITING)}
+            for run in self.runs.values():  # in the order of the plan, whatever was enqueued again
+                if run.name not in queued or run.name in self.given_up:
+                    continue
+                first = assignments[0].run if assignments else None
+                if len(assignments) == max_runs or (first and first.name in failed):
                     break
-                if claims and (run.name in failed or cohort_key(run.config) != cohort_key(claims[0].run.config)):
+                if first and (run.name in failed or cohort_key(run.config) != cohort_key(first.config)):
                     continue
                 trial = queued[run.name]
-                self.storage.set_trial_user_attr(trial._trial_id, "owner", owner)
+                assignment = Assignment(run, trial._trial_id, trial.number, process)
+                self._store_process(assignment)
                 if self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
-                    claims.append(Claim(run, trial._trial_id, trial.number, owner))
-        return claims
+                    assignments.append(assignment)
+        return assignments
 
-    def beat(self, claims: Sequence[Claim]) -> list[Claim]:
-        """A sign of life for other machines. Returns the claims that are ours no more."""
+    def _trials(self, state: TrialState) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False, states=[state])
+
+    def _store_process(self, assignment: Assignment) -> None:
+        process = assignment.process
+        stored = {"host": process.host, "pid": process.pid, "start": process.start, "beat": process.heartbeat}
+        self.storage.set_trial_user_attr(assignment.trial_id, PROCESS_KEY, {**stored, "sweep": self.sweep})
+
+    def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Tell other machines that these runs are still in training. Returns the assignments that are no longer ours."""
         with self._database():
-            lost = [claim for claim in claims if not self._holds(claim)]
-            for claim in claims:
-                if claim not in lost:
-                    self.storage.set_trial_user_attr(claim.trial_id, "owner", {**claim.owner, "beat": time.time()})
+            lost = [assignment for assignment in assignments if not self._is_ours(assignment)]
+            for assignment in assignments:
+                if assignment not in lost:
+                    self._store_process(replace(assignment, process=replace(assignment.process, heartbeat=time.time())))
             return lost
 
-    def _holds(self, claim: Claim) -> bool:
-        """Whether a claim is ours still: after a long sleep, another machine may have taken it over."""
-        return self.storage.get_trial(claim.trial_id).state == TrialState.RUNNING
+    def _is_ours(self, assignment: Assignment) -> bool:
+        """False if another machine has taken the run over, because this one missed its heartbeats."""
+        return self.storage.get_trial(assignment.trial_id).state == TrialState.RUNNING
 
-    def tell(self, claim: Claim, reason: str = "failed", error: str = "") -> str:
-        """Close a claim by what its folder says, and return the run's status; without a record the attempt has failed.
+    def settle(self, assignment: Assignment, reason: str = "failed", error: str = "") -> str:
+        """Close an assignment. Returns the status in the run's record; without a record, `reason`.
 
-        `reason` is then "failed", which counts, or "interrupted", which does not.
+        `reason` is "failed", which counts as an attempt, or "interrupted", which does not.
         """
         with self._database():
-            if not self._holds(claim):
+            if not self._is_ours(assignment):
                 return "taken over"
-            return self._settle(self.storage.get_trial(claim.trial_id), reason, error)
+            return self._settle(self.storage.get_trial(assignment.trial_id), reason, error)
 
     def _settle(self, trial: FrozenTrial, reason: str, error: str = "") -> str:
         attrs, value = trial.user_attrs, None
@@ -195,7 +207,7 @@ class Ledger:
         if record.is_finished(folder):
             summary = record.read_summary(folder)
             if summary["run_id"] != attrs["run_id"]:
-                raise UserError(f"{folder}: is the record of run {summary['run_id']}, not of {attrs['run_id']}")
+                raise UserError(f"{folder}: holds the record of run {summary['run_id']}, not {attrs['run_id']}")
             notes, value = {"status": summary["status"]}, summary[self.metric]
         else:
             notes = {"reason": reason, "error": error}
@@ -204,12 +216,12 @@ class Ledger:
         status = notes.get("status", reason)
         if status == "finished" and value is not None:
             self.study.tell(trial.number, value)
-        else:  # a diverged run has no value, and Optuna no other word for it
+        else:  # a diverged run has no value; Optuna's state for that is FAIL
             self.study.tell(trial.number, state=TrialState.PRUNED if status == "pruned" else TrialState.FAIL)
         return status
 
-    def _add(self, run: RunSpec) -> FrozenTrial:
-        """A waiting trial for a run."""
+    def _enqueue(self, run: RunSpec) -> FrozenTrial:
+        """Add a waiting trial for a run."""
         trial = create_trial(
             state=TrialState.WAITING,
             params={**run.levels, "seed": run.seed},
@@ -220,14 +232,21 @@ class Ledger:
         return self.storage.get_trial(trial_id)
 
 
-def _owner_lives(trial: FrozenTrial) -> bool:
-    """Whether a running trial's worker lives, or the sweep that will yet say how it ended."""
-    who = trial.user_attrs.get("owner")  # none: killed while it entered what was finished
-    return bool(who) and (alive(who) or alive({**who, **who["sweep"]}))
+def _worker(stored: Mapping[str, Any]) -> ProcessInfo:
+    """The worker in a trial's user attribute."""
+    return ProcessInfo(stored["host"], stored["pid"], stored["start"], stored["beat"])
+
+
+def _is_assigned(trial: FrozenTrial) -> bool:
+    """Whether the worker of a running trial is alive, or the sweep that will settle it."""
+    stored = trial.user_attrs.get(PROCESS_KEY)
+    if not stored:  # the sweep was killed while it added a finished run to the queue
+        return False
+    return is_alive(_worker(stored)) or is_alive(_worker({**stored, **stored["sweep"]}))
 
 
 def _distributions(plan: Plan) -> Mapping[str, BaseDistribution]:
-    """What dashboards know of the factors. Seeds are a range, since a later command may add some."""
+    """The levels of each factor, for dashboards. Seeds are a range, because a later command may add some."""
     levels: dict[str, list[Any]] = {}
     for run in plan.runs:
         for path, level in run.levels.items():
@@ -238,9 +257,9 @@ def _distributions(plan: Plan) -> Mapping[str, BaseDistribution]:
 
 
 def _storage(path: Path) -> optuna.storages.RDBStorage:
-    """SQLite whose transactions take the write lock when they begin: read, decide and write are then one step.
+    """SQLite storage whose transactions take the write lock when they begin, so that read and write are one step.
 
-    (SQLAlchemy's documented recipe for pysqlite.) No write-ahead log: it does not work across machines.
+    SQLAlchemy documents this recipe for pysqlite. It uses no write-ahead log, which does not work across machines.
     """
     storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
 
@@ -252,5 +271,5 @@ def _storage(path: Path) -> optuna.storages.RDBStorage:
     def _begin(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    storage.engine.dispose()  # connections made before the listeners were
+    storage.engine.dispose()  # closes the connections that were made before the listeners
     return storage

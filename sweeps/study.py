@@ -1,12 +1,14 @@
-"""What a study is: factors, levels, baseline and seeds, as data. Nothing is trained or written here, and no torch."""
+"""A study as data: factors, levels, baseline and seeds, checked; and how to read one from YAML. It imports no torch."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from experiments.errors import UserError
@@ -14,69 +16,72 @@ from experiments.runs.record import METRIC_NAMES
 from vit.registry import nearest
 
 Metric = Literal[*METRIC_NAMES]
-Cell = dict[str, Any]  # factor -> level
+Levels = dict[str, Any]  # the levels of one variant: factor -> level
+MAX_SEED = 2**31 - 1
 
 
 class Study(BaseModel):
-    """An ablation: every combination of its factors' levels, and the `extra` cells, each over all seeds.
+    """An ablation: every combination of the factors' levels, and the `extra` variants, each with every seed.
 
-    A factor is a dotted path of `RunConfig`. Paths joined by "+" move together, and then a level is a list with a
-    value for each. Levels are checked against a base configuration by `sweeps.plan`.
+    A factor is a dotted path of `RunConfig`. Paths joined by "+" change together; a level of such a factor is a list with
+    one value per path. `sweeps.plan` checks the levels against a base configuration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$", description="also its folder's name")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$", description="also the name of its folder")
     description: str = ""
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)
-    extra: list[Cell] = Field([], description="cells beyond the product; a factor that one leaves out stays as in base")
-    base: str | dict[str, Any] = Field({}, description="a preset's name, or dotted settings and perhaps `preset`")
-    baseline: Any = Field(None, description="what others are compared with: a label, level or cell; default: the first")
+    extra: list[Levels] = Field([], description="variants beyond the product; a factor that is left out is as in base")
+    base: str | dict[str, Any] = Field(
+        {}, description="name of a preset; or dotted settings, with an optional `preset`"
+    )
+    baseline: Any = Field(None, description="reference variant: a label, a level or levels; default: the first variant")
     seeds: int | list[int] = Field(5, description="n for 0..n-1, or a list")
     metric: Metric = "test/acc"
-    margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="a difference this small does not matter")
-    names: dict[str, str] = Field({}, description="factor -> what labels call it")
+    margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="margin of the equivalence tests")
+    names: dict[str, str] = Field({}, description="factor -> its name in labels")
 
     @field_validator("factors", "names", mode="after")
     @classmethod
-    def _paths(cls, factors: dict[str, Any]) -> dict[str, Any]:
+    def _normalize_paths(cls, factors: dict[str, Any]) -> dict[str, Any]:
         renamed = {path.replace("-", "_"): levels for path, levels in factors.items()}
         if len(renamed) < len(factors):
-            raise ValueError(f"{', '.join(factors)}: two of these are one and the same")
+            raise ValueError(f"{', '.join(factors)}: two of these are the same setting")
         return renamed
 
     @field_validator("extra", mode="after")
     @classmethod
-    def _cell_paths(cls, cells: list[Cell]) -> list[Cell]:
-        return [cls._paths(cell) for cell in cells]
+    def _normalize_extra(cls, extra: list[Levels]) -> list[Levels]:
+        return [cls._normalize_paths(levels) for levels in extra]
 
     @field_validator("seeds", mode="before")
     @classmethod
-    def _some_seeds(cls, seeds: Any) -> Any:
+    def _check_seeds(cls, seeds: Any) -> Any:
         listed = seeds if isinstance(seeds, list) else [seeds]
         lowest = 0 if isinstance(seeds, list) else 1
         whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
-        if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed):
-            raise ValueError(f"{seeds!r} is not allowed: a number from 1 up, or a list of different seeds from 0 up")
+        if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed) or max(listed) > MAX_SEED:
+            allowed = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
+            raise ValueError(f"{seeds!r} is not allowed: expected {allowed}")
         return seeds
 
     @model_validator(mode="after")
-    def _consistent(self) -> Study:
+    def _check_consistency(self) -> Study:
         paths = [path for factor in self.factors for path in factor.split("+")]
         for path in paths:
             if paths.count(path) > 1:
                 raise ValueError(f"factors: {path} occurs twice")
         if "seed" in paths:
-            raise ValueError("factors: seed is no factor; say which seeds in `seeds`")
-        for cell in self.extra:
-            if not cell:
-                raise ValueError("extra: an empty cell; give it a level of at least one factor")
-        for where, given in [("extra", cell) for cell in self.extra] + [("names", self.names)]:
+            raise ValueError("factors: seed cannot be a factor; list the seeds in `seeds`")
+        if not all(self.extra):
+            raise ValueError("extra: a variant is empty; give it a level of at least one factor")
+        for field, given in [("extra", levels) for levels in self.extra] + [("names", self.names)]:
             for factor in given:
                 if factor not in self.factors:
-                    raise ValueError(f"{where}: {factor} is no factor; {nearest(factor, list(self.factors))}")
-        for cell in self.cells():
-            for factor, level in cell.items():
+                    raise ValueError(f"{field}: {factor} is not a factor; {nearest(factor, list(self.factors))}")
+        for levels in self.variants():
+            for factor, level in levels.items():
                 _check_level(factor, level)
         return self
 
@@ -85,70 +90,105 @@ class Study(BaseModel):
         """Every seed, in order."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
 
-    def cells(self) -> Iterator[Cell]:
-        """Every cell as it was written: the product, the last factor moving fastest, then the extra ones."""
+    def variants(self) -> Iterator[Levels]:
+        """The levels of every variant: the product, with the last factor changing fastest, then the extra variants."""
         for levels in itertools.product(*self.factors.values()):
             yield dict(zip(self.factors, levels, strict=True))
         yield from self.extra
 
-    def label(self, cell: Cell) -> str:
-        """What a table calls a cell: its level where there is one factor, else `patch_size=2, embed_dim=32`."""
+    def label(self, levels: Levels) -> str:
+        """The name of a variant in tables: its level if there is one factor, else such as `patch_size=2, embed_dim=32`."""
         if len(self.factors) == 1 and not self.names:
-            (level,) = cell.values()
-            return ", ".join(map(text, level)) if isinstance(level, list) else text(level)
-        return ", ".join(self._part(factor, level) for factor, level in cell.items())
+            (level,) = levels.values()
+            return ", ".join(map(format_level, level)) if isinstance(level, list) else format_level(level)
+        return ", ".join(self._label_of(factor, level) for factor, level in levels.items())
 
-    def _part(self, factor: str, level: Any) -> str:
+    def _label_of(self, factor: str, level: Any) -> str:
         if factor in self.names:
-            values = [text(value) for value in level] if isinstance(level, list) else [text(level)]
+            values = [format_level(value) for value in (level if isinstance(level, list) else [level])]
             return f"{self.names[factor]}={values[0] if len(set(values)) == 1 else '/'.join(values)}"
-        return ", ".join(f"{self._short(path)}={text(value)}" for path, value in expand({factor: level}).items())
+        flat = split_linked({factor: level})
+        return ", ".join(f"{self._short(path)}={format_level(value)}" for path, value in flat.items())
 
     def _short(self, path: str) -> str:
-        """The last part of a path, or all of it where another factor ends alike."""
+        """The last part of a path, or the whole path if another factor has the same last part."""
         last = path.rpartition(".")[2]
         ends = [other.rpartition(".")[2] for factor in self.factors for other in factor.split("+")]
         return path if ends.count(last) > 1 else last
 
 
-def expand(cell: Cell) -> Cell:
-    """A cell with linked factors split up: single path -> value."""
-    flat: Cell = {}
-    for factor, level in cell.items():
+def split_linked(levels: Levels) -> Levels:
+    """Levels with linked factors split: single path -> value. Raises `ValueError` where the numbers of values differ."""
+    flat: Levels = {}
+    for factor, level in levels.items():
         paths = factor.split("+")
         flat.update(zip(paths, level, strict=True) if len(paths) > 1 else [(factor, level)])
     return flat
 
 
-def text(value: Any) -> str:
-    """A level as labels and messages show it; numbers that are equal look equal."""
+def format_level(value: Any) -> str:
+    """A level as labels and messages show it. Equal numbers look equal."""
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
-    return value if isinstance(value, str) else json.dumps(value, default=str)  # a date is of YAML, not of JSON
+    return value if isinstance(value, str) else json.dumps(value, default=str)  # YAML has dates, JSON has not
 
 
 def _check_level(factor: str, level: Any) -> None:
-    paths = factor.split("+")
-    if len(paths) > 1 and not (isinstance(level, list) and len(level) == len(paths)):
-        raise ValueError(f"factors: {factor}: {level!r} is not allowed: a level here is a list of {len(paths)} values")
-    for value in level if len(paths) > 1 else [level]:
+    count = len(factor.split("+"))
+    if count > 1 and not (isinstance(level, list) and len(level) == count):
+        raise ValueError(f"factors: {factor}: {level!r} is not allowed: expected a list of {count} values")
+    for value in level if count > 1 else [level]:
         if not isinstance(value, str | int | float | None):
-            raise ValueError(f"factors: {factor}: {value!r} is not allowed: a level is a single value")
+            raise ValueError(f"factors: {factor}: {value!r} is not allowed: expected a single value")
 
 
-def make(tree: Mapping[str, Any], source: str) -> Study:
-    """A study from its plain form. Raises `UserError` naming the source, the field, the value and what is allowed."""
+def parse_study(tree: Mapping[str, Any], source: str) -> Study:
+    """A study from a plain mapping. Raises `UserError` naming the source, the field, the value and what is allowed."""
     try:
         return Study.model_validate(tree)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"] if part not in ("str", "int", "dict[str,any]", "list[int]"))
+        path = ".".join(str(part) for part in first["loc"] if part not in ("str", "int", "dict[str,any]", "list[int]"))
         if first["type"] == "value_error":
-            message = f"{where}: {first['ctx']['error']}" if where else str(first["ctx"]["error"])
+            message = f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
         elif first["type"] == "missing":
-            message = f"{where}: is needed"
+            message = f"{path}: is required"
         elif first["type"] == "extra_forbidden":
-            message = f"{where}: no such key; {nearest(where, list(Study.model_fields))}"
+            message = f"{path}: no such key; {nearest(path, list(Study.model_fields))}"
         else:
-            message = f"{where}: {first['input']!r} is not allowed: {first['msg']}"
+            message = f"{path}: {first['input']!r} is not allowed: {first['msg']}"
         raise UserError(f"{source}: {message}") from error
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """PyYAML's safe loader, except that a repeated key is an error: PyYAML would silently drop a factor."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key is not a name", key.start_mark)
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} occurs twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def read_study_file(path: Path) -> Study:
+    """Read a study from a YAML file: a mapping with the fields of `Study`. Raises `UserError` naming file and reason."""
+    try:
+        tree = yaml.load(path.read_text(encoding="utf-8"), UniqueKeyLoader)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 text") from error
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: YAML reads 2024-99-99 as a date
+        raise UserError(f"{path}: is not valid YAML: {error}") from error
+    if not isinstance(tree, dict):
+        raise UserError(f"{path}: expected a mapping with `name` and `factors`, got {type(tree).__name__}")
+    if not all(isinstance(key, str) for key in tree):
+        raise UserError(f"{path}: expected a mapping with `name` and `factors`; some of its keys are not names")
+    return parse_study(tree, str(path))

@@ -1,4 +1,4 @@
-"""The process that trains: it takes jobs from a pipe, one by one, and dies with the sweep at the pipe's other end."""
+"""A worker: a process that trains the runs it receives through a pipe, and ends when the sweep at the other end ends."""
 
 from __future__ import annotations
 
@@ -17,95 +17,118 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import TakenOver, UserError
-from sweeps.process import owner
+from experiments.runs.spec import RunSpec
+from sweeps.process import process_info
 
 if TYPE_CHECKING:
-    from experiments.runs.spec import RunSpec
-    from sweeps.queue import Claim  # a worker needs no Optuna
+    from sweeps.queue import Assignment  # a worker does not import Optuna
 
-GO_HOME = b""  # the message after which a worker ends by itself
-PATIENCE = 10.0  # seconds that it may take for that: W&B may have something left to send
+SHUTDOWN = b""  # the message after which a worker ends
+SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that; W&B may still be sending
 
 
 @dataclass(frozen=True)
-class Duty:
-    """What every job of a sweep has in common."""
+class WorkerConfig:
+    """What a worker needs beside its runs. Workers of one sweep differ only in their device."""
 
     study: str
     device: str
     tracking: str
-    threads: int | None  # torch's, or None to leave them
-    log: Path  # gets what libraries print, which would spoil the display
+    log: Path  # gets what libraries print, which would disturb the progress display
+    threads: int | None = None  # of torch; None: torch's default
+
+
+def worker_configs(
+    study: str, log: Path, *, device: str = "auto", tracking: str = "auto", workers: int | None = None
+) -> list[WorkerConfig]:
+    """The configuration of each worker. On a CPU: one worker per core, with one thread each; on a GPU: one worker.
+
+    `workers` is another number of workers. Raises `UserError` for a device that is not here.
+    """
+    from experiments.runs.run import pick_device
+
+    on_cpu = pick_device(device).type == "cpu"
+    count = workers or (_cores() if on_cpu else 1)
+    return [WorkerConfig(study, device, tracking, log, 1 if on_cpu else None)] * count
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Worker:
-    """The sweep's end: a spawned process, and the claims it is at work on."""
+    """The sweep's end of the pipe: a spawned process, and the assignments it is working on."""
 
-    def __init__(self, duty: Duty) -> None:
+    def __init__(self, config: WorkerConfig) -> None:
+        self.config = config
         spawn = get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=work, args=(theirs, duty), daemon=True)
+        self.process = spawn.Process(target=work, args=(theirs, config), daemon=True)
         self.process.start()
-        theirs.close()  # so that a worker's death ends our reading
-        self.owner = owner(self.process.pid)
-        self.claims: list[Claim] = []
+        theirs.close()  # so that reading ends when the worker dies
+        assert self.process.pid is not None  # it has been started
+        self.info = process_info(self.process.pid)
+        self.assignments: list[Assignment] = []
 
-    def give(self, claims: list[Claim], study_dir: Path) -> None:
-        """Have the claims trained as one cohort."""
-        self.claims = claims
-        parts = [claim.run for claim in claims], study_dir
-        with contextlib.suppress(OSError):  # it has died: its silence will be heard
-            self.pipe.send_bytes(pickle.dumps(parts))
+    def submit(self, runs: list[RunSpec], study_dir: Path) -> None:
+        """Send runs, which are trained as one cohort."""
+        with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
+            self.pipe.send_bytes(pickle.dumps((runs, study_dir)))
 
-    def hear(self) -> tuple[Any, ...]:
-        """The next message; `("died", why)` where there will be none."""
+    def receive(self) -> tuple[Any, ...]:
+        """The next message, as `work` describes it; `("died", reason)` if the worker is dead."""
         try:
             return self.pipe.recv()
         except (EOFError, OSError):
-            self.process.join(PATIENCE)
-            return "died", _fate(self.process.exitcode)
+            self.process.join(SHUTDOWN_TIMEOUT)
+            return "died", _exit_reason(self.process.exitcode)
 
-    def send_home(self) -> None:
-        """Ask it to end; `stop` waits for it."""
+    def shutdown(self) -> None:
+        """Ask the worker to end when its runs have ended; `stop` waits for it."""
         with contextlib.suppress(OSError):
-            self.pipe.send_bytes(GO_HOME)
+            self.pipe.send_bytes(SHUTDOWN)
 
-    def stop(self, patience: float = 0.0) -> None:
-        """End it, at the latest after `patience` seconds."""
-        if patience:
-            self.process.join(patience)
+    def stop(self, timeout: float = 0.0) -> None:
+        """Wait up to `timeout` seconds for the worker to end, then kill it."""
+        if timeout:
+            self.process.join(timeout)
         self.process.kill()
         self.process.join()
         self.pipe.close()
 
 
-def _fate(exitcode: int | None) -> str:
+def _exit_reason(exitcode: int | None) -> str:
     if exitcode is not None and exitcode < 0:
         name = signal.Signals(-exitcode).name
-        return f"the worker was killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
-    return f"the worker ended with status {exitcode}"
+        return f"the worker was killed by {name}" + (" (possibly out of memory)" if name == "SIGKILL" else "")
+    return f"the worker exited with status {exitcode}"
 
 
-def work(pipe: Connection, duty: Duty) -> None:
-    """A worker's whole life. It says ("row", i, row), ("done",), ("failed", the user's to mend?, line, traceback)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the sweep decides what it means
+def work(pipe: Connection, config: WorkerConfig) -> None:
+    """The main function of a worker: train what arrives, until SHUTDOWN.
+
+    It sends ("row", index of the run, row) after each epoch, then ("done",) or
+    ("failed", whether the user has to fix it, error in one line, traceback).
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the group; the sweep handles it
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
-    log = os.open(duty.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    log = os.open(config.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
-    if duty.threads:
-        os.environ["OMP_NUM_THREADS"] = str(duty.threads)
+    if config.threads:
+        os.environ["OMP_NUM_THREADS"] = str(config.threads)
     import torch
 
-    if duty.threads:
-        torch.set_num_threads(duty.threads)
-    while (message := inbox.get()) != GO_HOME:
-        _train(pipe, duty, *pickle.loads(message))
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    while (message := inbox.get()) != SHUTDOWN:
+        _train(pipe, config, *pickle.loads(message))
 
 
 def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
-    """Hand on messages; when the sweep is gone, be gone at once, in the middle of whatever it is."""
+    """Pass messages on. If the sweep dies, exit at once, even during training."""
     while True:
         try:
             inbox.put(pipe.recv_bytes())
@@ -113,16 +136,18 @@ def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
             os._exit(1)
 
 
-def _train(pipe: Connection, duty: Duty, runs: list[RunSpec], study_dir: Path) -> None:
+def _train(pipe: Connection, config: WorkerConfig, runs: list[RunSpec], study_dir: Path) -> None:
     from experiments.runs.run import train
     from experiments.runs.tracking import Tracking
 
-    tracking = Tracking(duty.tracking, duty.study)
+    tracking = Tracking(config.tracking, config.study)
     try:
-        train(runs, study_dir, device=duty.device, tracking=tracking, on_row=lambda i, row: pipe.send(("row", i, row)))
+        train(
+            runs, study_dir, device=config.device, tracking=tracking, on_row=lambda i, row: pipe.send(("row", i, row))
+        )
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]
-        mine = isinstance(error, UserError) and not isinstance(error, TakenOver)  # which is no fault of the user's
-        pipe.send(("failed", mine, str(error) if mine else line, traceback.format_exc()))
-        raise  # and so the process ends: what follows gets a fresh one
+        users = isinstance(error, UserError) and not isinstance(error, TakenOver)  # the latter is not the user's fault
+        pipe.send(("failed", users, str(error) if users else line, traceback.format_exc()))
+        raise  # the process ends; the next runs get a fresh one
     pipe.send(("done",))

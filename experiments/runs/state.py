@@ -23,14 +23,8 @@ from experiments.runs.tracking import RunTracker, Tracking
 Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
-SAVED = (
-    "rows",
-    "seconds",
-    "started",
-    "status",
-    "stacked",
-    "planned",
-)  # what the note in the resume file holds, beside the run id
+# What the note in the resume file holds, beside the run id:
+SAVED = ("rows", "seconds", "started", "status", "stacked", "planned")
 
 
 @dataclass

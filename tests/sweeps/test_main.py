@@ -2,13 +2,16 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from experiments.config import RunConfig, override
 from experiments.errors import UserError
+from experiments.runs import record
 from experiments.runs.record import read_run
 from sweeps.builtin import STUDIES
 from sweeps.main import main
@@ -33,7 +36,7 @@ def study(folder: Path, **fields) -> Path:
 def test_list_names_every_study(capsys):
     status, out, _ = command(capsys, "list")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "and"]
+    assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "Every"]
 
 
 @pytest.mark.parametrize("words", [["list"], ["--help"], ["run", "--help"], ["show", "--help"]])
@@ -60,6 +63,51 @@ def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
     assert "train.epochs=7" in out
     assert "optim.lr=0.25" in out
     assert not (tmp_path / "mine").exists()
+
+
+def test_a_linked_setting_takes_a_list(capsys, tmp_path):
+    linked = "model.pos_embed+model.pos_site=[cpe, stem]"
+    status, out, _ = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--set", linked)
+    assert status == 0
+    assert "model.pos_embed=cpe, model.pos_site=stem" in out
+
+
+def write_record(folder: Path, config, epochs: int, wall_seconds: float, cohort: int) -> None:
+    folder.mkdir(parents=True)
+    record.write_json(folder / record.CONFIG, config.model_dump())
+    for name in (record.METRICS, record.CHECKPOINT):
+        (folder / name).touch()
+    cost, hardware = {"wall_seconds": wall_seconds, "cohort": cohort}, {"device": "cpu", "threads": 1}
+    summary = {"status": "finished", "epochs": epochs, "cost": cost, "provenance": {"hardware": hardware}}
+    record.write_summary(folder, summary)
+
+
+def test_a_dry_run_estimates_the_time_from_records_of_the_same_shape(capsys, tmp_path):
+    """By hand: 3 runs x 30 epochs x 1 s and 3 runs x 30 epochs x 2 s are 270 s; on 2 workers, 135 s."""
+    base = override(
+        RunConfig(), {"optim.lr": 0.5, "seed": 9, "train.epochs": 10}
+    )  # settings that do not change the time
+    write_record(tmp_path / "other" / "a", override(base, {"model.depth": 1}), 10, wall_seconds=10, cohort=1)
+    write_record(tmp_path / "other" / "b", override(base, {"model.depth": 2}), 10, wall_seconds=40, cohort=2)
+    write_record(tmp_path / "other" / "c", override(base, {"model.embed_dim": 64}), 10, wall_seconds=900, cohort=1)
+    path = study(tmp_path, seeds=3)
+    before = sorted(tmp_path.rglob("*"))
+    words = ["run", path, "--out", tmp_path, "--dry-run", "--workers", 2, "--device", "cpu"]
+    status, out, _ = command(capsys, *words)
+    assert status == 0
+    assert "6 runs, 0 done" in out
+    assert "Estimated time for 6 runs with 2 workers: about 2 min, based on finished records" in out
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_dry_run_without_records_measures_and_writes_nothing(capfd, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.chdir(tmp_path)
+    path = study(tmp_path, factors={"model.head": ["logits"]}, base={"data.train_limit": 80}, seeds=1)
+    status, out, err = command(capfd, "run", path, "--dry-run", "--workers", 1, "--device", "cpu")
+    assert (status, err) == (0, "")
+    assert re.search(r"Estimated time for 1 runs? with 1 worker: about \d+ (s|min), based on a short measurement", out)
+    assert os.listdir(tmp_path) == ["mine.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +143,18 @@ def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
         ),
         (["run"], "STUDY"),
         (["sweep"], "'sweep'"),
+        (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
+        (["mine.yaml", "--seeds", "2"], "did you mean: vit-sweep run mine.yaml?"),
+        (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "train.epochs: '[1, 2]' is not allowed"),
+        (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "expected a single value"),
+        (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=[cpe]"], "expected a list of 2 values"),
+        (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=cpe"], "expected a list of 2 values"),
+        (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=[cpe"], "is not a valid list"),
+        (["run", "mine.yaml", "--dry-run", "--seeds", "0"], "seeds: 0"),
+        (
+            ["run", "mine.yaml", "--dry-run", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"],
+            "data.root: 'nowhere'",
+        ),
         ([], "list"),
     ],
 )
@@ -127,12 +187,12 @@ def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
     assert [run["variant"] for run in planned] == [f"patch_size={patch}, embed_dim={width}" for patch, width in cells]
     times = {}
     for run in planned:
-        record = read_run(tmp_path / "mine" / run["run"], checkpoint=True)
-        assert record.summary["run_id"] == run["run_id"]
-        assert record.config["model"]["patch_size"] == run["levels"]["model.patch_size"]
-        times[run["run"]] = record.summary["provenance"]["finished"]
+        trained = read_run(tmp_path / "mine" / run["run"], checkpoint=True)
+        assert trained.summary["run_id"] == run["run_id"]
+        assert trained.config["model"]["patch_size"] == run["levels"]["model.patch_size"]
+        times[run["run"]] = trained.summary["provenance"]["finished"]
     again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "4 of 4 runs have ended already" in again.stderr
+    assert "4 of 4 runs are already done" in again.stderr
     assert times == {name: read_run(tmp_path / "mine" / name).summary["provenance"]["finished"] for name in times}
 
 

@@ -9,16 +9,17 @@ from experiments.config import override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.record import read_study
-from sweeps.builtin import STUDIES, find, read
-from sweeps.plan import make_plan, write
-from sweeps.study import make
+from sweeps.builtin import STUDIES, load_study
+from sweeps.plan import make_plan
+from sweeps.study import parse_study, read_study_file
+from sweeps.study_folder import write_plan
 
 DEPTHS = {"name": "mine", "factors": {"model.depth": [1, 2]}}
 LINKED = "model.pos_embed+model.pos_site"
 
 
 def plan_of(**fields):
-    return make_plan(make({**DEPTHS, **fields}, "mine.yaml"))
+    return make_plan(parse_study({**DEPTHS, **fields}, "mine.yaml"))
 
 
 def labels(plan):
@@ -29,7 +30,9 @@ def labels(plan):
 def test_every_built_in_study_can_be_planned_on_its_own_base(name):
     study = STUDIES[name]
     plan = make_plan(study)
-    assert len({run.run_id for run in plan.runs}) == len(plan.runs) == len(list(study.cells())) * len(study.seed_list)
+    assert (
+        len({run.run_id for run in plan.runs}) == len(plan.runs) == len(list(study.variants())) * len(study.seed_list)
+    )
     assert plan.baseline in labels(plan)
 
 
@@ -55,7 +58,7 @@ def test_kind_x_site_crosses_every_kind_that_can_enter_at_both_sites():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_a_study_of_one_variant(name):
-    plan = make_plan(find(name))
+    plan = make_plan(load_study(name))
     assert [run.config for run in plan.runs] == [override(preset(name), {"seed": seed}) for seed in range(5)]
     assert (plan.preset, plan.study.name) == (name, name)
 
@@ -129,20 +132,20 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factors": {"model.pos_embed": ["learned-3d"]}}, "'learned-3d' is not known"),
         ({"factors": {"model.patch_size": [2, 3]}}, "'3': model.patch_size: 3 does not divide"),
         ({"factors": {"model.embed_dim": [8, 9], "model.num_heads": [3]}}, "'embed_dim=8, num_heads=3'"),
-        ({"factors": {"model.depth": [1, "1"]}}, "one and the same"),
-        ({"factors": {"data.root": ["here", "there"]}}, "one and the same"),
+        ({"factors": {"model.depth": [1, "1"]}}, "are the same"),
+        ({"factors": {"data.root": ["here", "there"]}}, "are the same"),
         ({"factors": {"seed": [1, 2]}}, "seed"),
         ({"factors": {"model.depth": [1], "model.depth+model.act": [[2, "gelu"]]}}, "model.depth occurs twice"),
         ({"factors": {LINKED: [["none"]]}}, "list of 2 values"),
         ({"factor": {}}, "factor: no such key; did you mean 'factors'?"),
-        ({"extra": [{"model.head": "mlp"}]}, "model.head is no factor"),
-        ({"extra": [{}]}, "empty cell"),
+        ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
+        ({"extra": [{}]}, "a variant is empty"),
         ({"seeds": 0}, "seeds: 0"),
         ({"seeds": []}, "seeds: []"),
         ({"seeds": "many"}, "seeds: 'many'"),
         ({"seeds": [1, 1]}, "seeds: [1, 1]"),
-        ({"baseline": 3}, "baseline: '3' is no variant; allowed: 1, 2"),
-        ({"baseline": {"model.head": "mlp"}}, "baseline: 'model.head=mlp' is no variant"),
+        ({"baseline": 3}, "baseline: '3' is not a variant; allowed: 1, 2"),
+        ({"baseline": {"model.head": "mlp"}}, "baseline: 'model.head=mlp' is not a variant"),
         ({"factors": {"model.depth": [1], "model.reg_tokens": [0, 1]}, "baseline": {"model.depth": 1}}, "several"),
         ({"metric": "accuracy"}, "test/acc"),
         ({"margin": -1}, "margin: -1"),
@@ -163,23 +166,23 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("- a\n- b\n", "a list, not a mapping"),
-        ("", "not a mapping"),
-        ("name: [x\n", "is not YAML: line 2"),
-        ("name: x\n", "factors: is needed"),
-        ("factors: {model.depth: [1]}\n", "name: is needed"),
+        ("- a\n- b\n", "expected a mapping with `name` and `factors`, got list"),
+        ("", "expected a mapping"),
+        ("name: [x\n", "is not valid YAML: line 2"),
+        ("name: x\n", "factors: is required"),
+        ("factors: {model.depth: [1]}\n", "name: is required"),
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
-        ("1: x\n", "keys that are no names"),
-        ("name: {{name}}\n", "a key that is no name"),
-        ("name: 2024-99-99\n", "is not YAML"),
-        ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "one and the same"),
+        ("1: x\n", "some of its keys are not names"),
+        ("name: {{name}}\n", "a key is not a name"),
+        ("name: 2024-99-99\n", "is not valid YAML"),
+        ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "are the same setting"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
     path = tmp_path / "mine.yaml"
     path.write_text(body)
     with pytest.raises(UserError) as caught:
-        read(path)
+        read_study_file(path)
     assert str(path) in str(caught.value)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -188,17 +191,17 @@ def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
 def test_studies_are_found_by_name_or_by_path(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("name: mine\nfactors:\n  model.patch-size: [2, 4]\n")
-    assert find("depth") is STUDIES["depth"]
-    assert list(find(str(path)).factors) == ["model.patch_size"]
+    assert load_study("depth") is STUDIES["depth"]
+    assert list(load_study(str(path)).factors) == ["model.patch_size"]
     with pytest.raises(UserError, match="did you mean 'position'?"):
-        find("positon")
+        load_study("positon")
     with pytest.raises(UserError, match="cannot be read"):
-        find(str(tmp_path / "none.yaml"))
+        load_study(str(tmp_path / "none.yaml"))
 
 
 def test_study_json_says_what_was_planned(tmp_path):
     plan = plan_of(seeds=2)
-    write(plan, tmp_path / "mine", "vit-sweep run mine.yaml")
+    write_plan(plan, tmp_path / "mine", "vit-sweep run mine.yaml")
     study = read_study(tmp_path / "mine")
     assert study["factors"] == {"model.depth": [1, 2]}
     assert study["baseline"] == "1"
@@ -210,8 +213,8 @@ def test_study_json_says_what_was_planned(tmp_path):
 
 
 def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
-    write(plan_of(seeds=[0, 5]), tmp_path, "first")
-    write(plan_of(seeds=2), tmp_path, "second")
+    write_plan(plan_of(seeds=[0, 5]), tmp_path, "first")
+    write_plan(plan_of(seeds=2), tmp_path, "second")
     study = read_study(tmp_path)
     assert study["seeds"] == [0, 1, 5]
     assert len(study["runs"]) == len({run["run"] for run in study["runs"]}) == 6
@@ -229,10 +232,10 @@ def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
     ],
 )
 def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
-    write(plan_of(), tmp_path, "first")
+    write_plan(plan_of(), tmp_path, "first")
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(UserError, match="holds another study") as caught:
-        write(plan_of(**fields), tmp_path, "second")
+        write_plan(plan_of(**fields), tmp_path, "second")
     assert said in str(caught.value)
     assert (tmp_path / "study.json").read_bytes() == before
 
@@ -240,12 +243,13 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
 def test_an_exported_study_is_not_extended(tmp_path):
     """A sweep would rewrite study.json, and with it the digests of the exported tables."""
     plan = plan_of()
-    tree = write(plan, tmp_path / "planned", "first")
+    write_plan(plan, tmp_path / "planned", "first")
+    tree = read_study(tmp_path / "planned")
     (tmp_path / "exported").mkdir()
-    (tmp_path / "exported" / "study.json").write_text(json.dumps({"schema": 1, **tree, "export": {}}))
+    (tmp_path / "exported" / "study.json").write_text(json.dumps({**tree, "export": {}}))
     before = (tmp_path / "exported" / "study.json").read_bytes()
     with pytest.raises(UserError, match="exported' holds an exported study, .*; choose another --out"):
-        write(plan, tmp_path / "exported", "second")
+        write_plan(plan, tmp_path / "exported", "second")
     assert [path.name for path in (tmp_path / "exported").iterdir()] == ["study.json"]
     assert (tmp_path / "exported" / "study.json").read_bytes() == before
 
@@ -253,30 +257,30 @@ def test_an_exported_study_is_not_extended(tmp_path):
 @pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}], ids=str)
 def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
     (path,) = fields
-    write(plan_of(), tmp_path, "first")
-    write(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
+    write_plan(plan_of(), tmp_path, "first")
+    write_plan(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
     finished = tmp_path / read_study(tmp_path)["runs"][0]["run"]
     finished.mkdir()
     (finished / "summary.json").write_text("{}")
-    with pytest.raises(UserError, match=f"{path} is .* is to be stated before the runs"):
-        write(plan_of(), tmp_path, "third")
+    with pytest.raises(UserError, match=f"{path} is .* cannot change after the first run has finished"):
+        write_plan(plan_of(), tmp_path, "third")
 
 
 @pytest.mark.parametrize(
     "baseline", [{1: 2}, datetime.date(2024, 1, 1), {"model.depth": datetime.date(2024, 1, 1)}], ids=str
 )
 def test_a_baseline_that_is_no_level_is_one_line(baseline):
-    with pytest.raises(UserError, match="is no variant"):
+    with pytest.raises(UserError, match="is not a variant"):
         plan_of(baseline=baseline)
 
 
 def test_where_data_lie_makes_no_other_study(tmp_path):
-    write(plan_of(base={"data.root": "here"}), tmp_path, "first")
-    write(plan_of(base={"data.root": "there"}), tmp_path, "second")
+    write_plan(plan_of(base={"data.root": "here"}), tmp_path, "first")
+    write_plan(plan_of(base={"data.root": "there"}), tmp_path, "second")
     assert json.loads((tmp_path / "study.json").read_text())["base"]["data"]["root"] == "there"
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):
-        write(plan_of(), tmp_path / "file" / "mine", "command")
+        write_plan(plan_of(), tmp_path / "file" / "mine", "command")

@@ -1,4 +1,4 @@
-"""A sweep under fire: killed, starved of memory, run twice at once. Mostly with stub_sweep.py for training."""
+"""A sweep that is killed, runs out of memory or runs twice at once. Most tests replace training by stub_sweep.py."""
 
 import json
 import os
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,18 +19,19 @@ from experiments.errors import UserError
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
 from sweeps.builtin import STUDIES
-from sweeps.plan import make_plan, write
-from sweeps.pool import Crew
-from sweeps.process import LEASE, alive, owner
-from sweeps.queue import Ledger
-from sweeps.study import make
+from sweeps.plan import make_plan
+from sweeps.pool import WorkerPool
+from sweeps.process import LEASE_TIMEOUT, ProcessInfo, current_process, is_alive, process_info
+from sweeps.queue import Queue
+from sweeps.study import parse_study
+from sweeps.study_folder import write_plan
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 3}
 
 
-def _hear_ctrl_c() -> None:
-    """Even where the tests themselves do not: what a shell starts in the background ignores it, and so do its children."""
+def _restore_ctrl_c() -> None:
+    """Restore the default action: a shell starts background jobs, and so their children, with Ctrl-C ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -54,7 +56,7 @@ class Stubbed:
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=_hear_ctrl_c,
+            preexec_fn=_restore_ctrl_c,
         )
 
     def run(self, *options, **stub) -> tuple[int, str, str]:
@@ -89,18 +91,18 @@ def until(condition, seconds=60.0):
 
 
 def lives(pid: int) -> bool:
-    return alive({**owner(pid)})
+    return is_alive(process_info(pid))
 
 
 def tiny_plan(**fields):
-    return make_plan(make({**STUDY, **fields}, "tiny"))
+    return make_plan(parse_study({**STUDY, **fields}, "tiny"))
 
 
 def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(tmp_path):
     settings = {"data.train_limit": 200, "model.depth": 1, "model.attn_drop_rate": 0.1, "train.epochs": 4}
     study = tmp_path / "real.yaml"
     study.write_text(json.dumps({**STUDY, "name": "real", "base": settings, "seeds": 2}))
-    plan = make_plan(make(json.loads(study.read_text()), "real"))
+    plan = make_plan(parse_study(json.loads(study.read_text()), "real"))
     for run in plan.runs:  # the oracle: each run alone, never interrupted
         train([run], tmp_path / "alone", device="cpu")
     command = [sys.executable, "-m", "sweeps.main", "run", str(study), "--out", str(tmp_path), "--tracking", "off"]
@@ -145,7 +147,7 @@ def test_workers_die_with_the_sweep(stubbed):
     until(lambda: not any(map(lives, workers)), seconds=5)
 
 
-def test_ctrl_c_ends_everything_and_says_how_to_go_on(stubbed):
+def test_ctrl_c_ends_everything_and_says_how_to_resume(stubbed):
     sweep = stubbed.start(nap=30)
     stubbed.wait_for("start", 2)
     workers = [pid for _, pid in stubbed.noted("start")]
@@ -160,17 +162,17 @@ def test_ctrl_c_ends_everything_and_says_how_to_go_on(stubbed):
     assert len(stubbed.ended()) == 6
 
 
-def test_a_worker_that_is_killed_is_replaced_and_its_run_tried_again(stubbed):
+def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
     status, out, err = stubbed.run(**{"seed 1": "kill-once", "seed 2": "raise-once"})
     assert status == 0, err
     assert "6 finished" in out
-    assert "killed by SIGKILL, perhaps for want of memory" in err
+    assert "killed by SIGKILL (possibly out of memory)" in err
     assert "RuntimeError: out of cheese" in err
     assert set(stubbed.ended().values()) == {1}
     assert Counter(trial.state.name for trial in stubbed.trials()) == {"COMPLETE": 6, "FAIL": 4}
 
 
-def test_what_fails_every_time_is_given_up_with_its_reason_and_the_rest_is_done(stubbed):
+def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_finish(stubbed):
     status, out, err = stubbed.run(**{"seed 1": "raise"})
     assert status == 1
     assert "6 runs: 4 finished, 2 failed" in out, err
@@ -178,7 +180,7 @@ def test_what_fails_every_time_is_given_up_with_its_reason_and_the_rest_is_done(
     assert f"failed: {folder.name}: RuntimeError: out of cheese (see {folder}/error.txt)" in out
     assert "Traceback" in (folder / "error.txt").read_text()
     assert Counter(name for name, _ in stubbed.noted("start"))[folder.name] == 3
-    assert stubbed.run()[0] == 0  # the cause is gone: the same command gives it three more attempts
+    assert stubbed.run()[0] == 0  # the cause is gone; the same command makes three more attempts
     assert set(stubbed.ended().values()) == {1}
 
 
@@ -191,7 +193,7 @@ def test_bad_input_found_by_a_worker_stops_the_sweep_and_leaves_nothing(stubbed)
     assert not (stubbed.folder / "new").exists()
 
 
-def test_diverged_runs_have_ended_and_are_never_tried_again(stubbed):
+def test_diverged_runs_are_not_tried_again(stubbed):
     status, out, _ = stubbed.run(**{"seed 1": "diverge"})
     assert status == 0
     assert "6 runs: 4 finished, 2 diverged" in out
@@ -213,12 +215,12 @@ def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(stubbed):
         assert trial.value == 0.5 + run.seed / 100  # the stub's val/acc
 
 
-def test_finished_runs_are_skipped_though_the_queue_was_lost(stubbed):
+def test_finished_runs_are_skipped_when_the_queue_is_lost(stubbed):
     stubbed.run("--seeds", "2")
     (stubbed.dir / "optuna.db").unlink()
     status, _, err = stubbed.run()  # and with more seeds
     assert status == 0
-    assert "4 of 6 runs have ended already" in err
+    assert "4 of 6 runs are already done" in err
     assert set(stubbed.ended().values()) == {1}
     assert Counter(trial.state.name for trial in stubbed.trials()) == {"COMPLETE": 6}
     assert json.loads((stubbed.dir / "study.json").read_text())["seeds"] == [0, 1, 2]
@@ -245,28 +247,28 @@ def test_two_sweeps_at_once_share_the_runs(stubbed):
     assert len({pid for _, pid in stubbed.noted("end")}) > 2  # workers of both
 
 
-def test_what_a_living_process_holds_is_waited_for_and_taken_over_when_it_dies(stubbed):
+def test_a_run_of_a_living_process_is_waited_for_and_taken_over_when_it_dies(stubbed):
     holder = subprocess.Popen(["sleep", "600"])
     plan = tiny_plan()
-    write(plan, stubbed.dir, "earlier")
-    ledger = Ledger(plan, stubbed.dir, owner(holder.pid))
-    ledger.reconcile()
-    (claim,) = ledger.claim(owner(holder.pid))
+    write_plan(plan, stubbed.dir, "earlier")
+    queue = Queue(plan, stubbed.dir, process_info(holder.pid))
+    queue.reconcile()
+    (assignment,) = queue.assign(process_info(holder.pid))
     sweep = stubbed.start()
     stubbed.wait_for("end", 5)
     time.sleep(1.0)
     assert sweep.poll() is None
-    assert claim.run.name not in stubbed.ended()
+    assert assignment.run.name not in stubbed.ended()
     holder.kill()
     holder.wait()
     _, err = sweep.communicate(timeout=60)
     assert sweep.returncode == 0
-    assert f"waiting for {claim.run.name}: process {holder.pid} on" in err
+    assert f"waiting for {assignment.run.name}: process {holder.pid} on" in err
     assert set(stubbed.ended().values()) == {1}
     assert len(stubbed.ended()) == 6
 
 
-def test_a_queue_that_is_no_database_is_refused_in_a_line(stubbed):
+def test_a_queue_that_is_not_a_database_gives_one_line(stubbed):
     stubbed.run("--seeds", "1")
     (stubbed.dir / "optuna.db").write_text("something else, and long enough to be looked at" * 100)
     status, _, err = stubbed.run()
@@ -276,7 +278,7 @@ def test_a_queue_that_is_no_database_is_refused_in_a_line(stubbed):
     assert len(stubbed.ended()) == 2
 
 
-def test_an_altered_record_is_refused_by_name(stubbed):
+def test_a_changed_record_is_refused_by_name(stubbed):
     stubbed.run("--seeds", "1")
     (folder,) = stubbed.dir.glob("logits-s0-*")
     summary = folder / "summary.json"
@@ -289,160 +291,172 @@ def test_an_altered_record_is_refused_by_name(stubbed):
 
 
 @pytest.fixture
-def ledger(tmp_path) -> Ledger:
+def queue(tmp_path) -> Queue:
     plan = tiny_plan()
-    write(plan, tmp_path, "here")
-    return Ledger(plan, tmp_path, owner())
+    write_plan(plan, tmp_path, "here")
+    return Queue(plan, tmp_path, current_process())
 
 
-def test_reconciling_twice_is_the_same_as_once(ledger):
-    first, count = ledger.reconcile(), len(ledger.study.get_trials())
-    assert ledger.reconcile() == first
-    assert len(ledger.study.get_trials()) == count == 6
+def test_reconciling_twice_is_the_same_as_once(queue):
+    first, count = queue.reconcile(), len(queue.study.get_trials())
+    assert queue.reconcile() == first
+    assert len(queue.study.get_trials()) == count == 6
 
 
-def test_another_machines_claim_holds_for_its_lease(ledger):
-    ledger.reconcile()
-    elsewhere = {"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time()}
-    (claim,) = ledger.claim(elsewhere)
-    assert list(ledger.reconcile().running) == [claim.run.name]
-    claim.owner["beat"] -= 2 * LEASE
-    ledger.storage.set_trial_user_attr(claim.trial_id, "owner", claim.owner)
-    assert len(ledger.reconcile().waiting) == 6
-    (again,) = ledger.claim(owner())
-    assert again.run == claim.run
-    ledger.beat([again])
-    assert list(ledger.reconcile().running) == [claim.run.name]
+def test_an_assignment_of_another_machine_ends_at_the_lease_timeout(queue):
+    queue.reconcile()
+    (assignment,) = queue.assign(ProcessInfo("elsewhere", 1, "1", time.time()))
+    assert list(queue.reconcile().running) == [assignment.run.name]
+    stored = queue.storage.get_trial(assignment.trial_id).user_attrs["owner"]
+    silent = {**stored, "beat": stored["beat"] - 2 * LEASE_TIMEOUT}
+    queue.storage.set_trial_user_attr(assignment.trial_id, "owner", silent)
+    assert len(queue.reconcile().waiting) == 6
+    (again,) = queue.assign(current_process())
+    assert again.run == assignment.run
+    queue.heartbeat([again])
+    assert list(queue.reconcile().running) == [assignment.run.name]
 
 
-def test_a_claim_begins_with_a_sign_of_life(ledger):
-    """A worker that has long been at work claims its next run: its last sign of life is not that of its start."""
-    ledger.reconcile()
-    (claim,) = ledger.claim({"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time() - 2 * LEASE})
-    assert list(ledger.reconcile().running) == [claim.run.name]
+def test_the_queue_of_an_earlier_version_is_understood(queue):
+    queue.reconcile()
+    trial = queue.study.get_trials()[0]
+    stored = {"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time(), "sweep": {"pid": 2, "start": "2"}}
+    queue.storage.set_trial_user_attr(trial._trial_id, "owner", stored)
+    queue.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
+    assert list(queue.reconcile().running) == [trial.user_attrs["run"]]
 
 
-def test_what_failed_in_company_is_tried_alone(ledger):
-    ledger.reconcile()
-    together = ledger.claim(owner(), 3)
+def test_an_assignment_starts_with_a_heartbeat(queue):
+    """A worker that started long ago gets its next run: its heartbeat is not the time of its start."""
+    queue.reconcile()
+    (assignment,) = queue.assign(ProcessInfo("elsewhere", 1, "1", time.time() - 2 * LEASE_TIMEOUT))
+    assert list(queue.reconcile().running) == [assignment.run.name]
+
+
+def test_runs_that_failed_as_a_cohort_are_tried_alone(queue):
+    queue.reconcile()
+    together = queue.assign(current_process(), 3)
     assert len(together) == 3
-    for claim in together:
-        ledger.tell(claim, "failed", "no memory")
-    ledger.reconcile()
-    claims = [ledger.claim(owner(), 3) for _ in range(4)]  # in the plan's order; the other variant has never failed
-    assert [len(taken) for taken in claims] == [1, 3, 1, 1]
-    assert [taken[0].run for taken in claims if len(taken) == 1] == [claim.run for claim in together]
+    for assignment in together:
+        queue.settle(assignment, "failed", "no memory")
+    queue.reconcile()
+    # in the order of the plan; the other variant has never failed
+    assignments = [queue.assign(current_process(), 3) for _ in range(4)]
+    assert [len(taken) for taken in assignments] == [1, 3, 1, 1]
+    assert [taken[0].run for taken in assignments if len(taken) == 1] == [assignment.run for assignment in together]
 
 
-def test_a_metric_that_is_changed_before_a_run_has_ended_turns_the_queue(ledger):
-    ledger.reconcile()
-    turned = Ledger(tiny_plan(metric="test/loss"), ledger.dir, owner())
+def test_changing_the_metric_before_a_run_has_ended_changes_the_direction(queue):
+    queue.reconcile()
+    turned = Queue(tiny_plan(metric="test/loss"), queue.dir, current_process())
     assert turned.study.direction == optuna.study.StudyDirection.MINIMIZE
     assert len(turned.reconcile().waiting) == 6
-    (claim,) = turned.claim(owner())
-    again = Ledger(tiny_plan(), ledger.dir, owner())  # but not under somebody who is at work
-    assert list(again.reconcile().running) == [claim.run.name]
+    (assignment,) = turned.assign(current_process())
+    again = Queue(tiny_plan(), queue.dir, current_process())  # unless a process is training
+    assert list(again.reconcile().running) == [assignment.run.name]
 
 
-def test_a_queue_that_cannot_be_written_is_one_line(ledger):
-    ledger.reconcile()
-    (ledger.dir / "optuna.db").chmod(0o444)
-    with ledger.storage.engine.connect() as connection:
+def test_a_queue_that_cannot_be_written_is_one_line(queue):
+    queue.reconcile()
+    (queue.dir / "optuna.db").chmod(0o444)
+    with queue.storage.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = ON")
     with pytest.raises(
-        UserError, match=r"optuna\.db: cannot be used \(attempt to write a readonly database\); it may be"
+        UserError,
+        match=r"optuna\.db: cannot be used \(attempt to write a readonly database\); if it is damaged, delete it",
     ):
-        ledger.claim(owner())
+        queue.assign(current_process())
 
 
-def test_a_dead_workers_claim_is_for_its_sweep_to_close(ledger, tmp_path):
-    ledger.reconcile()
+def test_the_sweep_of_a_dead_worker_settles_its_assignment(queue, tmp_path):
+    queue.reconcile()
     worker = subprocess.Popen(["sleep", "600"])
-    (claim,) = ledger.claim(owner(worker.pid))
+    (assignment,) = queue.assign(process_info(worker.pid))
     worker.kill()
     worker.wait()
-    other = Ledger(tiny_plan(), tmp_path, owner())
-    for one in (ledger, other):  # this process, whose claim it is, lives
-        assert list(one.reconcile().running) == [claim.run.name]
-    assert ledger.tell(claim, "failed", "no memory") == "failed"
+    other = Queue(tiny_plan(), tmp_path, current_process())
+    for one in (queue, other):  # this process is the sweep, and it is alive
+        assert list(one.reconcile().running) == [assignment.run.name]
+    assert queue.settle(assignment, "failed", "no memory") == "failed"
     assert len(other.reconcile().waiting) == 6
 
 
-def test_a_trial_that_nobody_owns_is_closed(ledger):
-    ledger.reconcile()
-    trial = ledger.study.get_trials()[0]
-    ledger.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
-    assert len(ledger.reconcile().waiting) == 6
+def test_a_running_trial_without_a_process_is_closed(queue):
+    queue.reconcile()
+    trial = queue.study.get_trials()[0]
+    queue.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
+    assert len(queue.reconcile().waiting) == 6
 
 
-def test_a_claim_that_was_taken_over_is_left_alone(ledger):
-    ledger.reconcile()
-    (claim,) = ledger.claim(owner())
-    ledger.study.tell(claim.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease
-    assert ledger.beat([claim]) == [claim]
-    assert ledger.tell(claim, "failed", "late") == "taken over"
-    assert len(ledger.reconcile().waiting) == 6
+def test_an_assignment_that_was_taken_over_is_not_changed(queue):
+    queue.reconcile()
+    (assignment,) = queue.assign(current_process())
+    queue.study.tell(
+        assignment.number, state=optuna.trial.TrialState.FAIL
+    )  # as another machine does after the lease timeout
+    assert queue.heartbeat([assignment]) == [assignment]
+    assert queue.settle(assignment, "failed", "late") == "taken over"
+    assert len(queue.reconcile().waiting) == 6
 
 
-def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_free(ledger):
-    ledger.reconcile()
+def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enqueued(queue):
+    queue.reconcile()
     stopped, notes = [], []
-    worker = SimpleNamespace(claims=ledger.claim(owner(), 2), stop=lambda: stopped.append(True))
-    crew = Crew(ledger, None, 1, SimpleNamespace(note=notes.append), 2)
-    crew.workers = [worker]
-    lost, kept = worker.claims
-    ledger.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease
-    for claim in ledger.beat(worker.claims):
-        crew._withdraw(claim)
-    assert stopped == [True] and crew.workers == []
+    worker = SimpleNamespace(assignments=queue.assign(current_process(), 2), stop=lambda: stopped.append(True))
+    pool = WorkerPool(queue, [None], SimpleNamespace(note=notes.append), 2)
+    pool.workers = [worker]
+    lost, kept = worker.assignments
+    queue.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease timeout
+    for assignment in queue.heartbeat(worker.assignments):
+        pool._withdraw(assignment)
+    assert stopped == [True] and pool.workers == []
     assert notes == [f"{lost.run.name}: another sweep has taken it over"]
-    assert kept.run.name in ledger.reconcile().waiting
+    assert kept.run.name in queue.reconcile().waiting
 
 
-def test_a_process_is_told_from_another_of_the_same_number():
-    me = owner()
-    assert alive(me)
-    assert not alive({**me, "start": "1"})
+def test_a_process_is_told_from_a_later_one_with_the_same_pid():
+    me = current_process()
+    assert is_alive(me)
+    assert not is_alive(replace(me, start="1"))
     child = subprocess.Popen(["sleep", "600"])
-    its = owner(child.pid)
-    assert alive(its)
+    its = process_info(child.pid)
+    assert is_alive(its)
     child.kill()
-    until(lambda: not alive(its), seconds=5)  # a zombie until it is waited for: dead already
+    until(lambda: not is_alive(its), seconds=5)  # a zombie until it is waited for: dead already
     child.wait()
-    assert not alive(its)
+    assert not is_alive(its)
 
 
-def test_a_cohort_is_made_of_runs_that_differ_in_seed_and_rates_only(tmp_path):
+def test_a_cohort_has_runs_that_differ_only_in_seed_and_rates(tmp_path):
     factors = {"model.head": ["logits", "softmax"], "optim.lr": [0.1, 0.2]}
     plan = tiny_plan(factors=factors, seeds=2)  # four runs of either head
-    write(plan, tmp_path, "here")
-    ledger = Ledger(plan, tmp_path, owner())
-    ledger.reconcile()
-    first, second, third = (ledger.claim(owner(), most=3) for _ in range(3))
-    assert [claim.run.levels["model.head"] for claim in first] == ["logits"] * 3
-    assert [claim.run.levels["model.head"] for claim in second] == ["softmax"] * 3  # the plan's order: seed by seed
-    assert [claim.run.levels["model.head"] for claim in third] == ["logits"]  # what is left of them, and no other
-    assert len({claim.run.name for claim in first + second + third}) == 7
+    write_plan(plan, tmp_path, "here")
+    queue = Queue(plan, tmp_path, current_process())
+    queue.reconcile()
+    first, second, third = (queue.assign(current_process(), max_runs=3) for _ in range(3))
+    heads = [[assignment.run.levels["model.head"] for assignment in part] for part in (first, second, third)]
+    assert heads == [["logits"] * 3, ["softmax"] * 3, ["logits"]]  # in the order of the plan, seed by seed
+    assert len({assignment.run.name for assignment in first + second + third}) == 7
 
 
-def test_many_processes_never_claim_the_same_run(tmp_path):
+def test_many_processes_never_get_the_same_run(tmp_path):
     plan = make_plan(STUDIES["position"])
-    write(plan, tmp_path, "here")
-    Ledger(plan, tmp_path, owner()).reconcile()
+    write_plan(plan, tmp_path, "here")
+    Queue(plan, tmp_path, current_process()).reconcile()
     code = f"""
 import sys
 sys.path.insert(0, {str(SUPPORT)!r})
 import stub_sweep  # without torch it starts sooner
 from pathlib import Path
 from sweeps.builtin import STUDIES
-from sweeps.queue import Ledger
-from sweeps.process import owner
+from sweeps.queue import Queue
+from sweeps.process import current_process
 from sweeps.plan import make_plan
-ledger = Ledger(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), owner())
-while claims := ledger.claim(owner()):
-    print(claims[0].run.name)
+queue = Queue(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), current_process())
+while assignments := queue.assign(current_process()):
+    print(assignments[0].run.name)
 """
     options = {"cwd": SUPPORT.parents[1], "env": {**os.environ, "STUB": "{}"}, "stdout": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen([sys.executable, "-c", code], **options) for _ in range(3)]
-    claimed = [name for process in processes for name in process.communicate(timeout=120)[0].split()]
-    assert sorted(claimed) == sorted(run.name for run in plan.runs)
+    assigned = [name for process in processes for name in process.communicate(timeout=120)[0].split()]
+    assert sorted(assigned) == sorted(run.name for run in plan.runs)

@@ -1,0 +1,145 @@
+"""The folder of a study: write its plan to study.json, refuse another study, clean up after bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from experiments.config import RunConfig, load, override, run_id
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.spec import RunSpec
+from sweeps.plan import Plan, flatten
+from sweeps.study import format_level
+
+LOCK = ".lock"  # held while study.json or the queue is changed, never during training
+ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
+LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
+
+
+def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
+    """Write the plan to STUDY/study.json, together with the runs that earlier commands planned there.
+
+    Raises `UserError` where the folder holds another study or cannot be written.
+    """
+    try:
+        merged_entries(plan, study_dir)  # refuses another study before anything is written
+        study_dir.mkdir(parents=True, exist_ok=True)
+        with FileLock(study_dir / LOCK):
+            entries = merged_entries(plan, study_dir)
+            tree = {
+                "name": plan.study.name,
+                "description": plan.study.description,
+                "preset": plan.preset,
+                "factors": plan.factors,
+                "extra": plan.extra,
+                "baseline": plan.baseline,
+                "metric": plan.study.metric,
+                "margin": plan.study.margin,
+                "seeds": sorted({entry["seed"] for entry in entries}),
+                "base": plan.base.model_dump(),
+                "command": command,
+                "study": plan.study.model_dump(exclude_defaults=True),
+                "runs": entries,
+            }
+            record.write_study(study_dir, tree)
+    except OSError as error:
+        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
+
+
+def merged_entries(plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
+    """The runs in study.json and those of the plan, the former first.
+
+    Raises `UserError` where the folder holds an exported study, or another study, naming the first difference.
+    """
+    if not (study_dir / record.STUDY).exists():
+        return [_entry(run) for run in plan.runs]
+    old = record.read_study(study_dir)
+    if record.EXPORT in old:
+        where = f"out: {str(study_dir)!r}"
+        raise UserError(f"{where} holds an exported study, which has no run folders; choose another --out")
+    for difference in _differences(old, plan, study_dir):
+        path = study_dir / record.STUDY
+        raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
+    known = {(entry["variant"], entry["seed"]): entry for entry in old["runs"]}
+    for run in plan.runs:
+        known.setdefault((run.variant, run.seed), _entry(run))
+    return list(known.values())
+
+
+def _entry(run: RunSpec) -> dict[str, Any]:
+    """A run as study.json lists it."""
+    own = {"variant": run.variant, "levels": run.levels, "seed": run.seed}
+    return {"run": run.name, "run_id": run.run_id, **own}
+
+
+def _differences(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> Iterator[str]:
+    """What makes the study in the folder another study than the plan's. More seeds do not."""
+
+    def differs(path: str, before: Any, now: Any) -> str:
+        return f"{path} is {format_level(before)} there and {format_level(now)} here"
+
+    before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))
+    for path in now:
+        if before[path] != now[path] and _changes_run_id(plan.base, path, before[path]):
+            yield differs(f"base.{path}", before[path], now[path])
+    for path in (*old["factors"], *plan.factors):
+        if old["factors"].get(path) != plan.factors.get(path):
+            yield differs(f"factors.{path}", old["factors"].get(path), plan.factors.get(path))
+    if old.get("extra", []) != plan.extra:
+        yield differs("extra", old.get("extra", []), plan.extra)
+    for field, value in (("metric", plan.study.metric), ("margin", plan.study.margin)):
+        if old[field] != value and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
+            yield differs(field, old[field], value) + ", and it cannot change after the first run has finished"
+    yield from _different_runs(old, plan)
+
+
+def _different_runs(old: Mapping[str, Any], plan: Plan) -> Iterator[str]:
+    labels = {entry["run_id"]: entry["variant"] for entry in old["runs"]}
+    known = {(entry["variant"], entry["seed"]): entry for entry in old["runs"]}
+    for run in plan.runs:
+        if run.run_id in labels and labels[run.run_id] != run.variant:
+            yield f"the variant {labels[run.run_id]!r} there is called {run.variant!r} here"
+        entry = known.get((run.variant, run.seed))
+        if entry and entry["run_id"] != run.run_id:
+            yield f"{entry['run']} has the run id {entry['run_id']} there and {run.run_id} here"
+
+
+def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
+    """Whether this setting would give the run another id. True for a value that is not allowed by itself."""
+    try:
+        return run_id(override(config, {path: value})) != run_id(config)
+    except UserError:
+        return True
+
+
+@contextlib.contextmanager
+def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
+    """Where the body raises `UserError`, remove the folders that it made, unless they hold anything to lose."""
+    try:
+        new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
+    except OSError as error:
+        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
+    try:
+        yield
+    except UserError:
+        _remove(new, study_dir)
+        raise
+
+
+def _remove(new: list[Path], study_dir: Path) -> None:
+    worthless = (record.CONFIG, ERROR)  # what a run may write before the end of its first epoch
+    files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
+    kept = [path for path in files if path.name not in worthless and not path.name.startswith(record.PART)]
+    if study_dir not in new or kept:
+        return
+    if study_dir.exists():
+        shutil.rmtree(study_dir)
+    for folder in new[1:]:
+        with contextlib.suppress(OSError):  # not empty: another command has written there meanwhile
+            folder.rmdir()
