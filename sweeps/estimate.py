@@ -22,7 +22,7 @@ from sweeps.plan import flatten
 from sweeps.study_folder import LOG
 from sweeps.worker import Worker, WorkerConfig
 
-MEASURE_SECONDS = 30.0  # at most, for a measurement
+MEASURE_SECONDS = 60.0  # at most, for a measurement, with the start of the worker
 MEASURE_EPOCHS = 3  # of each shape; the first takes longer than the others
 IGNORED = (
     "seed",
@@ -47,7 +47,7 @@ class Estimate:
 def estimate(runs: Sequence[RunSpec], out: Path, configs: Sequence[WorkerConfig]) -> Estimate | None:
     """Estimate the time that the workers need for these runs; None if the time of an epoch is not known.
 
-    It reads the finished records in `out`/*/*. Shapes without a record are measured for up to 30 s in a temporary folder.
+    It reads the finished records in `out`/*/*. Shapes without a record are measured for up to a minute in a temporary folder.
     Raises `UserError` where the measurement finds bad input.
     """
     from experiments.runs.run import pick_device

@@ -47,14 +47,14 @@ def _add_study_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "study", metavar="STUDY|FILE.yaml", help="a built-in study; a preset; or a YAML file with `name` and `factors`"
     )
-    command.add_argument("--preset", help="preset that the study starts from [the study's own, else digits]")
+    command.add_argument("--preset", help="preset that the study starts from (default: the study's, else digits)")
     command.add_argument(
         "--seeds",
         type=_seeds,
         metavar="N",
-        help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 [the study's own, else 5]",
+        help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
     )
-    command.add_argument("--out", default="runs", help="parent of the study's folder [runs]")
+    command.add_argument("--out", default="runs", help="parent folder of the study's folder (default: runs)")
     command.add_argument(
         "--set",
         action="append",
@@ -66,21 +66,35 @@ def _add_study_arguments(command: argparse.ArgumentParser) -> None:
 
 def _add_run_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing")
-    run.add_argument(
-        "--workers", type=positive, metavar="N", help="number of worker processes [CPU: one per core; GPU: 1]"
+    workers = run.add_mutually_exclusive_group()
+    workers.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="number of workers (default: one per GPU; without a GPU, one per CPU core)",
+    )
+    workers.add_argument(
+        "--workers-per-gpu",
+        type=positive,
+        metavar="N",
+        help="number of workers on each GPU; they share its memory (default: 1)",
     )
     run.add_argument(
         "--cohort",
         type=_cohort,
         metavar="N|auto",
-        help="runs of a variant that a worker trains as one stacked model; auto: as many as fit on a GPU, 1 on a CPU [auto]",
+        help="runs of a variant that a worker trains as one stacked model; auto: as many as fit on a GPU, 1 on a CPU (default: auto)",
     )
-    run.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
+    run.add_argument(
+        "--device",
+        default="auto",
+        help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)",
+    )
     run.add_argument(
         "--tracking",
         choices=MODES,
         default="auto",
-        help="W&B mode; auto: online if an API key is configured, else offline [auto]",
+        help="W&B mode; auto: online if an API key is configured, else offline (default: auto)",
     )
 
 
@@ -124,7 +138,7 @@ def _list() -> int:
     width = max(map(len, STUDIES))
     for study in STUDIES.values():
         print(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
-    print("Every preset is a study with one variant as well; `vit-train presets` lists them.")
+    print("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
     return 0
 
 
@@ -174,7 +188,8 @@ def _show(plan: Plan, study_dir: Path) -> None:
     print(f"{plan.study.name}: {plan.study.description}".rstrip(": "))
     print(f"base      preset {plan.preset}{changes}")
     for factor, levels in plan.factors.items():
-        print(f"factor    {factor}: " + " | ".join(format_level(level) for level in levels))
+        texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
+        print(f"factor    {factor}: {' | '.join(texts)}")
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.study.metric}, equivalence margin {plan.study.margin:g}")
     done: dict[str, list[bool]] = {}
@@ -184,7 +199,7 @@ def _show(plan: Plan, study_dir: Path) -> None:
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, flags in done.items():
         print(f"{variant:{width}}  {len(flags):5}  {sum(flags):4}")
-    print(f"\n{len(plan.runs)} runs, {sum(map(sum, done.values()))} done, in {study_dir}")
+    print(f"\n{_count(plan.runs, 'run')}, {sum(map(sum, done.values()))} done, in {study_dir}")
 
 
 def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: str) -> int:
@@ -197,6 +212,7 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
         device=arguments.device,
         tracking=arguments.tracking,
         workers=arguments.workers,
+        workers_per_gpu=arguments.workers_per_gpu,
     )
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
@@ -219,9 +235,12 @@ def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
     _show(plan, study_dir)
     if left:
         time = f"about {format_duration(found.seconds)}, based on {found.source}" if found else "not known"
-        workers = f"{len(configs)} worker{'s' if len(configs) > 1 else ''}"
-        print(f"Estimated time for {len(left)} runs with {workers}: {time}")
+        print(f"Estimated time for {_count(left, 'run')} with {_count(configs, 'worker')}: {time}")
     return 0
+
+
+def _count(things: Sequence[Any], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
@@ -233,7 +252,7 @@ def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
 
     statuses = Counter(read_summary(study_dir / run.name)["status"] for run in plan.runs if run.name not in failed)
     counts = [f"{count} {status}" for status, count in statuses.items()] + [f"{len(failed)} failed"] * bool(failed)
-    print(f"{len(plan.runs)} runs: {', '.join(counts)}")
+    print(f"{_count(plan.runs, 'run')}: {', '.join(counts)}")
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")

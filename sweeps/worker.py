@@ -21,6 +21,8 @@ from experiments.runs.spec import RunSpec
 from sweeps.process import process_info
 
 if TYPE_CHECKING:
+    import torch
+
     from sweeps.queue import Assignment  # a worker does not import Optuna
 
 SHUTDOWN = b""  # the message after which a worker ends
@@ -29,27 +31,52 @@ SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that; W&B may still be sendin
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """What a worker needs beside its runs. Workers of one sweep differ only in their device."""
+    """What a worker needs beside its runs. Workers of one sweep differ only in device and memory share."""
 
     study: str
     device: str
     tracking: str
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
+    memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
 
 
 def worker_configs(
-    study: str, log: Path, *, device: str = "auto", tracking: str = "auto", workers: int | None = None
+    study: str,
+    log: Path,
+    *,
+    device: str = "auto",
+    tracking: str = "auto",
+    workers: int | None = None,
+    workers_per_gpu: int | None = None,
 ) -> list[WorkerConfig]:
-    """The configuration of each worker. On a CPU: one worker per core, with one thread each; on a GPU: one worker.
+    """The configuration of each worker: on a CPU one per core, with one thread each; else one per visible GPU.
 
-    `workers` is another number of workers. Raises `UserError` for a device that is not here.
+    `workers` is another number of workers in all, `workers_per_gpu` another number on each GPU. Workers on one GPU divide
+    its free memory. Raises `UserError` for a device that is not here.
     """
     from experiments.runs.run import pick_device
 
-    on_cpu = pick_device(device).type == "cpu"
-    count = workers or (_cores() if on_cpu else 1)
-    return [WorkerConfig(study, device, tracking, log, 1 if on_cpu else None)] * count
+    picked = pick_device(device)
+    if picked.type != "cuda":
+        if workers_per_gpu:
+            raise UserError(
+                f"--workers-per-gpu: {workers_per_gpu} is not allowed on the device {picked.type}; use --workers"
+            )
+        on_cpu = picked.type == "cpu"
+        count = workers or (_cores() if on_cpu else 1)
+        return [WorkerConfig(study, device, tracking, log, 1 if on_cpu else None)] * count
+    gpus = _gpus(picked)
+    count = workers or len(gpus) * (workers_per_gpu or 1)
+    devices = [gpus[i % len(gpus)] for i in range(count)]
+    return [WorkerConfig(study, gpu, tracking, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
+
+
+def _gpus(device: torch.device) -> list[str]:
+    """The name of every visible GPU, or of the one GPU that the device names."""
+    import torch
+
+    return [str(device)] if device.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
 
 
 def _cores() -> int:
@@ -143,7 +170,12 @@ def _train(pipe: Connection, config: WorkerConfig, runs: list[RunSpec], study_di
     tracking = Tracking(config.tracking, config.study)
     try:
         train(
-            runs, study_dir, device=config.device, tracking=tracking, on_row=lambda i, row: pipe.send(("row", i, row))
+            runs,
+            study_dir,
+            device=config.device,
+            memory_share=config.memory_share,
+            tracking=tracking,
+            on_row=lambda i, row: pipe.send(("row", i, row)),
         )
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]

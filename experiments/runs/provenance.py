@@ -1,4 +1,4 @@
-"""Where a result comes from: code, versions, hardware, command; and what a model costs. Reads, never writes."""
+"""The provenance of a result: code, versions, hardware and command; and the cost of a model. It writes nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def versions() -> dict[str, str]:
 
 
 def hardware(device: torch.device) -> dict[str, Any]:
-    """What the run ran on."""
+    """The device of a run: its type, its name and the number of CPU threads."""
     cpu = cpu_field("model name") or platform.processor() or platform.machine()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
     return {"device": device.type, "name": name, "threads": torch.get_num_threads()}
@@ -42,7 +42,7 @@ def hardware(device: torch.device) -> dict[str, Any]:
 
 @functools.cache
 def cpu_field(field: str) -> str | None:
-    """What Linux says of the first processor; None where it says nothing."""
+    """A field of /proc/cpuinfo for the first processor; None where there is none."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -51,16 +51,16 @@ def cpu_field(field: str) -> str | None:
 
 
 def command() -> str:
-    """The command line, without the folder its program lies in."""
+    """The command line, without the folder of the program."""
     return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
 
 
 @functools.lru_cache(maxsize=256)
 def model_cost(cfg: ViTConfig) -> dict[str, int]:
-    """Learned parameters, fixed position values, and FLOPs of one image's forward pass.
+    """The number of learned parameters and of fixed position values, and the FLOPs of a forward pass of one image.
 
-    FLOPs are those of torch's `FlopCounterMode` (matrix products and attention; a multiply-add is two), counted on
-    the meta device: nothing is computed.
+    torch's `FlopCounterMode` counts the FLOPs on the meta device, without computing anything: matrix products and
+    attention, with two FLOPs for a multiply-add.
     """
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         model = ViT(cfg).eval()

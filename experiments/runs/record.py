@@ -1,10 +1,10 @@
-"""The folder a run leaves behind: written atomically, read back with every digest checked. No torch, no pandas here.
+"""The record of a run: files written atomically, and read with every digest checked. It imports no torch and no pandas.
 
-STUDY/study.json                      what was planned
-STUDY/RUN/config.json                 the configuration, plain
-STUDY/RUN/metrics.csv                 one row an epoch
+STUDY/study.json                      the plan
+STUDY/RUN/config.json                 the configuration
+STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
-STUDY/RUN/summary.json                written last, by rename: a folder is finished when, and only when, it is there
+STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT = (
     "checkpoint.safetensors",
 )
 EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
-PART = ".part-"  # how a file's name begins while it is being written
+PART = ".part-"  # prefix of a file that is being written
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 STATUSES = ("finished", "diverged", "pruned")
 COMPARISON = ("metric", "margin", "baseline", "seeds")  # what a study states before its runs
 
 
 class RecordError(UserError):
-    """A record that is missing, unreadable or not as it was written; the message names the file and the reason."""
+    """A record that is missing, unreadable or changed. The message names the file and the reason."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run, read back: `rows` are the epochs in order, `summary` what `write_summary` wrote."""
+    """The record of one finished run. `rows` are the epochs in order; `summary` is what `write_summary` wrote."""
 
     name: str
     dir: Path
@@ -54,9 +54,9 @@ class Run:
 
 
 def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
-    """Write a file so that a reader sees the old one or the new one, whole, whoever is killed when. Raises `RecordError`.
+    """Write a file atomically: a reader sees the complete old file or the complete new one. Raises `RecordError`.
 
-    `durable` waits for the disk, so that this holds across a power cut as well.
+    `durable` waits for the disk, so that a power cut does not change this.
     """
     try:
         _replace(Path(path), body, durable)
@@ -85,12 +85,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`write_text` for a JSON value; a number that is not finite becomes null, which JSON can say."""
+    """`write_text` for a JSON value; a number that is not finite becomes null, because JSON has no NaN."""
     write_text(path, json.dumps(finite(value), indent=1, ensure_ascii=False) + "\n")
 
 
 def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
-    """The rows as CSV, floats by repr so that they read back bit for bit; the header is the first row's keys."""
+    """The rows as CSV. Floats are written by repr, so that reading gives the same bits. The header is the keys of row one."""
     rows = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else ["epoch"], lineterminator="\n")
@@ -100,7 +100,7 @@ def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
 
 
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Seal a run: add the digests of its files and of the summary itself, and put it in place. Returns what was written."""
+    """Write the summary with the digests of the run's files and of itself. Returns what was written."""
     run_dir = Path(run_dir)
     files = {name: _sha256(run_dir / name) for name in (CONFIG, METRICS, CHECKPOINT)}
     sealed = finite({"schema": SCHEMA, **summary, "files": files})
@@ -110,14 +110,14 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_study(study_dir: Path, study: Mapping[str, Any]) -> None:
-    """Write what a study plans; see `read_study`."""
+    """Write study.json; see `read_study`."""
     write_json(Path(study_dir) / STUDY, {"schema": SCHEMA, **study})
 
 
 def read_study(study_dir: Path) -> dict[str, Any]:
-    """The plan of a study: its factors, base, baseline, metric, margin, seeds and the list of its runs.
+    """Read study.json: factors, base, baseline, metric, margin, seeds and the list of the runs.
 
-    Raises `RecordError` where the file is missing, is no JSON object or lacks one of those.
+    Raises `RecordError` where the file is missing, is not a JSON object or lacks one of those.
     """
     path = Path(study_dir) / STUDY
     study = _json(path)
@@ -125,7 +125,7 @@ def read_study(study_dir: Path) -> dict[str, Any]:
         if key not in study:
             raise RecordError(f"{path}: has no {key!r}")
     if study.get("schema") != SCHEMA:
-        raise RecordError(f"{path}: schema {study.get('schema')!r}: not known here")
+        raise RecordError(f"{path}: unknown schema {study.get('schema')!r}")
     return study
 
 
@@ -147,10 +147,10 @@ def is_finished(run_dir: Path) -> bool:
 
 
 def read_run(run_dir: Path, checkpoint: bool = False) -> Run:
-    """Read a finished run and check that nothing in it has changed since it was sealed.
+    """Read a finished run, and check that its files have not changed since its summary was written.
 
-    The checkpoint is large, so its digest is checked only when `checkpoint` is asked for.
-    Raises `RecordError` naming the file that is missing, unreadable or altered.
+    `checkpoint`: also check the digest of the checkpoint, which is a large file.
+    Raises `RecordError` naming the file that is missing, unreadable or changed.
     """
     run_dir = Path(run_dir)
     summary = read_summary(run_dir)
@@ -161,14 +161,14 @@ def read_run(run_dir: Path, checkpoint: bool = False) -> Run:
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
-    """The summary alone, its own digest checked. Raises `RecordError`."""
+    """Read the summary only, and check its digest. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
     summary = _json(path)
     body = {key: value for key, value in summary.items() if key != "digest"}
     if summary.get("digest") != hashlib.sha256(canonical(body)).hexdigest():
         raise RecordError(f"{path}: does not match its own digest; it was changed after the run")
     if summary.get("schema") != SCHEMA or summary.get("status") not in STATUSES:
-        raise RecordError(f"{path}: schema {summary.get('schema')!r}, status {summary.get('status')!r}: not known here")
+        raise RecordError(f"{path}: unknown schema or status: {summary.get('schema')!r}, {summary.get('status')!r}")
     return summary
 
 

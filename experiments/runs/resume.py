@@ -1,7 +1,7 @@
-"""The state of an unfinished run: one file that holds everything that going on after the last finished epoch needs.
+"""The resume file of an unfinished run: everything that is needed to continue after the last finished epoch.
 
-Tensors lie in it end to end, as one vector for each type of number: a hundred small ones take ten times as long to save
-as one long one, which on small models is time that training notices.
+Tensors of one dtype are stored as one vector. A hundred small tensors take ten times as long to save, which slows down the
+training of small models.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from torch import Tensor
 
 from experiments.runs import record
 
-NAME = "resume.safetensors"  # in the run's folder; gone once the run is finished
-NEWER = "resume-newer.safetensors"  # the same of a later epoch, which a power cut may spoil
+NAME = "resume.safetensors"  # in the run's folder; deleted when the run has finished
+NEWER = "resume-newer.safetensors"  # the same for a later epoch; a power cut may damage it
 SCHEMA = 2
 State = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 def write(run_dir: Path, note: Mapping[str, Any], state: Mapping[str, Tensor], durable: bool = True) -> None:
-    """Put the state of an epoch in place of the one before. Raises `RecordError`.
+    """Replace the state of the previous epoch. Raises `RecordError`.
 
-    `durable` waits for the disk. A state that is not lies beside the last durable one until the next.
+    `durable` waits for the disk. A state that is not durable is kept in another file than the last durable one.
     """
     parts: dict[torch.dtype, list[Tensor]] = {}
     for tensor in state.values():
@@ -45,9 +45,9 @@ def write(run_dir: Path, note: Mapping[str, Any], state: Mapping[str, Tensor], d
 
 
 def read(run_dir: Path) -> State | None:
-    """The note and the state as `write` was given them last; None where there are none.
+    """The last note and state that `write` stored; None if there are none.
 
-    Raises `RecordError` where no file is as it was written.
+    Raises `RecordError` where the files are damaged.
     """
     found, troubles = [], []
     for path in (run_dir / NEWER, run_dir / NAME):
@@ -55,14 +55,14 @@ def read(run_dir: Path) -> State | None:
             try:
                 found.append(_read(path))
             except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
-                troubles.append(f"{path}: cannot be read ({error}); delete the run's folder to train it anew")
+                troubles.append(f"{path}: cannot be read ({error}); delete the run's folder to train it again")
     if troubles and not found:
         raise record.RecordError(troubles[-1])
     return max(found, key=lambda state: len(state[0]["rows"]), default=None)
 
 
 def read_note(run_dir: Path) -> dict[str, Any]:
-    """The newest note, unchecked. Raises `OSError` where there is none."""
+    """The latest note, without a check of the file. Raises `OSError` where there is none."""
     newest = run_dir / NEWER
     with safetensors.safe_open(newest if newest.exists() else run_dir / NAME, framework="pt") as file:
         return json.loads(file.metadata()["note"])
@@ -74,7 +74,7 @@ def _read(path: Path) -> State:
         vectors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     note = json.loads(head["note"])
     if note.get("schema") != SCHEMA:
-        raise ValueError(f"schema {note.get('schema', 1)}: another version wrote it")
+        raise ValueError(f"schema {note.get('schema', 1)}: it was written by another version")
     if head["checksum"] != str(_checksum(head["note"], head["index"], vectors)):
         raise ValueError("it does not match its checksum")
     state, used = {}, dict.fromkeys(vectors, 0)
@@ -87,7 +87,7 @@ def _read(path: Path) -> State:
 
 @lru_cache(maxsize=16)
 def _index(tensors: tuple[tuple[str, torch.dtype, torch.Size], ...]) -> str:
-    """Where each tensor lies; the same after every epoch."""
+    """Name, dtype and shape of each tensor, in the order they are stored; the same after every epoch."""
     return json.dumps([(name, str(dtype), shape) for name, dtype, shape in tensors])
 
 

@@ -29,15 +29,16 @@ def train(
     folder: Path,
     *,
     device: str = "auto",
+    memory_share: float = 1.0,
     tracking: Tracking | None = None,
     on_row: OnRow | None = None,
 ) -> list[dict[str, Any]]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
     Runs given together may differ only in seed, learning rate and weight decay. They are trained as one stacked model, as
-    many at a time as fit into the GPU's memory. `on_row(index of the run, row)` is called after each epoch; it may return
-    True to prune that run. After an interruption the same call continues from each run's last finished epoch and ends
-    with the same numbers.
+    many at a time as fit into `memory_share` of the GPU's free memory. `on_row(index of the run, row)` is called after
+    each epoch; it may return True to prune that run. After an interruption the same call continues from each run's last
+    finished epoch and ends with the same numbers.
 
     Raises `UserError` where the data, the device, the compiler or the folder cannot be used, and `RecordError` where a
     folder holds another run or a record that was changed.
@@ -49,7 +50,7 @@ def train(
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config, _memory(torch_device))
         splits = loading.load(runs[0].config).to(torch_device)
-        for group in _groups(states, len(splits.classes), torch_device):
+        for group in _groups(states, len(splits.classes), torch_device, memory_share):
             _train_group(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
 
@@ -71,7 +72,9 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
-def _groups(states: dict[int, RunState], num_classes: int, device: torch.device) -> Iterator[dict[int, RunState]]:
+def _groups(
+    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float
+) -> Iterator[dict[int, RunState]]:
     """Divide the runs into groups that train together, as large as the memory allows.
 
     Members of a group have finished the same number of epochs (a kill between two saves separates a cohort). A run that
@@ -81,7 +84,7 @@ def _groups(states: dict[int, RunState], num_classes: int, device: torch.device)
     for i, run in states.items():  # collected before training, which changes the number of epochs
         at.setdefault((len(run.rows), run.stacked is False), []).append(i)
     for (_, alone), numbers in sorted(at.items()):
-        most = 1 if alone else fitting([states[i].spec.config for i in numbers], num_classes, device)
+        most = 1 if alone else fitting([states[i].spec.config for i in numbers], num_classes, device, memory_share)
         for part in batches(len(numbers), most):
             yield {i: states[i] for i in numbers[part]}
 

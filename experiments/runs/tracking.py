@@ -1,4 +1,4 @@
-"""Mirroring runs to Weights & Biases: the only file that imports wandb. Records are the truth; nothing here can stop a run."""
+"""Mirror runs to Weights & Biases. Only this file imports wandb. No error here stops a run or changes its record."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any, Literal, get_args
 
 Mode = Literal["auto", "online", "offline", "off"]
 MODES: tuple[str, ...] = get_args(Mode)
-INIT_SECONDS = 20  # wandb waits 90 s for a server by default, and a sweep of many runs would wait as often
+INIT_SECONDS = 20  # wandb's default of 90 s would be too long for a sweep with many runs
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """How runs are mirrored. `auto` is online where a key is configured and offline where none is."""
+    """How runs are mirrored. `auto` is online if an API key is configured, else offline."""
 
     mode: Mode = "auto"
     study: str = ""
     project: str = "vit-ablation"
 
     def start(self, config: Mapping[str, Any], run_dir: Path, run_id: str, variant: str) -> RunTracker:
-        """Begin mirroring a run. Never raises for what wandb does, never asks: a failure is said once, on stderr."""
+        """Start to mirror a run. Reports an error of wandb once on stderr, raises nothing and asks no question."""
         if self.mode == "off":
             return RunTracker()
         tracker = RunTracker()
@@ -34,7 +34,7 @@ class Tracking:
 
 @dataclass
 class RunTracker:
-    """One mirrored run; without a `run`, every call does nothing."""
+    """One mirrored run. If `run` is None, every call does nothing."""
 
     run: Any = None
 
@@ -42,9 +42,8 @@ class RunTracker:
         import wandb
 
         study_dir = run_dir.parent.resolve()
-        os.environ.setdefault(
-            "WANDB_DATA_DIR", str(study_dir / "wandb")
-        )  # else artifacts are staged in the home folder
+        # Without this, artifacts are staged in the home folder.
+        os.environ.setdefault("WANDB_DATA_DIR", str(study_dir / "wandb"))
         os.environ.setdefault("WANDB_SILENT", "true")
         mode = _mode(tracking.mode)
         if mode == "disabled":
@@ -76,26 +75,21 @@ class RunTracker:
         except (wandb.errors.Error, OSError) as error:
             if mode != "online":
                 raise
-            print(
-                f"tracking: W&B did not answer ({_brief(error)}); {run_dir.name} is mirrored offline", file=sys.stderr
-            )
-            os.environ["WANDB_MODE"] = "offline"  # for `auto`: one wait a process is enough
-            options |= {
-                "mode": "offline",
-                "id": f"{options['id']}-offline",
-            }  # its service holds the other id for in use
+            print(f"tracking: W&B did not answer ({_brief(error)}); {run_dir.name} is tracked offline", file=sys.stderr)
+            os.environ["WANDB_MODE"] = "offline"  # for `auto`: wait only once per process
+            options |= {"mode": "offline", "id": f"{options['id']}-offline"}  # wandb's service still uses the other id
             self.run = wandb.init(**options)
         self.run.define_metric("epoch")
         self.run.define_metric("*", step_metric="epoch")
         self.run.define_metric("val/acc", step_metric="epoch", summary="last")
 
     def log(self, row: Mapping[str, float]) -> None:
-        """Mirror an epoch's row."""
+        """Mirror the row of an epoch."""
         if self.run is not None:
             self.guard(lambda: self.run.log(dict(row)))
 
     def finish(self, summary: Mapping[str, Any]) -> None:
-        """Mirror the summary and close."""
+        """Mirror the summary, and end the wandb run."""
         if self.run is None:
             return
 
@@ -109,25 +103,23 @@ class RunTracker:
         self.guard(close)
 
     def guard(self, call: Callable[[], None]) -> None:
-        """Do it; on failure, of whatever kind, say so once and mirror no more."""
+        """Call a function. After an error of any kind, report it once and stop mirroring."""
         try:
             call()
         except Exception as error:
-            print(
-                f"tracking: stopped for this run: {_brief(error)}; its record is complete without it", file=sys.stderr
-            )
+            print(f"tracking: stopped for this run: {_brief(error)}; the local record is complete", file=sys.stderr)
             self.run = None
 
 
 def _mode(mode: Mode) -> str:
-    """wandb's own word for our mode; WANDB_MODE, where set, decides what `auto` means."""
+    """The mode for wandb. The environment variable WANDB_MODE, if set, decides for `auto`."""
     if mode != "auto":
         return mode
     return os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
 
 
 def _has_key() -> bool:
-    """Whether an API key is configured, looked up without asking anyone."""
+    """Whether an API key is configured. Asks no question and no server."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     import wandb

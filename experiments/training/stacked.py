@@ -181,8 +181,8 @@ class Stacked:
                 self.optimizer.state[self.params[name]][field] = value.to(self.device).clone()
 
 
-def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
-    """The number of these runs, at least 1, that fit into the GPU's free memory as one stack; on the CPU, all of them.
+def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:
+    """The number of these runs, at least 1, that fit into a share of the GPU's free memory as one stack; on the CPU, all.
 
     It is extrapolated from the measured peak memory of a training step and an evaluation with one run and with two.
     """
@@ -195,7 +195,7 @@ def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device
     _free_memory()
     if peaks is None:
         return 1
-    free = torch.cuda.mem_get_info(device)[0] * 0.8  # the rest is for the allocator and cuBLAS
+    free = torch.cuda.mem_get_info(device)[0] * share * 0.8  # the rest is for the allocator and cuBLAS
     by_memory = int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))
     return max(1, min(len(configs), by_memory, GRID_LIMIT // configs[0].train.batch_size))
 

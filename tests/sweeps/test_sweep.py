@@ -83,7 +83,7 @@ def stubbed(tmp_path) -> Stubbed:
     return Stubbed(tmp_path)
 
 
-def until(condition, seconds=60.0):
+def until(condition, seconds=180.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"

@@ -110,7 +110,7 @@ def test_a_summary_that_is_no_object_is_refused(folder: Path, body: bytes) -> No
 def test_a_record_of_another_schema_or_status_is_refused(folder: Path) -> None:
     for change in ({"schema": 2}, {"status": "guessed"}):
         record.write_summary(folder, {"run_id": "0123", "status": "finished", **change})
-        assert "not known here" in refusal(folder / record.SUMMARY)
+        assert "unknown schema" in refusal(folder / record.SUMMARY)
 
 
 def test_numbers_that_are_not_finite_are_null_for_everybody_who_reads_json(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_study_that_cannot_be_read_is_refused(body: str | None, reason: str, t
 
 def test_a_study_of_another_schema_is_refused(tmp_path: Path) -> None:
     record.write_study(tmp_path, {**STUDY, "schema": 2})
-    with pytest.raises(RecordError, match=r"study\.json: schema 2: not known here"):
+    with pytest.raises(RecordError, match=r"study\.json: unknown schema 2"):
         record.read_study(tmp_path)
 
 

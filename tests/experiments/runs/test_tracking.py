@@ -131,7 +131,7 @@ def test_a_server_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
     said = [line for line in done.stderr.splitlines() if line.startswith("tracking: ")]
     assert len(said) == 1, done.stderr
     assert said[0].startswith("tracking: W&B did not answer")
-    assert "s0 is mirrored offline" in said[0]
+    assert "s0 is tracked offline" in said[0]
     tiny.run(tmp_path / "alone")
     assert tiny.results(tmp_path / "out" / "s0") == tiny.results(tmp_path / "alone")
     assert record.is_finished(tmp_path / "out" / "s1")
@@ -143,7 +143,7 @@ def test_wandbs_process_dying_stops_nothing(tmp_path: Path) -> None:
     done = run_script(tmp_path / "out", "kill")
     assert "killed" in done.stdout
     said = [line for line in done.stderr.splitlines() if line.startswith("tracking: ")]
-    assert all("; its record is complete without it" in line for line in said)
+    assert all("; the local record is complete" in line for line in said)
     assert 1 <= len(said) <= 2  # once a run
     tiny.run(tmp_path / "alone")
     assert tiny.results(tmp_path / "out" / "s0") == tiny.results(tmp_path / "alone")
@@ -207,7 +207,7 @@ def test_a_failure_at_any_stage_is_said_once_and_stops_nothing(
     fake_wandb(monkeypatch, stage, error)
     assert mirrored(tmp_path / "a", "offline")["status"] == "finished"
     said = capsys.readouterr().err.splitlines()
-    assert said == [f"tracking: stopped for this run: {error.__name__}: it; its record is complete without it"]
+    assert said == [f"tracking: stopped for this run: {error.__name__}: it; the local record is complete"]
     tiny.run(tmp_path / "alone")
     assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "alone")
 

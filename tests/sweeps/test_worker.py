@@ -1,0 +1,56 @@
+"""Which workers a sweep starts: on a CPU, on one GPU and on several. The GPUs are mocked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.errors import UserError
+from sweeps.worker import worker_configs
+
+LOG = Path("sweep.log")
+
+
+@pytest.fixture
+def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch, "zeros", lambda *size, device: torch.ones(1))  # `pick_device` tries the device
+
+
+def placed(**options) -> list[tuple[str, float]]:
+    """(device, share of its memory) of each worker."""
+    return [(config.device, config.memory_share) for config in worker_configs("tiny", LOG, **options)]
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_each_gpu_gets_a_worker_of_its_own(four_gpus, device):
+    assert placed(device=device) == [(f"cuda:{i}", 1.0) for i in range(4)]
+
+
+def test_workers_on_one_gpu_share_its_memory(four_gpus):
+    configs = placed(workers_per_gpu=2)
+    assert sorted(configs) == sorted([(f"cuda:{i}", 0.5) for i in range(4)] * 2)
+    assert len({device for device, _ in configs[:4]}) == 4  # the first four workers use all GPUs
+
+
+def test_a_number_of_workers_is_spread_over_the_gpus(four_gpus):
+    assert placed(workers=2) == [("cuda:0", 1.0), ("cuda:1", 1.0)]
+    assert placed(workers=5) == [("cuda:0", 0.5), ("cuda:1", 1.0), ("cuda:2", 1.0), ("cuda:3", 1.0), ("cuda:0", 0.5)]
+
+
+def test_a_gpu_that_is_named_is_the_only_one_used(four_gpus):
+    assert placed(device="cuda:2") == [("cuda:2", 1.0)]
+    assert placed(device="cuda:2", workers_per_gpu=3) == [("cuda:2", pytest.approx(1 / 3))] * 3
+
+
+def test_a_worker_on_a_cpu_has_one_thread():
+    configs = worker_configs("tiny", LOG, device="cpu", workers=3)
+    assert [(config.device, config.threads) for config in configs] == [("cpu", 1)] * 3
+
+
+def test_workers_per_gpu_needs_a_gpu():
+    with pytest.raises(UserError, match="--workers-per-gpu: 2 is not allowed on the device cpu"):
+        worker_configs("tiny", LOG, device="cpu", workers_per_gpu=2)
