@@ -1,4 +1,4 @@
-"""What every test starts from: one thread, no network, no W&B account. Nothing but such surroundings may enter it."""
+"""The environment of every test: one thread, no network, no W&B account. Fixtures of single tests belong elsewhere."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported, and for the commands that tests start
-os.environ["WANDB_MODE"] = "disabled"  # what `--tracking auto` means here; a test of W&B itself says otherwise
+os.environ["WANDB_MODE"] = "disabled"  # the meaning of `--tracking auto`; tests of W&B override it
 os.environ["WANDB_SILENT"] = "true"
 os.environ["WANDB_ERROR_REPORTING"] = "false"
-os.environ["NETRC"] = os.devnull  # nobody's key is found, whoever runs the tests
+os.environ["NETRC"] = os.devnull  # no API key is found, whoever runs the tests
 for name in ("WANDB_API_KEY", "WANDB_BASE_URL", "WANDB_DIR", "WANDB_DATA_DIR", "WANDB_PROJECT", "WANDB_ENTITY"):
     os.environ.pop(name, None)
 
@@ -22,8 +22,8 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real datasets beside a checkout; where there is none, a test that asks for it is skipped."""
+    """The folder of real datasets next to the checkout. A test that needs it is skipped if it does not exist."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():
-        pytest.skip("no folder of real datasets beside the checkout")
+        pytest.skip("no folder of real datasets next to the checkout")
     return folder

@@ -1,4 +1,4 @@
-"""The README, run: its study file, its variant, its commands, as a user would type them (with fewer epochs and seeds)."""
+"""Runs what the README shows: its commands, study file and variant, with fewer epochs and seeds."""
 
 import json
 import os
@@ -16,14 +16,14 @@ COMMANDS = {"vit-train": "experiments", "vit-sweep": "sweeps", "vit-report": "an
 
 
 def block(language: str, containing: str) -> str:
-    """The README's one code block in a language that contains a text."""
+    """The only code block of the README in this language that contains this text."""
     blocks = [b for b in re.findall(rf"```{language}\n(.*?)```", README, re.S) if containing in b]
     assert len(blocks) == 1, containing
     return blocks[0]
 
 
 def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
-    """A console command, from the checkout under test, whatever is installed."""
+    """Run a console command with the code of this checkout, whatever is installed."""
     name, *arguments = command.split()
     path = os.pathsep.join([str(ROOT), *filter(None, [environment.pop("PYTHONPATH", "")])])
     code = f"import sys; sys.argv[0] = {name!r}; from {COMMANDS[name]}.main import main; main()"
@@ -37,7 +37,7 @@ def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_main_command_ends_in_a_report(tmp_path: Path) -> None:
+def test_the_first_command_writes_a_report(tmp_path: Path) -> None:
     written = block("bash", "vit-report runs/position")
     sweep, report = (re.search(rf"{name} .*?(?= &&|\n|$)", written)[0] for name in ("vit-sweep", "vit-report"))
     done = run(sweep.replace("--seeds 5", "--seeds 2") + " --tracking off --set train.epochs=2", tmp_path)
@@ -54,7 +54,7 @@ def test_the_main_command_ends_in_a_report(tmp_path: Path) -> None:
     assert accuracies.between(0, 1).all()
 
 
-def test_a_study_of_the_users_own(tmp_path: Path) -> None:
+def test_a_study_in_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / "patches.yaml").write_text(block("yaml", "name: patches"))
     shown = run("vit-sweep show patches.yaml", tmp_path)
     assert shown.returncode == 0 and "20 runs" in shown.stdout
@@ -65,9 +65,9 @@ def test_a_study_of_the_users_own(tmp_path: Path) -> None:
     assert run("vit-report runs/patches", tmp_path).returncode == 0
 
 
-def test_a_variant_of_the_users_own_touches_no_other_file(tmp_path: Path) -> None:
+def test_a_plug_in_variant_needs_no_other_file(tmp_path: Path) -> None:
     code = block("python", '@register("row-only")')
-    assert len(code.strip().splitlines()) < 15 + 2  # the class; its imports aside
+    assert len(code.strip().splitlines()) < 15 + 2  # the class and its imports
     (tmp_path / "row_only.py").write_text(code)
     environment = {"VIT_PLUGINS": "row_only", "PYTHONPATH": str(tmp_path)}
     done = run(
@@ -83,7 +83,7 @@ def test_a_variant_of_the_users_own_touches_no_other_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_does_not_wait_for_heavy_imports(command: str, tmp_path: Path) -> None:
+def test_help_imports_no_heavy_library(command: str, tmp_path: Path) -> None:
     code = (
         f"import sys; sys.argv = [{command!r}, '--help']\nfrom {COMMANDS[command]}.main import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code\n"
