@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -97,3 +98,30 @@ def test_help_imports_no_heavy_library(command: str, tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.stdout.splitlines()[-1] == "heavy: []", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
+def test_commands_on_a_page_have_known_flags(page: str, tmp_path: Path) -> None:
+    lines = (ROOT / page).read_text(encoding="utf-8").replace("`", "\n").splitlines()
+    found = [line.split(" #")[0] for line in lines if re.search(r"\bvit-(train|sweep|report) .*--", line)]
+    assert found
+    for line in found:
+        name, verb = re.search(r"\b(vit-train|vit-sweep|vit-report)(?: (run|show|list)\b)?", line).groups()
+        flags = set(re.findall(r"--[a-z][a-z.-]*", line[line.index(name) :]))
+        known = set(re.findall(r"--[a-z][a-z._-]*", help_text(name, verb)))
+        assert flags <= known, line
+
+
+@cache
+def help_text(name: str, verb: str | None) -> str:
+    """The help of a command."""
+    return run(f"{name} {verb or ''} --help", ROOT).stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
+def test_links_and_paths_on_a_page_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    assert all(((ROOT / page).parent / link).exists() for link in links), links
+    paths = re.findall(r"`((?:vit|experiments|sweeps|analysis|tests|\.ci)/[\w./-]*)`", text)
+    assert all((ROOT / path).exists() for path in paths), paths
