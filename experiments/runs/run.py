@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from experiments.config import run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.memory import check_model, machine_memory
@@ -19,7 +20,7 @@ from experiments.runs.tracking import Tracking
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
 from experiments.training.fit import Row, evaluate, fit
-from experiments.training.stacked import Stacked, fitting
+from experiments.training.stacked import Stacked, fitting, free_memory
 
 OnRow = Callable[[int, Row], bool | None]
 
@@ -36,9 +37,12 @@ def train(
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
     Runs given together may differ only in seed, learning rate and weight decay. They are trained as one stacked model, as
-    many at a time as fit into `memory_share` of the GPU's free memory. `on_row(index of the run, row)` is called after
-    each epoch; it may return True to prune that run. After an interruption the same call continues from each run's last
-    finished epoch and ends with the same numbers.
+    many at a time as fit into `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort.
+    `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
+
+    After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
+    GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
+    differently. The record names the members of the cohort (`cost.cohort_runs`).
 
     Raises `UserError` where the data, the device, the compiler or the folder cannot be used, and `RecordError` where a
     folder holds another run or a record that was changed.
@@ -51,7 +55,7 @@ def train(
         check_model(runs[0].config, _memory(torch_device))
         splits = loading.load(runs[0].config).to(torch_device)
         for group in _groups(states, len(splits.classes), torch_device, memory_share):
-            _train_group(group, splits, torch_device, tracking or Tracking("off"), on_row)
+            _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
 
 
@@ -87,6 +91,25 @@ def _groups(
         most = 1 if alone else fitting([states[i].spec.config for i in numbers], num_classes, device, memory_share)
         for part in batches(len(numbers), most):
             yield {i: states[i] for i in numbers[part]}
+
+
+def _train_or_divide(
+    group: dict[int, RunState], splits: loading.Splits, device: torch.device, tracking: Tracking, on_row: OnRow | None
+) -> None:
+    """Train a group. If the GPU's memory is exhausted, train it in halves from the last saved epoch.
+
+    Raises `torch.OutOfMemoryError` if a single run does not fit.
+    """
+    try:
+        return _train_group(group, splits, device, tracking, on_row)
+    except torch.OutOfMemoryError:
+        if len(group) == 1:
+            raise
+    free_memory()  # here, because the exception refers to the model
+    rest = {i: run.reopen() for i, run in group.items() if not record.is_finished(run.dir)}
+    numbers = list(rest)
+    for half in batches(len(numbers), (len(group) + 1) // 2):
+        _train_or_divide({i: rest[i] for i in numbers[half]}, splits, device, tracking, on_row)
 
 
 def _train_group(
@@ -187,6 +210,7 @@ def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device:
         "images_per_second": images / seconds,
         "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
         "cohort": len(engine.configs),
+        "cohort_runs": [run_id(config) for config in engine.configs],
     }
 
 

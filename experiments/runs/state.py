@@ -65,6 +65,12 @@ class RunState:
             run.planned = record.read_comparison(folder.parent)
         return run
 
+    def reopen(self) -> RunState:
+        """The state of the last saved epoch, with the same tracker."""
+        run = RunState.open(self.spec, self.dir)
+        run.tracker = self.tracker
+        return run
+
     def start(self, stacked: bool, tracking: Tracking) -> None:
         """Make the folder with its configuration, and start the clock and the tracker."""
         self.stacked = stacked
@@ -76,7 +82,8 @@ class RunState:
                 record.write_json(self.dir / record.CONFIG, config)
         except OSError as error:
             raise UserError(f"out: {str(self.dir)!r} cannot be written: {error.strerror}") from error
-        self.tracker = tracking.start(config, self.dir, self.spec.run_id, self.spec.variant)
+        if self.tracker.run is None:
+            self.tracker = tracking.start(config, self.dir, self.spec.run_id, self.spec.variant)
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""

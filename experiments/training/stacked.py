@@ -3,6 +3,9 @@
 `torch.func.functional_call` under `vmap` computes R forward passes as one. Autograd differentiates the sum of the losses,
 so each run gets its own gradient, and one fused optimiser step updates the stack. Initialisation, order, augmentation and
 dropout keys come from the seed of each run, so a run's result does not depend on the other members; see `vit.dropout`.
+
+That holds up to rounding. On a GPU the same numbers, bit for bit, hold only for the same cohort on the same card: with
+another number of runs cuBLAS chooses other kernels, which round differently.
 """
 
 from __future__ import annotations
@@ -192,7 +195,7 @@ def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device
         peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
     except torch.OutOfMemoryError:
         peaks = None  # two runs do not fit; one run may
-    _free_memory()
+    free_memory()
     if peaks is None:
         return 1
     free = torch.cuda.mem_get_info(device)[0] * share * 0.8  # the rest is for the allocator and cuBLAS
@@ -205,7 +208,7 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
     configs = [override(config, {"train.compile": OFF}) for config in configs]
     first, runs = configs[0], len(configs)
     (channels, side), batch = first.data.image_shape, first.train.batch_size
-    _free_memory()
+    free_memory()
     before = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     engine = Stacked(configs, num_classes, device)
@@ -220,7 +223,7 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
     return torch.cuda.max_memory_allocated(device) - before
 
 
-def _free_memory() -> None:
+def free_memory() -> None:
     """Free the memory of earlier stacks. An engine is part of a reference cycle, so this runs the garbage collector."""
     gc.collect()
     torch.cuda.empty_cache()

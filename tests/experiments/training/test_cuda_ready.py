@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.loading import Images, Splits
 from experiments.presets import preset
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 from experiments.training import compile as compile_module
 from experiments.training import engine as engines
 from experiments.training import fit
@@ -229,3 +232,42 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs: int, monkeypat
         for ours, theirs in zip(fit.fit(compiled, splits), fit.fit(expected, splits), strict=True):
             assert ours == [pytest.approx(row, rel=1e-4) for row in theirs]
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("epoch", [0, 1], ids=["in the first step", "after an epoch"])
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_cohort_that_does_not_fit_is_halved_until_it_does(
+    limit: int, epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All five runs are trained; each row is reported once, and the records name the members of the last cohort."""
+    specs = [RunSpec(f"s{seed}", tiny.config(seed=seed, train__precision="float64")) for seed in range(5)]
+    expected = train(specs, tmp_path / "fits", device="cpu")
+    step, steps_per_epoch, taken, rows = Stacked.train_step, 3, [0], []
+
+    def exhausted(self: Stacked, *batch: Any) -> tuple[Tensor, Tensor]:
+        taken[0] += 1
+        if len(self.configs) > limit and taken[0] > epoch * steps_per_epoch:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return step(self, *batch)
+
+    monkeypatch.setattr(Stacked, "train_step", exhausted)
+    found = train(specs, tmp_path / "halved", device="cpu", on_row=lambda i, row: rows.append((i, row["epoch"])))
+    assert sorted(rows) == [(i, e) for i in range(5) for e in (1, 2, 3)]
+    ids = [spec.run_id for spec in specs]
+    assert {summary["cost"]["cohort"] for summary in expected} == {5}
+    for run_id, ours, theirs in zip(ids, found, expected, strict=True):
+        members = ours["cost"]["cohort_runs"]
+        assert run_id in members
+        assert len(members) == ours["cost"]["cohort"] <= limit
+        assert theirs["cost"]["cohort_runs"] == ids
+        for key in ("train/loss", "val/loss", "test/loss"):
+            assert ours[key] == pytest.approx(theirs[key], abs=1e-6)
+
+
+def test_a_single_run_that_does_not_fit_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(self: Solo, *batch: Any) -> tuple[Tensor, Tensor]:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Solo, "train_step", exhausted)
+    with pytest.raises(torch.OutOfMemoryError):
+        train([RunSpec("s0", tiny.config())], tmp_path, device="cpu")
