@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
 import torch
+from tiny import flags
 
 from experiments.config import SETTINGS
 from experiments.main import main
@@ -23,13 +21,6 @@ from vit.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
-
-
-def flags(**changes: object) -> list[str]:
-    """The tiny run on a command line."""
-    return [
-        part for path, value in tiny.settings(**changes).items() for part in (f"--{path.replace('_', '-')}", str(value))
-    ]
 
 
 def vit_train(*arguments: str | Path) -> int:
@@ -209,39 +200,6 @@ def test_flags_accept_underscores(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "model.patch_size: 3" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
-def test_version_is_the_installed_one(module: str) -> None:
-    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, env=ENV)
-    assert (done.returncode, done.stderr) == (0, "")
-    name, version = done.stdout.split()[:2]
-    assert name == {"experiments.main": "vit-train", "sweeps.main": "vit-sweep", "analysis.main": "vit-report"}[module]
-    assert version == importlib.metadata.version("vit-ablation")
-
-
-@pytest.mark.parametrize(
-    ("line", "completions"),
-    [
-        ("vit-train --model.pos-e", {"--model.pos-embed"}),
-        ("vit-train --optim.name ", {"adamw", "adam", "sgd"}),
-        ("vit-train --model.pos-embed rope", {"rope-2d"}),
-        ("vit-train --preset tintn", {"tintn-cifar10"}),
-        ("vit-train var", {"variants"}),
-    ],
-)
-def test_shell_completion(line: str, completions: set[str], tmp_path: Path) -> None:
-    """By the protocol of argcomplete, as the shell function of `register-python-argcomplete` calls the command."""
-    env = {
-        **ENV,
-        "_ARGCOMPLETE": "3",  # the words of `python -m experiments.main`
-        "_ARGCOMPLETE_IFS": "\n",
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "completions"),
-        "COMP_LINE": line.replace("vit-train", "python -m experiments.main"),
-        "COMP_POINT": str(len(line.replace("vit-train", "python -m experiments.main"))),
-    }
-    subprocess.run([sys.executable, "-m", "experiments.main"], env=env, check=True)
-    assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
-
-
 HEAVY = {"torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "wandb", "optuna", "matplotlib", "safetensors"}
 
 
@@ -285,47 +243,6 @@ def test_ctrl_c_prints_how_to_resume(
     assert capsys.readouterr().err == "vit-train: interrupted; run the same command again to resume\n"
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0
     assert "epoch 1/3" not in capsys.readouterr().out
-
-
-LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--tracking", "off"]
-
-
-def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-    """Start `vit-train` in a process of its own."""
-    command = [sys.executable, "-m", "experiments.main", *flags(), *map(str, arguments)]
-    return subprocess.Popen(command, env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signal_saves_the_run_and_prints_how_to_resume(number: signal.Signals, tmp_path: Path) -> None:
-    for _ in range(2):
-        with start(*LONG, "--out", tmp_path) as process:
-            first = process.stdout.readline()
-            process.send_signal(number)
-            _, error = process.communicate(timeout=60)
-        assert process.returncode == 128 + number
-        assert error == "vit-train: interrupted; run the same command again to resume\n"
-    assert int(first.split()[1].partition("/")[0]) > 1  # the second process resumed
-
-
-def test_sighup_is_ignored_under_nohup(tmp_path: Path) -> None:
-    with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
-        process.stdout.readline()
-        process.send_signal(signal.SIGHUP)
-        lines = [process.stdout.readline() for _ in range(20)]
-        process.kill()
-    assert all(line.startswith("epoch ") for line in lines)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_standard_output_does_not_stop_the_training(tmp_path: Path) -> None:
-    for arguments in ([*flags(), "--tracking", "off", "--out", tmp_path], ["variants"]):
-        with open("/dev/full", "w") as full:
-            command = [sys.executable, "-m", "experiments.main", *map(str, arguments)]
-            done = subprocess.run(command, env=ENV, text=True, stdout=full, stderr=subprocess.PIPE)
-        assert done.returncode == 1
-        assert done.stderr == "vit-train: error: standard output cannot be written: No space left on device\n"
-    assert len(list(tmp_path.glob("*/summary.json"))) == 1
 
 
 def test_plugin_without_docstring_is_listed(tmp_path: Path) -> None:

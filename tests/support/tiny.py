@@ -33,6 +33,11 @@ def settings(**changes: Any) -> dict[str, Any]:
     return {**TINY, **{path.replace("__", "."): value for path, value in changes.items()}}
 
 
+def flags(**changes: object) -> list[str]:
+    """The flags of these `settings`, for `vit-train`."""
+    return [part for path, value in settings(**changes).items() for part in (f"--{path.replace('_', '-')}", str(value))]
+
+
 def config(**changes: Any) -> RunConfig:
     """The run of these `settings`."""
     return override(RunConfig(), settings(**changes))
