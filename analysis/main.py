@@ -89,7 +89,7 @@ def body(argv: Sequence[str]) -> int:
     if is_imported(sources[-1]) and arguments.out is None:
         command.error(f"{sources[-1]}: give the folder of the report with --out DIR")
     if arguments.compare:
-        return _compare(*sources, arguments, shlex.join([PROG, *argv]))
+        return _compare(sources[0], sources[1], arguments, shlex.join([PROG, *argv]))
     out = arguments.out or Path(sources[0]) / "report"
     return (_watch if arguments.watch else _report)(sources[0], out, arguments)
 
@@ -143,8 +143,8 @@ def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
 
     out = arguments.out or Path(b) / f"report-against-{Path(a).resolve().name}"
     write.check_replaceable(out)
-    both = [analyze(study) for study in _read_both((a, b), arguments)]
-    print(write.write(write.make(compare_document(*both, command)), out))
+    first, second = (analyze(study) for study in _read_both((a, b), arguments))
+    print(write.write(write.make(compare_document(first, second, command)), out))
     return 0
 
 

@@ -84,43 +84,40 @@ def _offline(folder: Path) -> list[tuple[str, ImportedRun]]:
 
 
 def _offline_run(file: Path) -> tuple[str, ImportedRun]:
-    """(job type, run) from a run's transaction log, decoded by W&B's own `leet inspect`. An incomplete log is read up to
-    its end.
-    """
+    """(job type, run) from a run's transaction log. An incomplete log is read up to its end."""
+    lines = _log(file)
+    runs = [line["run"] for line in lines if line["type"] == "run"]
+    summary: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    commit = None
+    ended = "incomplete"
+    for line in lines:
+        part = line.get(line["type"]) or {}
+        if line["type"] == "summary":
+            summary.update(part.get("update", {}))
+        elif line["type"] == "run":
+            config.update(part.get("config", {}).get("update", {}))
+        elif line["type"] == "environment":
+            commit = commit or part.get("git", {}).get("commit")
+        elif line["type"] == "exit" and part.get("exit_code", 0) == 0:
+            ended = "finished"
+    rows = [line["history"]["item"] for line in lines if line["type"] == "history"]
+    name = f"{runs[-1].get('display_name') or runs[-1].get('run_id')} ({file.stem.removeprefix('run-')})"
+    run = _imported(name, config, runs[-1].get("run_group"), summary, rows, ended, commit)
+    return runs[-1].get("job_type", ""), run
+
+
+def _log(file: Path) -> list[dict[str, Any]]:
+    """The records of a transaction log, decoded by W&B's own `leet inspect`. Raises `UserError` where it holds no run."""
     from wandb.util import get_core_path
 
-    command = [
-        get_core_path(),
-        "leet",
-        "inspect",
-        "--no-observability",
-        "--json",
-        "--run-file",
-        str(file),
-        str(file.parent),
-    ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    options = ["--no-observability", "--json", "--run-file", str(file), str(file.parent)]
+    done = subprocess.run([get_core_path(), "leet", "inspect", *options], check=False, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    runs = [line["run"] for line in lines if line["type"] == "run"]
-    if not runs:
+    if not any(line["type"] == "run" for line in lines):
         reason = (done.stderr.strip().splitlines() or ["the file holds no run"])[-1]
         raise UserError(f"{file}: cannot be read: {reason}")
-    run, summary, config = runs[-1], {}, {}
-    for line in lines:
-        summary.update(line.get("summary", {}).get("update", {}) if line["type"] == "summary" else {})
-    for each in runs:
-        config.update(each.get("config", {}).get("update", {}))
-    rows = [line["history"]["item"] for line in lines if line["type"] == "history"]
-    ended = (
-        "finished"
-        if any(line["type"] == "exit" and line["exit"].get("exit_code", 0) == 0 for line in lines)
-        else "incomplete"
-    )
-    commits = [line["environment"].get("git", {}).get("commit") for line in lines if line["type"] == "environment"]
-    name = f"{run.get('display_name') or run.get('run_id')} ({file.stem.removeprefix('run-')})"
-    return run.get("job_type", ""), _imported(
-        name, config, run.get("run_group"), summary, rows, ended, next(filter(None, commits), None)
-    )
+    return lines
 
 
 def _imported(
