@@ -137,6 +137,11 @@ def listing(words: list[str], last: str = "and") -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
 
 
+def quoted(variant: str) -> str:
+    """Return a variant's name, in quotation marks if it has commas or spaces."""
+    return f"“{variant}”" if "," in variant or " " in variant else variant
+
+
 def factor_name(factor: str) -> str:
     """Return a factor without its section, `pos_embed`; linked settings are joined by "+"."""
     return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))

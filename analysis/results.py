@@ -124,7 +124,7 @@ def _curves(study: Study) -> dict[Metric, dict[str, stats.Band]]:
     if runs.empty or runs["epoch"].nunique() < 2:
         return {}
     finished = runs[runs["run"].isin(study.of("finished")["run"])]
-    found: dict[str, dict[str, stats.Band]] = {}
+    found: dict[Metric, dict[str, stats.Band]] = {}
     for metric in CURVES:
         if metric in runs and runs[metric].notna().any():
             found[metric] = {

@@ -54,7 +54,7 @@ def accuracy(results: Results, enlarged: bool) -> tuple[str, str]:
 
 def differences(results: Results) -> tuple[str, str]:
     """Return the caption and the alternative text of the differences from the baseline."""
-    metric, baseline = results.study.metric, results.study.baseline
+    metric, baseline = results.study.metric, formatting.quoted(results.study.baseline)
     margin = formatting.margin(metric, results.study.margin)
     caption = (
         f"Differences from {baseline}, paired by seed, with 95 % intervals. Shaded band: equivalence margin, ±{margin}. "
@@ -90,7 +90,8 @@ def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[
 
 def interaction(results: Results) -> tuple[str, str]:
     """Return the caption and the alternative text of the heat map of two factors."""
-    label, (down, across, *others) = results.study.metric.label, list(results.study.factors)
+    label = results.study.metric.label
+    down, across, *others = map(formatting.factor_name, results.study.factors)
     over = f", averaged over {formatting.listing(others)}" if others else ""
     caption = f"Mean {label} by {down} and {across}{over}. Empty cells have no finished run."
     return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."

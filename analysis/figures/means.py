@@ -52,6 +52,7 @@ def differences(results: Results) -> Plot | None:
     handles = [axes.plot([], [], VERDICTS[word][1], color=VERDICTS[word][0], ms=6)[0] for word in found]
     figure.legend(handles, found, loc="outside lower center", ncols=len(found), fontsize=9)
     (baseline,) = labels(results, [results.study.baseline])
+    baseline = "the baseline" if "," in baseline else baseline
     axes.set_xlabel(f"difference from {baseline}{', points' if metric.is_share else ''}")
     return Plot("differences", figure, *captions.differences(results))
 

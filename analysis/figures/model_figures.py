@@ -105,8 +105,8 @@ def _overlay(model: ModelInspection) -> Plot:
     for each in axes.ravel():
         _bare(each)
     correct = sum(truth == predicted for truth, predicted in zip(model.truth, model.predicted))
-    words = captions.overlay(model.variant, model.run, count, correct, model.pool)
-    return Plot(_file(f"attention-{model.run}"), figure, *words)
+    caption, alt = captions.overlay(model.variant, model.run, count, correct, model.pool)
+    return Plot(_file(f"attention-{model.run}"), figure, caption, alt)
 
 
 def _panels(

@@ -34,7 +34,7 @@ VERDICTS = {
 }
 """verdict -> its colour and marker"""
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.size": 10,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from analysis import formatting
-from analysis.formatting import plural
+from analysis.formatting import plural, quoted
 from analysis.report.claim_text import evidence_text
 from analysis.report.headline_factors import factor_paragraphs
 from analysis.report.phrases import (
@@ -19,7 +19,6 @@ from analysis.report.phrases import (
     higher,
     interval_text,
     names,
-    quoted,
     range_text,
     seeds_text,
     spelled,
@@ -42,7 +41,7 @@ def headline(results: Results) -> tuple[str, ...]:
         return _single_variant(results)
     if (most := max(results.versus[variant].n for variant in results.others)) < 2:
         return _not_testable(results, most)
-    factors = factor_paragraphs(results) if results.factorial is not None else ()
+    factors = factor_paragraphs(results)
     among = () if factors else _among_others(results)
     return (*factors, _against_baseline(results), *among, *_limits(results))
 

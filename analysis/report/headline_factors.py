@@ -6,6 +6,7 @@ import math
 
 from analysis import formatting
 from analysis.formatting import factor_name
+from analysis.metric import Metric
 from analysis.report.phrases import alpha_text, by_points, higher, interval_text
 from analysis.results import ALPHA, Results
 from analysis.sources.settings import level_text
@@ -17,31 +18,33 @@ MOST_LEVELS = 4  # levels of the second factor for which an interaction is spell
 def factor_paragraphs(results: Results) -> tuple[str, ...]:
     """Return a paragraph of main effects and one of interactions; the second only if the model has interactions."""
     fitted = results.factorial
+    if fitted is None:
+        return ()
     tested = fitted.tested()
     blocks = any(row.term == ("seed",) for row in fitted.anova)
     model = (
         f"Linear model of {fitted.n} runs{', seeds as blocks' if blocks else ''}, Holm-adjusted, alpha = {alpha_text()}"
     )
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
-    effects = " ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
-    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects} {model}."
+    effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
+    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."
     crossed = {term: p for term, p in tested.items() if len(term) == 2}
     return (main, _interactions(fitted, crossed)) if crossed else (main,)
 
 
 def _main_effect(fitted: Factorial, factor: str, p: float) -> str:
-    """`depth = 2 has a higher test accuracy than depth = 1, by 5.0 points (95 % CI 4.5 to 5.5, p < 0.001).`"""
-    name, metric = factor_name(factor), fitted.metric
+    """`depth = 2 has a higher test accuracy than depth = 1, by 5.0 points (95 % CI 4.5 to 5.5, p < 0.001)`"""
+    name, metric = factor_name(factor), Metric(fitted.metric)
     if not p <= ALPHA:
-        return f"{name} has no significant effect{f' ({_p(p)})' if math.isfinite(p) else ''}."
+        return f"{name} has no significant effect{f' ({_p(p)})' if math.isfinite(p) else ''}"
     levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not metric.lower_is_better)
     best, worst = levels[0].levels[0], levels[-1].levels[0]
     contrast = _contrast(fitted, factor, best, worst)
     detail = f"by {by_points(contrast.diff, metric)} ({interval_text(contrast.diff, metric)}, {_p(p)})"
     if len(levels) == 2:
-        return f"{name} = {best} has a {higher(metric, True)} {metric.label} than {name} = {worst}, {detail}."
+        return f"{name} = {best} has a {higher(metric, True)} {metric.label} than {name} = {worst}, {detail}"
     extremes = ("lowest", "highest") if metric.lower_is_better else ("highest", "lowest")
-    return f"{name} = {best} has the {extremes[0]} {metric.label} and {name} = {worst} the {extremes[1]}; they differ {detail}."
+    return f"{name} = {best} has the {extremes[0]} {metric.label} and {name} = {worst} the {extremes[1]}; they differ {detail}"
 
 
 def _contrast(fitted: Factorial, factor: str, a: object, b: object) -> Contrast:
@@ -69,7 +72,7 @@ def _interaction(fitted: Factorial, term: tuple[str, ...], p: float) -> str:
     if len(levels) != 2 or len(others) > MOST_LEVELS:
         return f"{said}."
     means = {effect.levels: effect.mean for effect in fitted.of(*term)}
-    metric, (low, high) = fitted.metric, levels
+    metric, (low, high) = Metric(fitted.metric), levels
     places = formatting.decimals(max(formatting.half_width(mean) for mean in means.values()) * metric.scale)
     changes = [
         f"{formatting.number((means[high, other].value - means[low, other].value) * metric.scale, places, signed=True)}"

@@ -55,7 +55,7 @@ def _tests(results: Results) -> list[tuple[str, str]]:
     return [
         (
             "Differences",
-            f"Each variant is compared with {study.baseline} on the seeds that both have: the mean of the paired "
+            f"Each variant is compared with {formatting.quoted(study.baseline)} on the seeds that both have: the mean of the paired "
             "differences with Student's t interval at 95 %, and the paired t test.",
         ),
         (

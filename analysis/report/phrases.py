@@ -14,16 +14,11 @@ MOST_NAMES, MOST_CHARACTERS = 6, 120  # variants, and characters of their names,
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
-def quoted(variant: str) -> str:
-    """Return a variant's name, in quotation marks if it has commas or spaces."""
-    return f"“{variant}”" if "," in variant or " " in variant else variant
-
-
 def names(variants: Sequence[str]) -> str | None:
     """List the variants' names; None if there are too many for a sentence."""
     if len(variants) > MOST_NAMES or (len(variants) > 2 and sum(map(len, variants)) > MOST_CHARACTERS):
         return None
-    return formatting.listing([quoted(variant) for variant in variants])
+    return formatting.listing([formatting.quoted(variant) for variant in variants])
 
 
 def spelled(n: int) -> str:

@@ -9,14 +9,14 @@ import pandas as pd
 import yaml
 
 from analysis import formatting
-from analysis.report.document import Code, Facts, Section
+from analysis.report.document import Code, Facts, Item, Section
 from analysis.sources.settings import PLACES
 from analysis.sources.study import ENDED, METRICS, Study, not_held_fixed
 
 
 def provenance(study: Study) -> Section:
     """Return the section "Provenance": code, versions, hardware, total time, and the settings that all runs share."""
-    items = [Facts(tuple(_origin(study)))]
+    items: list[Item] = [Facts(tuple(_origin(study)))]
     varied = {*varying(study), *PLACES}
     shared = tuple((path, _setting(value)) for path, value in study.base.items() if path not in varied)
     return Section("provenance", "Provenance", items + ([Facts(shared, "Settings of all runs")] if shared else []))
@@ -95,7 +95,7 @@ def _with_all_seeds(study: Study) -> str:
     words = _words(study.command)
     found = _option(words, "--seeds")
     if not planned or found is None:
-        return study.command
+        return study.command or ""
     place, value = found
     words[place] = words[place].removesuffix(value) + given
     return shlex.join(words)

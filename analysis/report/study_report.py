@@ -63,7 +63,7 @@ def summary(results: Results) -> str:
     data = study.base.get("data.name") if "data.name" not in varying(study) else None
     return (
         f"{formatting.plural(len(results.variants), 'variant')} × {seeds}{f' on {data}' if data else ''}. "
-        f"Baseline: {study.baseline}. "
+        f"Baseline: {formatting.quoted(study.baseline)}. "
         f"Equivalence margin: ±{formatting.margin(study.metric, study.margin)}. "
         f"{len(study.of('finished'))} of {len(planned)} planned runs finished."
     )

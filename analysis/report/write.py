@@ -169,7 +169,7 @@ def inline_svg(svg: str, plot: Plot) -> Markup:
     for colour, name in ((INK, "ink"), (PAPER, "paper"), (BAND, "band")):
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
-    box = re.search(r'viewBox="[^"]*"', opening)[0]
+    box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
     return Markup(
         f'<svg {box} role="img" aria-label="{escape(render.plain(plot.alt))}" xmlns:xlink="http://www.w3.org/1999/xlink">'
     ) + Markup(rest)

@@ -43,8 +43,9 @@ def counts_note(results: Results) -> str:
 
 
 def baseline_name(results: Results) -> str:
-    """Return what the head of a column calls the baseline: its name, unless that is long."""
-    return results.study.baseline if len(results.study.baseline) <= LONG_NAME else "the baseline"
+    """Return what the head of a column calls the baseline: its name, unless that is long or has commas."""
+    name = results.study.baseline
+    return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
 
 
 def margin_text(results: Results) -> str:
@@ -142,8 +143,9 @@ def mark(results: Results, variant: str) -> str:
     if variant in results.equal_to_best:
         return "equal"
     pair = next((c for pair, c in results.pairs.items() if set(pair) == {variant, results.best}), None)
-    tested = pair is not None and math.isfinite(pair.p_holm)
-    return "best" if tested and pair.verdict == "not enough evidence" else ""
+    if pair is None or not math.isfinite(pair.p_holm):  # not tested
+        return ""
+    return "best" if pair.verdict == "not enough evidence" else ""
 
 
 def mark_note(results: Results) -> str:
@@ -161,7 +163,7 @@ def verdict_note(results: Results) -> str:
     if not results.others:
         return ""
     return (
-        f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {results.study.baseline}, "
+        f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
         "Holm-adjusted, alpha = 5 %."
     )
 

@@ -47,8 +47,9 @@ def _notes(results: Results) -> tuple[str, ...]:
         "A claim is tested on every pair of variants that it applies to: pairs that differ in nothing else. Reproduced: "
         "it is shown for every pair (alpha = 5 %). Contradicted: the opposite is shown for at least one pair "
         "(alpha = 5 %, Holm-adjusted over the pairs). Undecided: neither.",
-        f"The tests use this study's margin: a difference is large, or a published figure is missed, from {margin} on. "
-        "Tests are one-sided, so intervals are at 90 %. A published figure comes from a single run: it is contradicted "
-        "only if it lies outside the prediction interval of one more run of this study, widened by the margin.",
-        "This study's models and data are usually much smaller than those of the source.",
+        f'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
+        f'{margin}, "little" and "reaches" mean within ±{margin}. The tests are one-sided, so the intervals are at 90 %. '
+        "A published figure comes from a single run: it is contradicted only if it lies outside the prediction interval of "
+        "one more run of this study, widened by the margin.",
+        "The sources use other models and data than this study.",
     )

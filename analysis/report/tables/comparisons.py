@@ -37,7 +37,7 @@ def baseline_table(results: Results) -> Table:
     )
     return Table(
         "differences",
-        f"Differences from {results.study.baseline} (variant − {results.study.baseline}), paired by seed.",
+        f"Differences from the baseline (variant − {formatting.quoted(results.study.baseline)}), paired by seed.",
         (*variant_columns(results), *_columns(results.study.metric)),
         rows,
         _notes(results, [results.versus[variant] for variant in results.others]),
@@ -62,10 +62,10 @@ def pairs_table(results: Results) -> Table | None:
         *_columns(results.study.metric),
     )
     notes = (
-        *_notes(results, list(results.pairs.values())),
-        f"The verdicts on {results.study.baseline} in this table can differ from those in the table of differences from "
-        f"{results.study.baseline}, because the p-values are adjusted over more comparisons. The headline uses the "
-        "other table.",
+        f"Columns as in the table of differences from the baseline, for {len(rows)} comparisons: p and equivalence p are "
+        f"Holm-adjusted over {len(rows)} comparisons, and the minimum detectable difference is at 5 %/{len(rows)}. A verdict "
+        "on a difference from the baseline can therefore differ between the two tables. The headline uses the other table.",
+        *_degenerate_note(list(results.pairs.values())),
     )
     return Table("pairs", "All pairs of variants (variant − reference), paired by seed.", columns, rows, notes)
 
@@ -75,7 +75,7 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     family = len(compared)
     adjusted = f"Holm-adjusted over the {family} comparisons of this table" if family > 1 else "of a single comparison"
     level = f"5 %/{family}" if family > 1 else "5 %"
-    notes = [
+    return (
         f"n: seeds with a result for both variants. Intervals are at 95 %. {NOT_ADJUSTED if family > 1 else ''}".strip(),
         f"p: paired t test; equivalence p: two one-sided t tests within ±{margin_text(results)}; both {adjusted}. "
         "Effect size: Hedges' g of the paired differences. Better on: seeds on which the variant is better than the "
@@ -84,13 +84,17 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
         f"{level}. Seeds needed: the total number of seeds that gives a verdict with 80 % power, if the observed "
         "difference and spread are the true ones; – means that there is a verdict already, or that the spread is "
         f"unknown. An estimate from fewer than {FEW_SEEDS} seeds is unreliable.",
-    ]
-    if any(c.n > 2 and c.diff.low == c.diff.high for c in compared):
-        notes.append(
-            "Where all seeds give the same difference, the standard deviation is zero and the p-value is 0 or 1. Such a "
-            "p-value is not a valid test."
-        )
-    return tuple(notes)
+        *_degenerate_note(compared),
+    )
+
+
+def _degenerate_note(compared: Sequence[Comparison]) -> tuple[str, ...]:
+    if not any(c.n > 2 and c.diff.low == c.diff.high for c in compared):
+        return ()
+    return (
+        "Where all seeds give the same difference, the standard deviation is zero and the p-value is 0 or 1. Such a p-value "
+        "is not a valid test.",
+    )
 
 
 def _columns(metric: Metric) -> tuple[Column, ...]:

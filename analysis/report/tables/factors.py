@@ -6,6 +6,7 @@ import math
 
 from analysis import formatting
 from analysis.formatting import factor_name
+from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import p_cell, points
 from analysis.results import Results
@@ -48,7 +49,8 @@ def variance_table(fitted: Factorial) -> Table:
         Column("partial η²", ("eta_sq",)),
     )
     blocks = " Seeds are blocks." if any(row.term == ("seed",) for row in fitted.anova) else ""
-    unit = f"{fitted.metric.label} as a fraction" if fitted.metric.is_share else fitted.metric.label
+    metric = Metric(fitted.metric)
+    unit = f"{metric.label} as a fraction" if metric.is_share else metric.label
     note = (
         f"Type II analysis of variance of {fitted.n} runs ({unit}).{blocks} "
         "p is Holm-adjusted over the factors and interactions."
@@ -77,13 +79,13 @@ def interactions_table(fitted: Factorial) -> Table:
 
 def contrasts_table(fitted: Factorial) -> Table:
     """Return the difference of each pair of levels of each factor, averaged over the other factors."""
-    scale = fitted.metric.scale
+    metric = Metric(fitted.metric)
     rows = tuple(
         (
             Cell(term_name((contrast.factor,)), (contrast.factor,)),
             Cell(str(contrast.high), (contrast.high,)),
             Cell(str(contrast.low), (contrast.low,)),
-            _estimate(contrast.diff, scale, signed=True),
+            _estimate(contrast.diff, metric.scale, signed=True),
             p_cell(contrast.p, contrast.p_holm),
         )
         for contrast in fitted.contrasts
@@ -92,7 +94,7 @@ def contrasts_table(fitted: Factorial) -> Table:
         _FACTOR,
         _LEVEL,
         Column("reference", ("reference",), numeric=False),
-        Column(f"difference{points(fitted.metric)}", ("diff", "diff_low", "diff_high")),
+        Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
         Column("p", ("p", "p_holm")),
     )
     note = "p is Holm-adjusted over the pairs of levels of a factor. The model assumes the same variance in all combinations."
@@ -107,13 +109,13 @@ def term_name(term: tuple[str, ...]) -> str:
 
 def _effects(fitted: Factorial, order: int, name: str, caption: str, note: str) -> Table:
     """The table of main effects (order 1) or of interactions of two factors (order 2)."""
-    scale, metric = fitted.metric.scale, fitted.metric
+    metric = Metric(fitted.metric)
     rows = [
         (
             Cell(term_name(effect.term), ("+".join(effect.term),)),
             Cell(" × ".join(map(str, effect.levels)), (" x ".join(map(str, effect.levels)),)),
-            _estimate(effect.mean, scale),
-            _estimate(effect.effect, scale, signed=True),
+            _estimate(effect.mean, metric.scale),
+            _estimate(effect.effect, metric.scale, signed=True),
             p_cell(effect.p, effect.p_holm),
         )
         for effect in fitted.effects
@@ -135,4 +137,6 @@ def _estimate(estimate: Estimate, scale: float, signed: bool = False) -> Cell:
 
 
 def _significant(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else formatting.DASH
+    if not math.isfinite(value):
+        return formatting.DASH
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

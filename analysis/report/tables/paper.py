@@ -69,7 +69,7 @@ def _places(results: Results) -> dict[str, tuple[str, str]]:
         return {}
     places = {}
     for variant, settings in variant_settings(study.plan, results.values).items():
-        kind, site = str(settings.get(KIND)), settings.get(SITE)
+        kind, site = str(settings.get(KIND)), str(settings.get(SITE))
         places[variant] = (kind, "stem" if (kind, "stem") in PAPER_TABLE_8 and site == site_of(kind) else site)
     known = {kind for kind, _ in PAPER_TABLE_8}
     return places if len(places) > 1 and all(kind in known for kind, _ in places.values()) else {}

@@ -115,7 +115,7 @@ def test_colours_stand_out_from_light_and_dark_paper(colour):
 def test_two_factors_are_a_heat_map_with_the_cells_means(tmp_path):
     results = analyze(read_folder(write_factorial(tmp_path, spread=0.0, seeds=2)))
     _plot, svg = drawn(study_figures.interaction, results)
-    assert {"80.0", "70.0", "90.0", "75.0", "model.depth", "softmax"} <= set(texts(svg))
+    assert {"80.0", "70.0", "90.0", "75.0", "depth", "softmax"} <= set(texts(svg))
     assert study_figures.interaction(results_of(tmp_path / "one")) is None
 
 
