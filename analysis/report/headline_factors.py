@@ -28,7 +28,7 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
     main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."
-    crossed = {term: p for term, p in tested.items() if len(term) == 2}
+    crossed: dict[tuple[str, ...], float] = {term: p for term, p in tested.items() if len(term) == 2}
     return (main, _interactions(fitted, crossed)) if crossed else (main,)
 
 
