@@ -36,6 +36,7 @@ from experiments.training.engine import (
     step_function,
     training_copy,
 )
+from experiments.training.stacked_optimizer import StackedOptimizer
 
 TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all arguments except the shared buffers
 
@@ -89,17 +90,13 @@ class Stacked:
             torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step
 
     def _make_optimizer(self) -> None:
-        """One optimiser for the stack if all runs share its settings; else one over slices, a group for each run."""
+        """torch's fused optimiser if all runs share its settings; else one with settings per run."""
         optims, exempt = [config.optim for config in self.configs], self.template.no_weight_decay()
-        self.views: list[dict[str, Tensor]] = []
+        self.optimizer: torch.optim.Optimizer | StackedOptimizer
         if len(set(optims)) == 1:
             self.optimizer = optimizer(self.params, exempt, optims[0], fused=True)
-            return
-        self.views = [{name: p.detach()[r] for name, p in self.params.items()} for r in range(len(self.configs))]
-        self.optimizer = optimizer(self.views[0], exempt, optims[0], fused=True)
-        for views, optim in zip(self.views[1:], optims[1:], strict=True):
-            for group in optimizer(views, exempt, optim, fused=True).param_groups:
-                self.optimizer.add_param_group(group)
+        else:
+            self.optimizer = StackedOptimizer(self.params, exempt, optims)
 
     def _arithmetic(self) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
@@ -124,10 +121,6 @@ class Stacked:
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
         if max_norm := self.configs[0].optim.grad_clip_norm:
             self._clip_gradients(max_norm)
-        for r, views in enumerate(self.views):
-            for name, view in views.items():
-                gradient = self.params[name].grad  # None if the parameter is frozen or unused
-                view.grad = None if gradient is None else gradient[r]
         self.optimizer.step()
         return loss.detach(), hits
 
@@ -140,10 +133,10 @@ class Stacked:
             gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
 
     def _set_rates(self, lrs: Sequence[float]) -> None:
-        groups = self.optimizer.param_groups
-        per_run = len(groups) // len(self.views) if self.views else len(groups)
-        for i, group in enumerate(groups):
-            group["lr"] = lrs[i // per_run]
+        if isinstance(self.optimizer, StackedOptimizer):
+            return self.optimizer.set_learning_rates(lrs)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lrs[0]
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,14 +152,8 @@ class Stacked:
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume, in the format of `Solo.states`. Each stack is copied to the CPU once."""
         stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
-        runs = range(len(self.configs))
-        if self.views:
-            own = [optimizer_state(self.optimizer, views) for views in self.views]
-            return [
-                {name: t[r].cpu() for name, t in stacks.items()} | {n: t.cpu() for n, t in own[r].items()} for r in runs
-            ]
         whole = {n: t.cpu() for n, t in {**stacks, **optimizer_state(self.optimizer, self.params)}.items()}
-        return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in runs]
+        return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in range(len(self.configs))]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Restore the state of each run. All states must be from the same step."""
@@ -176,11 +163,10 @@ class Stacked:
         for key in (key for key in states[0] if key.startswith("optim/")):
             _, field, name = key.split("/", 2)
             values = [state[key] for state in states]
-            if self.views:
-                for views, value in zip(self.views, values, strict=True):
-                    self.optimizer.state[views[name]][field] = value.to(self.device).clone()
+            value = values[0] if field == "step" else torch.stack(values)
+            if isinstance(self.optimizer, StackedOptimizer):
+                self.optimizer.load(self.params[name], field, value)
             else:
-                value = values[0] if values[0].ndim == 0 else torch.stack(values)
                 self.optimizer.state[self.params[name]][field] = value.to(self.device).clone()
 
 

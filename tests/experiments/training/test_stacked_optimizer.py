@@ -1,0 +1,119 @@
+"""The optimiser of a stack against torch's own optimisers, one per run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from experiments.config import OptimConfig
+from experiments.training.engine import load_optimizer_state, optimizer, optimizer_state
+from experiments.training.stacked_optimizer import StackedOptimizer
+
+RUNS = [(1e-2, 0.0), (3e-3, 0.1), (5e-2, 0.3)]  # learning rate, weight decay
+SHAPES = {"matrix": (4, 3), "bias": (3,), "scalar": (), "unused": (2,)}
+EXEMPT = {"bias", "scalar"}
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
+
+
+def optims(name: str, momentum: float = 0.9) -> list[OptimConfig]:
+    return [OptimConfig(name=name, lr=lr, weight_decay=decay, momentum=momentum) for lr, decay in RUNS]
+
+
+def initial(dtype: torch.dtype) -> list[dict[str, nn.Parameter]]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        {name: nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype)) for name, shape in SHAPES.items()}
+        for _ in RUNS
+    ]
+
+
+def gradients(step: int, dtype: torch.dtype) -> list[dict[str, Tensor]]:
+    generator = torch.Generator().manual_seed(1 + step)
+    shapes = {name: shape for name, shape in SHAPES.items() if name != "unused"}
+    return [
+        {name: torch.randn(shape, generator=generator, dtype=dtype) for name, shape in shapes.items()} for _ in RUNS
+    ]
+
+
+def scale(step: int) -> float:
+    return 1 / (1 + step)
+
+
+def train_alone(name: str, dtype: torch.dtype, steps: int, momentum: float) -> list[tuple[dict, torch.optim.Optimizer]]:
+    """torch's optimiser for each run: its parameters and itself after some steps."""
+    done = []
+    for r, (params, optim) in enumerate(zip(initial(dtype), optims(name, momentum), strict=True)):
+        torchs = optimizer(params, EXEMPT, optim, fused=False)
+        for step in range(steps):
+            for key, gradient in gradients(step, dtype)[r].items():
+                params[key].grad = gradient
+            for group in torchs.param_groups:
+                group["lr"] = optim.lr * scale(step)
+            torchs.step()
+        done.append((params, torchs))
+    return done
+
+
+def stack(runs: list[dict[str, nn.Parameter]]) -> dict[str, nn.Parameter]:
+    return {name: nn.Parameter(torch.stack([run[name].detach() for run in runs])) for name in SHAPES}
+
+
+def train_stack(ours: StackedOptimizer, params: dict[str, nn.Parameter], dtype: torch.dtype, steps: range) -> None:
+    for step in steps:
+        for name in gradients(step, dtype)[0]:
+            params[name].grad = torch.stack([run[name] for run in gradients(step, dtype)])
+        ours.set_learning_rates([lr * scale(step) for lr, _ in RUNS])
+        ours.step()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("name", "momentum"), [("adamw", 0.9), ("adam", 0.9), ("sgd", 0.9), ("sgd", 0.0)])
+def test_it_equals_torchs_optimiser_of_each_run(name: str, momentum: float, dtype: torch.dtype) -> None:
+    """Weights and state after six steps with changing rates. A parameter without a gradient keeps its value."""
+    params = stack(initial(dtype))
+    ours = StackedOptimizer(params, EXEMPT, optims(name, momentum))
+    train_stack(ours, params, dtype, range(6))
+    found = optimizer_state(ours, params)
+    for r, (expected, torchs) in enumerate(train_alone(name, dtype, 6, momentum)):
+        tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
+        for key, p in expected.items():
+            torch.testing.assert_close(params[key][r], p, **tolerance)
+        state = optimizer_state(torchs, expected)
+        assert found.keys() == state.keys()
+        for key, value in state.items():
+            torch.testing.assert_close(found[key] if "/step/" in key else found[key][r], value, **tolerance)
+    assert torch.equal(params["unused"], stack(initial(dtype))["unused"])
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam", "sgd"])
+def test_it_continues_from_the_states_of_torchs_optimisers_and_they_from_its_own(name: str) -> None:
+    dtype, expected = torch.float64, train_alone(name, torch.float64, 6, 0.9)
+    halfway = train_alone(name, dtype, 3, 0.9)
+    params = stack([run for run, _ in halfway])
+    ours = StackedOptimizer(params, EXEMPT, optims(name))
+    states = [optimizer_state(torchs, run) for run, torchs in halfway]
+    for key in states[0]:
+        _, field, parameter = key.split("/")
+        values = [state[key] for state in states]
+        ours.load(params[parameter], field, values[0] if field == "step" else torch.stack(values))
+    back = {key: value.clone() for key, value in optimizer_state(ours, params).items()}
+    train_stack(ours, params, dtype, range(3, 6))
+    for r, (run, _) in enumerate(expected):
+        for key, p in run.items():
+            torch.testing.assert_close(params[key][r], p, rtol=1e-12, atol=1e-12)
+        own, _ = halfway[r]
+        fresh = optimizer(own, EXEMPT, optims(name)[r], fused=False)
+        load_optimizer_state(fresh, own, {k: v if "/step/" in k else v[r] for k, v in back.items()})
+        assert {k: v.tolist() for k, v in optimizer_state(fresh, own).items()} == {
+            k: v.tolist() for k, v in states[r].items()
+        }
+
+
+def test_rates_too_large_for_the_dtype_affect_their_own_run_only() -> None:
+    params = {"matrix": nn.Parameter(torch.ones(2, 3))}
+    ours = StackedOptimizer(params, set(), [OptimConfig(lr=1e-2), OptimConfig(lr=1e300)])
+    params["matrix"].grad = torch.ones(2, 3)
+    ours.step()
+    assert params["matrix"][0].isfinite().all()
+    assert not params["matrix"][1].isfinite().any()
