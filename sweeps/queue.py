@@ -245,7 +245,7 @@ def _is_assigned(trial: FrozenTrial) -> bool:
     return is_alive(_worker(stored)) or is_alive(_worker({**stored, **stored["sweep"]}))
 
 
-def _distributions(plan: Plan) -> Mapping[str, BaseDistribution]:
+def _distributions(plan: Plan) -> dict[str, BaseDistribution]:
     """The levels of each factor, for dashboards. Seeds are a range, because a later command may add some."""
     levels: dict[str, list[Any]] = {}
     for run in plan.runs:

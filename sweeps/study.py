@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -15,7 +15,10 @@ from experiments.errors import UserError
 from experiments.runs.record import METRIC_NAMES
 from vit.registry import nearest
 
-Metric = Literal[*METRIC_NAMES]
+if TYPE_CHECKING:
+    Metric = str
+else:
+    Metric = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
 

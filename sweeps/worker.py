@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.errors import TakenOver, UserError
 from experiments.runs.spec import RunSpec
+from experiments.runs.tracking import Mode
 from sweeps.process import process_info
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class WorkerConfig:
 
     study: str
     device: str
-    tracking: str
+    tracking: Mode
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
@@ -46,7 +47,7 @@ def worker_configs(
     log: Path,
     *,
     device: str = "auto",
-    tracking: str = "auto",
+    tracking: Mode = "auto",
     workers: int | None = None,
     workers_per_gpu: int | None = None,
 ) -> list[WorkerConfig]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -44,6 +46,8 @@ class Attention(nn.Module):
     has no gradient for a mask, so PyTorch itself computes the weights explicitly to train a learned bias on the CPU.)
     """
 
+    qkv: nn.Module
+
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
         self.num_heads, self.head_dim = cfg.num_heads, cfg.head_dim
@@ -83,6 +87,8 @@ class Attention(nn.Module):
 
 class SlicedAttention(Attention):
     """Attention of Pulfer (2022): each head projects only its own slice of the token, Dh -> Dh; no output projection."""
+
+    qkv: nn.ModuleList
 
     def _projections(self, cfg: ViTConfig) -> None:
         self.qkv = nn.ModuleList(
@@ -216,7 +222,11 @@ class ViT(nn.Module):
     the same seed that differ only in the positional embedding have the same initial backbone.
     """
 
-    POOLS = {"cls": ClassPool, "gap": MeanPool, "map": AttentionPool}
+    POOLS: ClassVar[dict[str, type[ClassPool | MeanPool | AttentionPool]]] = {
+        "cls": ClassPool,
+        "gap": MeanPool,
+        "map": AttentionPool,
+    }
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -227,7 +237,7 @@ class ViT(nn.Module):
         self.pos_drop = Dropout(cfg.pos_drop_rate, 0)
         self.blocks = nn.ModuleList(Block(cfg, layer) for layer in range(cfg.depth))
         self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) if cfg.final_norm else nn.Identity()
-        self.pooling = self.POOLS[cfg.pool](cfg)
+        self.pooling: ClassPool | MeanPool | AttentionPool = self.POOLS[cfg.pool](cfg)
         self.head_drop = Dropout(cfg.drop_rate, 1 + cfg.depth * Block.STREAMS)
         self.head = Head(cfg)
         init.SCHEMES[cfg.init](self)
@@ -248,7 +258,7 @@ class ViT(nn.Module):
         key = self._key(key, images)
         x = self.embed(images)
         for i, block in enumerate(self.blocks):
-            pos = self.pos[min(i, len(self.pos) - 1)]
+            pos = cast(pos_embed.PosEmbed, self.pos[min(i, len(self.pos) - 1)])
             x = pos.add(x)
             if i == 0:
                 x = self.pos_drop(x, key)

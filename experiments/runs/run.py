@@ -150,7 +150,7 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
     engine = (Stacked if stacked else Solo)([run.spec.config for run in runs], len(splits.classes), device)
     resumed = bool(runs[0].rows)
     if resumed:
-        engine.load_states([run.tensors for run in runs])
+        engine.load_states([run.tensors or {} for run in runs])
     for run in runs:
         run.tensors = None  # frees its memory
         run.start(stacked, tracking)
@@ -180,12 +180,14 @@ def _finish(
     """Write the record of the group's i-th run. `test` is (loss, accuracy), None for a run that diverged or was pruned."""
     run.check_unsealed()
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
-    metrics |= dict(zip(("test/loss", "test/acc"), test or (None, None), strict=True))
+    test_loss, test_acc = test or (None, None)
     summary = {
         "run_id": run.spec.run_id,
         "status": run.status if test is None else "finished",
         "epochs": len(run.rows),
         **metrics,
+        "test/loss": test_loss,
+        "test/acc": test_acc,
         "data": {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
         **({"planned": run.planned} if run.planned else {}),
         "cost": _cost(run, engine, splits, device),
