@@ -61,6 +61,6 @@ def _why_open(evidence: Evidence) -> str:
     if not evidence.needs_prediction:
         return "No practical number of seeds would decide it."
     return (
-        f"The standard deviation of single runs is {100 * evidence.sd:.1f} points. This is too large to contradict a "
-        "published figure of one run with any number of seeds."
+        f"Single runs vary too much (standard deviation {100 * evidence.sd:.1f} points) to contradict a published figure of "
+        "one run, with any number of seeds."
     )

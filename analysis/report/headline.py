@@ -14,6 +14,7 @@ from analysis.formatting import plural, quoted
 from analysis.report.claim_text import evidence_text
 from analysis.report.headline_factors import factor_paragraphs
 from analysis.report.phrases import (
+    MOST_SPELLED,
     alpha_text,
     by_points,
     higher,
@@ -212,6 +213,9 @@ def _standing_of_best(results: Results) -> str:
         if results.best in pair and compared.verdict in ("better", "worse")
     ]
     mean = value_text(results.mean(results.best), results.study.metric)
+    ties = sum(results.mean(v).value == results.mean(results.best).value for v in results.variants)
+    if ties > 1:
+        return f" {spelled(ties).capitalize()} variants share the best mean ({mean})."
     total = len(results.variants) - 1
     rest = f"all {total} other variants" if len(worse) == total else f"{len(worse)} of the {total} other variants"
     return f" The best mean is that of {quoted(results.best)} ({mean}); it is significantly better than {rest}."
@@ -280,7 +284,8 @@ def _count(results: Results, variants: list[str], total: int) -> str:
     if len(variants) == total > 1:
         number = "Both" if total == 2 else f"All {spelled(total)}"
     else:
-        number = f"{spelled(len(variants)).capitalize()} of {spelled(total)}"
+        part = spelled(len(variants)).capitalize() if total < MOST_SPELLED else str(len(variants))
+        number = f"{part} of {spelled(total)}"
     return f"{number} {_noun(results, total)}"
 
 

@@ -11,6 +11,7 @@ from analysis.results import ALPHA
 from analysis.stats import Estimate
 
 MOST_NAMES, MOST_CHARACTERS = 6, 120  # variants, and characters of their names, that a sentence lists
+MOST_SPELLED = 10  # numbers from which digits are used
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 

@@ -72,7 +72,7 @@ def verdicts_table(both: TwoStudies) -> Table:
         for compared in (a.versus[variant], b.versus[variant]):
             row += [difference_cell(compared, metric), verdict_cell(compared)]
         rows.append((*row, *_change_cells(by_name.get(variant), metric)))
-    caption = f"Differences from the baseline of each study (A: {a.study.baseline}; B: {b.study.baseline})."
+    caption = f"Differences from the baseline of each study (A: {formatting.quoted(a.study.baseline)}; B: {formatting.quoted(b.study.baseline)})."
     note = (
         "Different verdicts in A and B do not show that the differences changed. The last three columns test the change, "
         "over the seeds that all four runs have."

@@ -218,7 +218,7 @@ def test_headline_that_one_lucky_run_explains_is_not_settled_by_seeds():
     assert found.more_seeds is None and found.verdict == "undecided"
     estimate = found.decisive.estimate
     deviation = 100 * (estimate.high - estimate.value) / scipy_stats.t.isf(0.05, 4) * 5**0.5
-    assert f"The standard deviation of single runs is {deviation:.1f} points" in evidence_text(
+    assert f"Single runs vary too much (standard deviation {deviation:.1f} points)" in evidence_text(
         found
     ) and "with any number of seeds" in evidence_text(found)
 
