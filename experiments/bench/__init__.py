@@ -1,1 +1,1 @@
-"""`python -m experiments.bench`: our training beside others', in one run. Nothing else in the project imports it."""
+"""Benchmarks our training against timm, vit-pytorch and a tutorial's loop: `python -m experiments.bench`."""

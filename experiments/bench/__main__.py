@@ -1,84 +1,191 @@
-"""`python -m experiments.bench`: reads the command line, writes what came of it. Heavy imports wait until needed."""
+"""`python -m experiments.bench`: the command line, the JSON file and the table of the benchmark."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NoReturn
 
+from experiments.bench.measure import DRY, Plan, default_names, measure, workloads
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.run import pick_device
+from vit.registry import nearest
 
 PROG = "experiments.bench"
-CIFAR_FOLDER = "cifar-10-batches-py"  # torchvision's name for it
-DRY = {"model.embed_dim": 16, "model.num_heads": 2, "model.depth": 1, "train.batch_size": 8}
+CIFAR10_FOLDER = "cifar-10-batches-py"  # torchvision's name
+COLUMNS = ("workload", "runs per process", "processes x threads", "step, images/s", "epoch with data, images/s")
+COLUMNS += ("run-epochs/hour", "x tutorial", "x timm", "peak memory", "of matrix FLOP/s", "of copy B/s")
+
+
+def _names() -> str:
+    return ", ".join(workloads(Plan("cpu", rounds=1, batches=2, runs=2, seconds=1)))
 
 
 def _parser() -> Parser:
-    parser = Parser(PROG, description="Race our training against timm's, vit-pytorch's and the tutorials'.")
+    parser = Parser(PROG, description="Benchmark our training against timm, vit-pytorch and a tutorial's loop.")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each contender; figures are medians [7]")
-    parser.add_argument("--batches", type=int, help="batches a turn, at least 2 [10; on a GPU 191, all of CIFAR-10]")
-    parser.add_argument("--data-root", type=Path, help="folder of CIFAR-10, torchvision's [data, or generated images]")
-    parser.add_argument("--out", type=Path, help="write this JSON file, and beside it the table (.md) and plot (.svg)")
-    parser.add_argument("--compile", action="store_true", help="race our step compiled, too; a GPU always does")
-    parser.add_argument("--profile", action="store_true", help="only show where the time of our step and epoch goes")
-    parser.add_argument("--dry-run", action="store_true", help="everything once and tiny; the figures mean nothing")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="measure only these workloads: " + _names())
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each workload; results are medians [7]")
+    parser.add_argument("--batches", type=int, help="batches per turn [10; on a GPU 191, all of CIFAR-10]")
+    parser.add_argument("--runs", type=int, help="runs per cohort, and processes under MPS [4; on a GPU 16]")
+    parser.add_argument("--seconds", type=float, default=300.0, help="time limit of each workload, seconds [300]")
+    parser.add_argument("--data-root", type=Path, help="folder of CIFAR-10 [data; without it, images are generated]")
+    parser.add_argument("--out", type=Path, default=Path("bench.json"), help="new JSON file [bench.json]")
+    parser.add_argument("--dry-run", action="store_true", help="tiny sizes, one turn: only checks that everything runs")
     return parser
 
 
 def _body(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    for name, value, least in (("rounds", arguments.rounds, 1), ("batches", arguments.batches, 2)):
-        if value is not None and value < least:
+    for name, least in (("rounds", 1), ("batches", 2), ("runs", 2), ("seconds", 1)):
+        value = getattr(arguments, name)
+        if value is not None and not value >= least:
             raise UserError(f"{name}: {value} is not allowed; at least {least}")
-    for package in ("timm", "vit_pytorch"):
-        if importlib.util.find_spec(package) is None:
-            raise UserError(f"{package}: is not installed; the extra `bench` brings it: pip install -e '.[bench]'")
-    root = _root(arguments.data_root)
-    if arguments.out:
-        _check_out(arguments.out)
-    from experiments.bench import report
-    from experiments.bench.hotspots import profile
-    from experiments.bench.measure import Plan, measure
-    from experiments.runs.run import pick_device
-
+    _check_out(arguments.out)
+    root = _data_root(arguments.data_root)
     device = str(pick_device(arguments.device))
-    batches = arguments.batches or (191 if device.startswith("cuda") else 10)
-    plan = Plan(device, arguments.rounds, batches, compiled=arguments.compile)
+    on_gpu = device.startswith("cuda")
+    batches, runs = arguments.batches or (191 if on_gpu else 10), arguments.runs or (16 if on_gpu else 4)
+    plan = Plan(device, arguments.rounds, batches, runs, min(arguments.seconds, 1e6), root)
     if arguments.dry_run:
-        plan = replace(plan, rounds=1, batches=2, epochs=1, points=1, changes=DRY, cores=1)
-    if arguments.profile:
-        print(profile(plan, root))
-        return 0
-    results = measure(plan, root, lambda line: print(line, file=sys.stderr, flush=True))
-    if arguments.out:
-        report.write(results, arguments.out)
-    print(report.table(results))
+        plan = replace(plan, rounds=1, batches=2, digits_epochs=1, cores=1, changes=DRY)
+    names = arguments.only or default_names(plan)
+    _check_names(names, plan)
+    results: dict[str, Any] = {}
+    for runner, results in measure(plan, names):
+        _write(arguments.out, results)
+        turns = ", ".join(f"{task} {len(rates)}" for task, rates in runner.rates.items())
+        print(f"{runner.workload.name}: {runner.note or f'turns measured: {turns}'}", file=sys.stderr, flush=True)
+    print(table(results), end="")
     return 0
 
 
+def _check_names(names: Sequence[str], plan: Plan) -> None:
+    """Raise `UserError` for a workload that does not exist or needs a package that is not installed."""
+    known = workloads(plan)
+    for name in names:
+        if name not in known:
+            raise UserError(f"only: {name!r} is not a workload; {nearest(name, list(known))}")
+        package = known[name].model.replace("-", "_")
+        if package in ("timm", "vit_pytorch") and importlib.util.find_spec(package) is None:
+            raise UserError(f"{package} is not installed; install it with: pip install -e '.[bench]'")
+
+
 def _check_out(out: Path) -> None:
-    """Raise `UserError` now for what could not be written in half an hour."""
+    """Raise `UserError` for a file that exists or cannot be written, before anything is measured."""
     if out.suffix != ".json":
         raise UserError(f"out: {str(out)!r} is not allowed: a name that ends in .json")
-    there = next(path for path in (out, *out.absolute().parents) if path.exists())
-    if out.is_dir() or not os.access(there, os.W_OK) or (there != out and not there.is_dir()):
+    if out.exists():
+        raise UserError(f"out: {str(out)!r} exists; delete it, or choose another name with --out")
+    parent = next(path for path in out.absolute().parents if path.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise UserError(f"out: {str(out)!r} cannot be written")
 
 
-def _root(given: Path | None) -> Path | None:
-    """Where CIFAR-10 lies; None where it was not asked for and is not there."""
+def _write(out: Path, results: Mapping[str, Any]) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        record.write_json(out, results)
+    except OSError as error:
+        raise UserError(f"out: {str(out)!r} cannot be written: {error.strerror}") from error
+
+
+def _data_root(given: Path | None) -> Path | None:
+    """The folder of CIFAR-10; None if none was given and the default does not exist."""
     root = given or Path("data")
-    if (root / CIFAR_FOLDER).is_dir():
+    if (root / CIFAR10_FOLDER).is_dir():
         return root
     if given:
-        raise UserError(f"data-root: {str(given)!r} has no folder {CIFAR_FOLDER}; without it, images are generated")
+        raise UserError(f"data-root: {str(given)!r} has no folder {CIFAR10_FOLDER}; without it, images are generated")
     return None
 
 
+def table(results: Mapping[str, Any]) -> str:
+    """The results as Markdown: a table of the CIFAR-10 workloads, then a sentence for everything else."""
+    rows = {name: row for name, row in results["workloads"].items() if not name.startswith("digits")}
+    digits = {name: row for name, row in results["workloads"].items() if name not in rows}
+    lines = [COLUMNS, ["---", *["---:"] * (len(COLUMNS) - 1)], *(_cells(name, row) for name, row in rows.items())]
+    text = ["\n".join(f"| {' | '.join(cells)} |" for cells in lines), _setting(results["setting"])]
+    text += [_machine(results["machine"])]
+    text += [_digits(digits)] if digits else []
+    text += [_records(results["records"])] if "records" in results else []
+    noted = {**results["workloads"], **{key: results.get(key, {"note": ""}) for key in ("machine", "records")}}
+    text += [f"{name}: {row['note']}" for name, row in noted.items() if row["note"]]
+    return "\n\n".join(text) + "\n"
+
+
+def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
+    ratios = {reference.partition("-")[0]: ratio["epochs"] for reference, ratio in row["ratios"].items()}
+    memory = row["peak_memory_bytes"]
+    return [
+        name,
+        str(row["runs"]),
+        f"{row['processes']} x {row['threads']}",
+        _number(row["steps_images_per_second"]),
+        _number(row["epochs_images_per_second"]),
+        _number(row["run_epochs_per_hour"], 1),
+        _number(ratios.get("tutorial"), 2),
+        _number(ratios.get("timm"), 2),
+        "-" if memory is None else f"{memory / 2**20:,.0f} MiB",
+        _percent(row["share_of_matrix_flops"]),
+        _percent(row["share_of_memory_bytes"]),
+    ]
+
+
+def _setting(s: Mapping[str, Any]) -> str:
+    order = "interleaved turns" if s["interleaved"] else "turns, one workload after another"
+    return (
+        f"Model and batch ({s['batch_size']} images) of `tintn-cifar10`, {s['data']}, {s['batches']} batches per turn. "
+        f"Medians of {s['rounds']} {order}; ratios compare epochs with data, turn by turn. {s['cores']} cores, "
+        f"{s['name']}, torch {s['versions']['torch']}, load average {s['load_before']:.1f} before the start."
+    )
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    flops, copied = (value and value / 1e9 for value in (machine["matrix_flops"], machine["memory_bytes"]))
+    return (
+        f"Rates of the machine: {_number(flops)} GFLOP/s in matrix products, {_number(copied)} GB/s in copies. The "
+        "shares above are those of a step; the bytes are counted as if every operation read and wrote main memory."
+    )
+
+
+def _digits(rows: Mapping[str, Any]) -> str:
+    parts = []
+    for name, row in rows.items():
+        ratio = row["ratios"].get("digits-one-process", {}).get("epochs")
+        parts.append(f"{name} {_number(row['run_epochs_per_hour'])} ({_number(ratio, 2)} x)")
+    return f"`position` on digits, run-epochs/hour (and ratio to one process): {', '.join(parts)}."
+
+
+def _records(records: Mapping[str, Any]) -> str:
+    if "record_seconds" not in records:
+        return "The cost of records was not measured."
+    own, wandb = (1000 * records[key] for key in ("record_seconds", "tracking_seconds"))
+    return (
+        f"Per epoch, records take {own:.1f} ms and W&B (offline) {wandb:.1f} ms: "
+        f"{_percent(records['share_of_digits_epoch'], 1)} of an epoch on digits, "
+        f"{_percent(records['share_of_cifar10_epoch'], 3)} of one on CIFAR-10."
+    )
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _percent(value: float | None, digits: int = 0) -> str:
+    return "-" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """The entry point of the command."""
+    run_command(_body, PROG, argv)
+
+
 if __name__ == "__main__":
-    run_command(_body, PROG)
+    main()

@@ -1,20 +1,33 @@
-"""The bench compares like with like, and runs anywhere: no data, no network, no GPU. No time is ever asserted."""
+"""The benchmark: models, counts of work, turns, time limits and the command. No test asserts a time."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from timm_weights import randomised, to_timm
 from torchvision import transforms
 
-from experiments.bench.contenders import LEAD, Entry, Ours, Plain, Tutorial
-from experiments.bench.contest import Team, race
-from experiments.bench.limits import Traffic, needs
-from experiments.bench.rivals import MODELS, Pictures, TutorialViT, timm_model
+from experiments.bench import __main__ as command
+from experiments.bench import harness
+from experiments.bench.baselines import MARGIN, PILImages, PlainLoop, TutorialLoop, TutorialViT, timm_model
+from experiments.bench.harness import Runner, Workload, WorkloadError, mps_server, paired_ratio, take_turns
+from experiments.bench.measure import (
+    MODELS,
+    ByteCounter,
+    OurLoop,
+    Plan,
+    default_names,
+    summarize,
+    training_cost,
+    workloads,
+)
 from experiments.config import RunConfig, override
 from experiments.data.images import Images, Splits
 from experiments.presets import preset
@@ -22,6 +35,7 @@ from vit import ViT
 
 REPO = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
+NAMES = list(workloads(Plan("cpu", 1, 2, 2, 1.0)))
 TINY = {"model.embed_dim": 16, "model.num_heads": 2, "model.depth": 2, "train.batch_size": 8}
 TINTN_PARAMS = 119_098  # as the tutorial's repository prints
 
@@ -64,17 +78,17 @@ def to_tutorial(ours: ViT, theirs: TutorialViT) -> TutorialViT:
 
 
 @pytest.mark.parametrize("kind", ["timm", "tutorial"])
-def test_the_rival_computes_our_model(kind: str) -> None:
+def test_baseline_computes_our_model(kind: str) -> None:
     cfg = tiny().vit_config()
     ours, x = randomised(ViT(cfg)), torch.randn(4, 3, 32, 32, dtype=torch.float64)
     theirs = to_timm(ours, timm_model(cfg)) if kind == "timm" else to_tutorial(ours, TutorialViT(cfg).double())
     torch.testing.assert_close(theirs(x), ours(x), atol=1e-9, rtol=1e-9)
 
 
-def test_all_have_the_published_size() -> None:
+def test_models_have_the_published_size() -> None:
     cfg = preset("tintn-cifar10").vit_config()
-    size = {kind: sum(p.numel() for p in make(cfg).parameters()) for kind, make in {"ours": ViT, **MODELS}.items()}
-    # vit-pytorch: no QKV biases, but LayerNorms of a patch's pixels, of its token, and after the encoder
+    size = {kind: sum(p.numel() for p in make(cfg).parameters()) for kind, make in MODELS.items()}
+    # vit-pytorch has no QKV biases, and LayerNorms of a patch's pixels, of its token, and after the encoder
     assert size == {
         "ours": TINTN_PARAMS,
         "timm": TINTN_PARAMS,
@@ -83,78 +97,109 @@ def test_all_have_the_published_size() -> None:
     }
 
 
-def test_the_tutorials_pictures_are_our_images() -> None:
+def test_tutorial_loads_our_images() -> None:
     splits = images()
-    pictures = Pictures(splits.train, transforms.ToTensor())
-    assert len(pictures) == 24
+    dataset = PILImages(splits.train, transforms.ToTensor())
+    assert len(dataset) == 24
     for i in (0, 23):
-        pixels, label = pictures[i]
+        pixels, label = dataset[i]
         torch.testing.assert_close(pixels, splits.scaled(splits.train.x[i]))
         assert label == splits.train.y[i]
 
 
+def workload(name: str = "ours", loop: type = OurLoop, model: str = "ours", **options: object) -> Workload:
+    return Workload(name, loop, tiny(), **{"tasks": {"steps": 5, "epochs": 1}, "model": model, **options})
+
+
 @pytest.mark.parametrize(
-    ("kind", "make", "runs", "epoch"),
-    [("ours", Ours, 1, 24), ("ours", Ours, 3, 72), ("timm", Plain, 1, 24), ("vit-pytorch", Plain, 1, 24)],
+    ("model", "loop", "runs", "epoch"),
+    [("ours", OurLoop, 1, 24), ("ours", OurLoop, 3, 72), ("timm", PlainLoop, 1, 24), ("vit-pytorch", PlainLoop, 1, 24)],
 )
-def test_every_contender_does_the_work_it_counts(kind: str, make: type, runs: int, epoch: int) -> None:
-    contender = make(Entry(kind, kind, tiny(), runs=runs), images(), CPU, 0)
-    params = contender.engine.params.values() if kind == "ours" else contender.model.parameters()
+def test_loop_does_the_work_it_counts(model: str, loop: type, runs: int, epoch: int) -> None:
+    built = loop(workload(loop=loop, model=model, runs=runs), images(), CPU, 0)
+    params = built.engine.params.values() if model == "ours" else built.model.parameters()
     before = [p.detach().clone() for p in params]
-    done, seconds = contender.steps(2)
+    done, seconds = built.steps(2)
     assert done == 2 * 8 * runs and seconds > 0
     assert not any(torch.equal(p, was) for p, was in zip(params, before, strict=False))
-    assert contender.epochs(2)[0] == 2 * epoch
+    assert built.epochs(2)[0] == 2 * epoch
 
 
-def test_the_tutorials_epoch_is_counted_in_its_middle() -> None:
-    contender = Tutorial(Entry("tutorial", "tutorial", tiny()), images(), CPU, 0)
+def test_tutorial_epoch_is_timed_in_the_middle() -> None:
+    loop = TutorialLoop(workload(loop=TutorialLoop, model="tutorial"), images(), CPU, 0)
     seen = []
-    contender.forward = lambda x: (seen.append(x.shape), contender.model(x))[1]
-    assert contender.epochs(2)[0] == 2 * 24
-    assert seen == [(8, 3, 32, 32)] * (LEAD + 2 * 3)
+    loop.forward = lambda x: (seen.append(x.shape), loop.model(x))[1]
+    assert loop.epochs(2)[0] == 2 * 24
+    assert seen == [(8, 3, 32, 32)] * (MARGIN + 2 * 3)
 
 
 def test_flops_by_hand() -> None:
-    """Three times the forward products (values, gradients of inputs and of weights), less the images' gradient."""
+    """Three times the forward products (values, gradients of inputs and of weights), without the images' gradient."""
     tokens, patches, width = 65, 64, 48
     layer = 2 * tokens * width * (3 + 1 + 4 + 4) * width + 2 * 2 * tokens * tokens * width
     embedding, head = 2 * patches * 48 * width, 2 * width * 10
     cfg = preset("tintn-cifar10").vit_config()
     x, y = torch.randn(2, 3, 32, 32), torch.tensor([0, 1])
     for model in (ViT(cfg), TutorialViT(cfg), timm_model(cfg)):
-        assert needs(model, x, y)["flops"] == 3 * (4 * layer + embedding + head) - embedding
+        assert (
+            training_cost(model, x, y, preset("tintn-cifar10"))["flops_per_image"]
+            == 3 * (4 * layer + embedding + head) - embedding
+        )
 
 
-def test_traffic_by_hand() -> None:
+def test_bytes_by_hand() -> None:
     a, b = torch.randn(8, 16), torch.randn(16, 4)
-    with Traffic() as traffic:
+    with ByteCounter() as traffic:
         (a.t().t() @ b.view(16, 4)).relu()
     assert traffic.total == 4 * (8 * 16 + 16 * 4 + 8 * 4) + 4 * 2 * 8 * 4
 
 
 class Pipe:
-    """The parent's end: answers at once, and notes who was asked."""
+    """The parent's end of a pipe to a process: replies at once, and records the requests."""
 
-    def __init__(self, name: str, asked: list[tuple[str, str, int]], answer: object) -> None:
-        self.name, self.asked, self.answer = name, asked, answer
+    def __init__(self, name: str, requests: list[tuple[str, str, int]], reply: object) -> None:
+        self.name, self.requests, self.reply = name, requests, reply
 
     def send(self, message: tuple[str, int]) -> None:
-        self.asked.append((self.name, *message))
+        self.requests.append((self.name, *message))
+
+    def poll(self, seconds: float) -> bool:
+        return self.reply != "too late"
 
     def recv(self) -> object:
-        return self.answer
+        return self.reply
+
+    def close(self) -> None:
+        self.requests.append((self.name, "close", 0))
 
 
-def team(name: str, asked: list, *answers: object) -> Team:
-    return Team(Entry(name, "ours", tiny()), [Pipe(name, asked, answer) for answer in answers], [])
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch):
+    """Makes runners whose processes are stubs that reply what is given."""
+
+    def start(self: Runner, *_: object) -> None:
+        self.pipes = self.stubs
+
+    monkeypatch.setattr(Runner, "_start_processes", start)
+
+    def make(name: str, requests: list, *replies: object, **options: object) -> Runner:
+        runner = Runner(workload(name, **options), 60.0)
+        runner.stubs = [Pipe(name, requests, reply) for reply in replies]
+        return runner
+
+    return make
 
 
-def test_turns_are_taken_round_by_round_and_nobody_is_always_first() -> None:
-    asked: list[tuple[str, str, int]] = []
-    teams = [team("a", asked, (10.0, 2.0)), team("b", asked, (9.0, 3.0))]
-    race(teams, {"steps": {"a": 5, "b": 3}, "epochs": {"b": 1}}, rounds=2)
-    assert asked == [
+def measured(runners: list[Runner], rounds: int) -> list[str]:
+    return [runner.workload.name for runner in take_turns(runners, rounds, {"cifar10": Path()}, "cpu")]
+
+
+def test_turns_interleave_and_the_order_rotates(stub) -> None:
+    requests: list[tuple[str, str, int]] = []
+    a = stub("a", requests, (10.0, 2.0, 70), tasks={"steps": 5})
+    b = stub("b", requests, (9.0, 3.0, 80), tasks={"steps": 3, "epochs": 1})
+    assert measured([a, b], rounds=2) == ["a", "b", "b", "b", "a", "b"]
+    assert requests == [
         ("a", "steps", 1),
         ("b", "steps", 1),
         ("b", "epochs", 1),  # warm-up
@@ -164,23 +209,161 @@ def test_turns_are_taken_round_by_round_and_nobody_is_always_first() -> None:
         ("b", "steps", 3),
         ("a", "steps", 5),
         ("b", "epochs", 1),
+        ("a", "close", 0),
+        ("b", "close", 0),
     ]
-    assert [t.rates for t in teams] == [{"steps": [5.0, 5.0]}, {"steps": [3.0, 3.0], "epochs": [3.0, 3.0]}]
+    assert [a.rates, b.rates] == [{"steps": [5.0, 5.0]}, {"steps": [3.0, 3.0], "epochs": [3.0, 3.0]}]
+    assert [a.peak_memory, b.peak_memory] == [70, 80]
 
 
-def test_a_team_is_as_fast_as_its_slowest_member() -> None:
-    slow = team("a", [], (10.0, 2.0), (10.0, 4.0))
-    slow.play("steps", 1)
-    assert slow.median("steps") == 20 / 4
+def test_rate_is_that_of_the_slowest_process(stub) -> None:
+    runner = stub("a", [], (10.0, 2.0, 1), (10.0, 4.0, 2))
+    measured([runner], rounds=1)
+    assert runner.median("steps") == 20 / 4 and runner.peak_memory == 3
 
 
-def test_a_contender_that_fails_is_out_and_says_why() -> None:
-    asked: list[tuple[str, str, int]] = []
-    broken, fine = team("a", asked, "OutOfMemoryError: 80 GiB"), team("b", asked, (1.0, 1.0))
-    race([broken, fine], {"steps": {"a": 1, "b": 1}}, rounds=3)
-    assert broken.lost == "OutOfMemoryError: 80 GiB" and broken.median("steps") is None
-    assert fine.rates == {"steps": [1.0] * 3}
-    assert sum(name == "a" for name, *_ in asked) == 1
+@pytest.mark.parametrize(
+    ("reply", "note"),
+    [
+        ("OutOfMemoryError: 80 GiB", "OutOfMemoryError: 80 GiB"),
+        ("too late", "stopped in steps at the time limit of 60 s"),
+    ],
+)
+def test_failed_workload_stops_alone_and_gives_the_reason(stub, reply: str, note: str) -> None:
+    requests: list[tuple[str, str, int]] = []
+    failed, other = stub("a", requests, reply), stub("b", requests, (1.0, 1.0, 1))
+    assert measured([failed, other], rounds=3) == ["a", *["b"] * 6]
+    assert failed.note == note and failed.median("steps") is None
+    assert other.rates == {"steps": [1.0] * 3, "epochs": [1.0] * 3} and other.note == ""
+    assert [request for request in requests if request[0] == "a"] == [("a", "steps", 1), ("a", "close", 0)]
+
+
+def test_turn_that_does_not_fit_in_the_time_limit_is_not_started(stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, durations = [0.0], iter([40.0, 6.0, 6.0, 6.0])  # of the warm-up and of the turns, within 60 s
+
+    def recv(self: Pipe) -> object:
+        clock[0] += next(durations)
+        return self.reply
+
+    monkeypatch.setattr(Pipe, "recv", recv)
+    monkeypatch.setattr(harness, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    runner = stub("a", [], (6.0, 3.0, 1), tasks={"steps": 1})
+    assert measured([runner], rounds=5) == ["a"] * 4
+    assert runner.rates == {"steps": [2.0] * 3} and runner.note == "3 turns fit in the time limit of 60 s"
+
+
+class Misbehaving:
+    """A loop that hangs, ends its process, or fails, as its model's name says."""
+
+    def __init__(self, workload: Workload, *_: object) -> None:
+        if workload.model == "hang":
+            Path(workload.name).write_text(str(subprocess.Popen(["sleep", "600"]).pid))
+        self.model = workload.model
+
+    def steps(self, n: int) -> tuple[float, float]:
+        if self.model == "hang":
+            time.sleep(600)
+        if self.model == "cache":
+            raise ValueError(os.environ["TORCHINDUCTOR_CACHE_DIR"])
+        if self.model == "exit":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ValueError("first line\nsecond line")
+
+
+@pytest.mark.parametrize(
+    ("model", "seconds", "note"),
+    [
+        ("exit", 100.0, "a process ended in steps with status -9"),
+        ("fail", 100.0, "ValueError: first line"),
+        ("hang", 12.0, "stopped in steps at the time limit of 12 s"),
+    ],
+)
+def test_misbehaving_process_is_ended(tmp_path: Path, model: str, seconds: float, note: str) -> None:
+    torch.save(images(), tmp_path / "images.pt")
+    name = str(tmp_path / "pid of its own process")
+    runner = Runner(workload(name, loop=Misbehaving, model=model, tasks={"steps": 1}), seconds)
+    assert list(take_turns([runner], 3, {"cifar10": tmp_path / "images.pt"}, "cpu")) == [runner]
+    assert runner.note == note and runner.rates == {} and runner.processes == []
+    if Path(name).exists():
+        stat = Path("/proc", Path(name).read_text(), "stat")
+        assert not stat.exists() or stat.read_text().split()[2] == "Z"
+
+
+def test_each_workload_has_a_compile_cache_of_its_own(tmp_path: Path) -> None:
+    """A compiler that is killed leaves files cut short, which must not reach the user's cache or other workloads."""
+    torch.save(images(), tmp_path / "images.pt")
+    options = {"loop": Misbehaving, "model": "cache", "tasks": {"steps": 1}}
+    runners = [Runner(workload(name, **options), 300.0) for name in ("a", "b")]
+    list(take_turns(runners, 1, {"cifar10": tmp_path / "images.pt"}, "cpu"))
+    folders = {Path(runner.note.removeprefix("ValueError: ")) for runner in runners}
+    assert len(folders) == 2 and not any(folder.exists() for folder in folders)
+
+
+def test_ratio_is_the_median_of_the_turns_ratios() -> None:
+    assert paired_ratio([2.0, 8.0, 9.0], [1.0, 2.0, 9.0]) == 2.0  # of 2, 4 and 1; the ratio of medians is 4
+    assert paired_ratio([3.0, 8.0], [1.0]) == 3.0
+    assert paired_ratio([], [1.0]) is None
+
+
+def test_summary_of_hand_made_timings() -> None:
+    references = ("tutorial", "timm")
+    ours = Runner(workload("ours", processes=2, runs=4, references=references), 60.0, {}, 500)
+    ours.rates = {"steps": [100.0, 300.0, 200.0], "epochs": [90.0, 80.0, 100.0]}
+    tutorial = Runner(workload("tutorial", references=references), 60.0, {"epochs": [30.0, 40.0, 10.0]}, 300, "2 turns")
+    machine = Runner(workload("machine"), 60.0, {"matmul": [1e6], "copy": [1e4]})
+    records = Runner(workload("records"), 60.0, {"recorded": [500.0], "tracked": [250.0]})
+    waiting = Runner(workload("timm"), 60.0)
+    costs = {"ours": {"flops_per_image": 1e3, "bytes_per_image": 25.0}}
+    results = summarize([machine, ours, waiting, tutorial, records], costs, {"cifar10": 1_000})
+    assert list(results["workloads"]) == ["ours", "tutorial"]
+    row = results["workloads"]["ours"]
+    assert (row["steps_images_per_second"], row["epochs_images_per_second"], row["run_epochs_per_hour"]) == (
+        200,
+        90,
+        324,
+    )
+    assert (row["share_of_matrix_flops"], row["share_of_memory_bytes"]) == (0.2, 0.5)
+    assert row["ratios"] == {"tutorial": {"steps": None, "epochs": 3.0}}  # of 3, 2 and 10
+    assert results["workloads"]["tutorial"]["note"] == "2 turns"
+    # 8 runs train at once, 324 epochs an hour: 88.9 s for an epoch of one of them
+    assert results["records"]["record_seconds"] == 0.002 and results["records"]["tracking_seconds"] == 0.002
+    assert results["records"]["share_of_cifar10_epoch"] == pytest.approx(0.004 / (3600 * 8 / 324 + 0.004))
+    assert results["records"]["share_of_digits_epoch"] is None
+
+
+def test_gpu_workloads_are_those_of_the_plan() -> None:
+    assert default_names(Plan("cuda", 1, 2, 2, 1.0)) == [
+        "tutorial",
+        *(f"{model}-bf16{mode}" for model in ("timm", "vit-pytorch") for mode in ("", "-compiled", "-reduce-overhead")),
+        "ours-bf16",
+        "ours-bf16-cohorts",
+        "ours-bf16-cohorts-reduce-overhead",
+        "ours-bf16-mps",
+    ]
+
+
+def test_mps_is_skipped_without_a_gpu_or_its_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "MPS_CONTROL", "no-such-program")
+    for device, reason in (("cpu", "NVIDIA MPS needs a GPU"), ("cuda", "No such file or directory: 'no-such-program'")):
+        with pytest.raises(WorkloadError, match=reason), mps_server(device):
+            pass
+
+
+def test_mps_daemon_is_started_and_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    control, log = tmp_path / "control", tmp_path / "log"
+    control.write_text(
+        f'#!/bin/sh\necho "$1 $(cat) $CUDA_MPS_PIPE_DIRECTORY" >> {log}; exit $(cat {tmp_path}/status)\n'
+    )
+    control.chmod(0o755)
+    monkeypatch.setattr(harness, "MPS_CONTROL", str(control))
+    (tmp_path / "status").write_text("0")
+    with mps_server("cuda") as env:
+        folder = env["CUDA_MPS_PIPE_DIRECTORY"]
+        assert Path(folder).is_dir()
+    assert log.read_text().splitlines() == [f"-d  {folder}", f" quit {folder}"]
+    (tmp_path / "status").write_text("1")
+    with pytest.raises(WorkloadError, match="failed with status 1"), mps_server("cuda"):
+        pass
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -193,45 +376,71 @@ def test_dry_run(tmp_path: Path) -> None:
     done = bench("--dry-run", "--device", "cpu", "--out", str(out))
     assert done.returncode == 0, done.stderr
     results = json.loads(out.read_text())
-    names = ["ours", "ours, cohorts of 4", "ours, one process", "timm", "vit-pytorch", "tutorial"]
-    assert list(results["contenders"]) == names
-    for row in results["contenders"].values():
-        assert row["lost"] == "" and row["peak_memory_bytes"] > 0 and row["share_of_matrix_flops"] > 0
+    names = ["ours", "ours-cohorts", "ours-one-process", "timm", "vit-pytorch", "tutorial"]
+    digits = ["digits", "digits-cohorts", "digits-one-process"]
+    assert list(results["workloads"]) == names + digits
+    for name in names:
+        row = results["workloads"][name]
+        assert row["note"] == "" and row["peak_memory_bytes"] > 0
+        assert row["share_of_matrix_flops"] > 0 and row["share_of_memory_bytes"] > 0
         for task in ("steps", "epochs"):
-            assert row[f"{task}_images_per_second"] == row["rounds"][task][0] > 0
+            assert row[f"{task}_images_per_second"] == row["turns"][task][0] > 0
         assert row["run_epochs_per_hour"] == pytest.approx(row["epochs_images_per_second"] / 49_000 * 3600)
-    for against, ratios in results["ratios"].items():
-        assert list(ratios) == names and ratios[against] == {"steps": 1.0, "epochs": 1.0}
-    assert results["digits"]["one process"]["ratio"] == 1.0
-    assert results["records"]["lost"] == "" and results["records"]["digits_epoch_seconds"] > 0
-    assert {axis: len(points) for axis, points in results["curves"].items()} == {"tokens": 1, "width": 1, "cohort": 2}
+        assert list(row["ratios"]) == ["tutorial", "timm"]
+    for name in ("tutorial", "timm"):
+        assert results["workloads"][name]["ratios"][name] == {"steps": 1.0, "epochs": 1.0}
+    assert results["workloads"]["digits-one-process"]["ratios"] == {"digits-one-process": {"epochs": 1.0}}
+    assert results["records"]["note"] == "" and results["records"]["digits_epoch_seconds"] > 0
     assert results["machine"]["matrix_flops"] > 0 and results["machine"]["memory_bytes"] > 0
     assert results["setting"]["device"] == "cpu" and "generated" in results["setting"]["data"]
     assert str(Path.home()) not in out.read_text()
-    table = out.with_suffix(".md").read_text()
-    assert done.stdout.strip() == table.strip()
-    assert [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")][2:] == names
-    assert out.with_suffix(".svg").read_text().startswith("<?xml")
-    assert sorted(path.name for path in out.parent.iterdir()) == ["bench.json", "bench.md", "bench.svg"]
+    assert done.stdout == command.table(results)
+    assert [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")][2:] == names
+    assert [path.name for path in out.parent.iterdir()] == ["bench.json"]
+
+
+def test_results_are_kept_when_the_command_is_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    arguments = [sys.executable, "-m", "experiments.bench", "--dry-run", "--device", "cpu", "--out", str(out)]
+    process = subprocess.Popen([*arguments, "--only", "ours-bf16-mps", "ours", "tutorial"], cwd=REPO)
+    while not (out.exists() and "ours-bf16-mps" in out.read_text()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(100) == 143
+    results = json.loads(out.read_text())
+    assert results["workloads"]["ours-bf16-mps"]["note"] == "skipped: NVIDIA MPS needs a GPU"
+    assert "ours-bf16-mps: skipped: NVIDIA MPS needs a GPU" in command.table(results)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--batches", "1"], "batches: 1 is not allowed; at least 2"),
         (["--rounds", "0"], "rounds: 0 is not allowed; at least 1"),
+        (["--runs", "1"], "runs: 1 is not allowed; at least 2"),
+        (["--seconds", "nan"], "seconds: nan is not allowed; at least 1"),
         (
             ["--data-root", "nowhere"],
             "data-root: 'nowhere' has no folder cifar-10-batches-py; without it, images are generated",
         ),
         (["--out", "x.md"], "out: 'x.md' is not allowed: a name that ends in .json"),
+        (["--out", "old.json"], "out: 'old.json' exists; delete it, or choose another name with --out"),
+        (["--out", "old.json/x.json"], "out: 'old.json/x.json' cannot be written"),
         (["--device", "cuda:99"], "device: 'cuda:99' is not here; allowed: auto, cpu, or a GPU's name such as cuda:0"),
+        (["--only", "tim"], "only: 'tim' is not a workload; did you mean 'timm'? allowed: " + ", ".join(NAMES)),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], said: str) -> None:
-    done = bench(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"experiments.bench: error: {said}\n"
+def test_bad_input_is_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old.json").write_text("{}")
+    with pytest.raises(SystemExit) as exit_:
+        command.main(arguments)
+    assert exit_.value.code == 2
+    assert capsys.readouterr() == ("", f"experiments.bench: error: {message}\n")
+    assert os.listdir() == ["old.json"] and Path("old.json").read_text() == "{}"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
@@ -239,4 +448,5 @@ def test_dry_run_on_a_gpu(tmp_path: Path) -> None:
     done = bench("--dry-run", "--device", "cuda", "--out", str(tmp_path / "bench.json"))
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "bench.json").read_text())
-    assert not any(row["lost"] for row in results["contenders"].values())
+    notes = {name: row["note"] for name, row in results["workloads"].items() if row["note"]}
+    assert set(notes) <= {"ours-bf16-mps"}, notes

@@ -1,0 +1,270 @@
+"""Runs workloads in processes of their own, times them in turns, and keeps each within its time limit.
+
+Workloads that are measured together take turns, round by round, and the order rotates by one in each round. A slow
+minute of the machine then affects all of them alike, and the ratio of two workloads within a turn stays meaningful.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from experiments.config import RunConfig
+
+EXIT_SECONDS = 10.0  # that a process may take to end by itself
+MPS_CONTROL = "nvidia-cuda-mps-control"
+Timing = tuple[float, float]  # work done (images, unless the task says otherwise), seconds
+
+
+class WorkloadError(Exception):
+    """A workload cannot go on. The message is the reason that the results give."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something to time: `processes` processes of `threads` threads, each training `runs` runs as one cohort.
+
+    `loop(workload, splits, device, index of the process)` makes an object with one method per task:
+    `method(n) -> Timing`. `tasks` gives n of a turn. `compile` is a mode of `torch.compile`, or "none".
+    """
+
+    name: str
+    loop: Callable[..., Any]
+    config: RunConfig
+    tasks: Mapping[str, int]
+    model: str = "ours"  # a key of `measure.MODELS`
+    processes: int = 1
+    threads: int = 1
+    runs: int = 1
+    compile: str = "none"
+    mps: bool = False  # whether the processes share the GPU through NVIDIA MPS
+    references: tuple[str, ...] = ()  # names of the workloads that its rates are compared with
+
+
+@dataclass
+class Runner:
+    """The processes of a workload and the rates measured so far; `seconds` is the time limit for all of it.
+
+    `note` says why turns are missing. Once it is set, the workload takes no further turn.
+    """
+
+    workload: Workload
+    seconds: float
+    rates: dict[str, list[float]] = field(default_factory=dict)  # task -> work per second in each turn
+    peak_memory: int | None = None  # bytes, summed over the processes
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        self.left = self.seconds
+        self.last: dict[str, float] = {}  # task -> seconds that its last turn took
+        self.pipes: list[Connection] = []
+        self.processes: list[multiprocessing.process.BaseProcess] = []
+        self.resources = contextlib.ExitStack()
+
+    def start(self, splits: Path, device: str) -> None:
+        """Start the processes, which load the images saved at `splits`, and do each task once.
+
+        Building, loading and compiling thus happen before the first turn.
+        """
+        begin = time.perf_counter()
+        try:
+            # A compiler that is killed at the time limit must not spoil the user's cache, or another workload's.
+            cache = self.resources.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            mps = self.resources.enter_context(mps_server(device)) if self.workload.mps else {}
+            self._start_processes(splits, device, {"TORCHINDUCTOR_CACHE_DIR": cache, **mps})
+            self.left -= time.perf_counter() - begin
+            for task in self.workload.tasks:
+                self._call(task, 1)
+            if mps and not self.note and not mps_control("get_server_list", mps):
+                raise WorkloadError("the processes do not use NVIDIA MPS")
+        except WorkloadError as error:
+            self.note = f"skipped: {error}"
+
+    def _start_processes(self, splits: Path, device: str, env: Mapping[str, str]) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["experiments.bench.measure"])
+        for index in range(self.workload.processes):
+            ours, theirs = context.Pipe()
+            # These are not daemons, because daemons may not start the workers of a data loader.
+            process = context.Process(target=_serve, args=(theirs, self.workload, splits, device, index, env))
+            process.start()
+            theirs.close()
+            self.pipes.append(ours)
+            self.processes.append(process)
+
+    def turn(self, task: str) -> None:
+        """Do a task in all processes at once. Its rate is their total work over the time of the slowest."""
+        if self.left < self.last.get(task, 0.0):
+            self.note = f"{len(self.rates.get(task, ()))} turns fit in the time limit of {self.seconds:g} s"
+        before = self.left
+        if replies := self._call(task, self.workload.tasks[task]):
+            self.last[task] = before - self.left  # a warm-up, which compiles, would say nothing about a turn
+            work, seconds, memory = zip(*replies, strict=True)
+            self.rates.setdefault(task, []).append(sum(work) / max(seconds))
+            self.peak_memory = sum(memory)
+
+    def median(self, task: str) -> float | None:
+        """Median rate of a task over the turns, work per second; None without a turn."""
+        return statistics.median(self.rates[task]) if self.rates.get(task) else None
+
+    def stop(self, wait: float) -> None:
+        """End the processes. Those that are alive after `wait` seconds are killed, together with their own processes."""
+        end = time.perf_counter() + wait
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.join(max(end - time.perf_counter(), 0.0))
+            if process.is_alive() and process.pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
+                process.join()
+        self.pipes, self.processes = [], []
+        self.resources.close()
+
+    def _call(self, task: str, n: int) -> list[tuple[float, float, int]]:
+        """(work, seconds, peak memory) of each process; empty where the workload has stopped or stops here."""
+        if self.note:
+            return []
+        begin = time.perf_counter()
+        try:
+            for pipe in self.pipes:
+                pipe.send((task, n))
+            return [self._receive(i, task, begin + self.left) for i in range(len(self.pipes))]
+        except (WorkloadError, OSError) as error:
+            self.note = str(error) or type(error).__name__
+            self.stop(wait=0.0)
+            return []
+        finally:
+            self.left -= time.perf_counter() - begin
+
+    def _receive(self, index: int, task: str, end: float) -> tuple[float, float, int]:
+        pipe = self.pipes[index]
+        if not pipe.poll(max(end - time.perf_counter(), 0.0)):
+            raise WorkloadError(f"stopped in {task} at the time limit of {self.seconds:g} s")
+        try:
+            reply = pipe.recv()
+        except EOFError:
+            self.processes[index].join(EXIT_SECONDS)
+            raise WorkloadError(f"a process ended in {task} with status {self.processes[index].exitcode}") from None
+        if isinstance(reply, str):
+            raise WorkloadError(reply)
+        return reply
+
+
+def take_turns(runners: Sequence[Runner], rounds: int, splits: Mapping[str, Path], device: str) -> Iterator[Runner]:
+    """Start and warm up the runners, then measure `rounds` turns of each. Yields a runner after each task of a turn.
+
+    splits: dataset -> file with its images, as `torch.save` wrote them. No process is left afterwards.
+    """
+    wait = 0.0
+    try:
+        for runner in runners:
+            runner.start(splits[runner.workload.config.data.name], device)
+            if runner.note:
+                yield runner
+        tasks = dict.fromkeys(task for runner in runners for task in runner.workload.tasks)
+        for number in range(rounds):
+            first = number % len(runners)
+            for task in tasks:
+                for runner in (*runners[first:], *runners[:first]):
+                    if task in runner.workload.tasks and not runner.note:
+                        runner.turn(task)
+                        yield runner
+        wait = EXIT_SECONDS
+    finally:
+        for runner in runners:
+            runner.stop(wait)
+
+
+def paired_ratio(rates: Sequence[float], reference: Sequence[float]) -> float | None:
+    """Median over the turns of the ratio of two rates in the same turn; None without a common turn."""
+    ratios = [a / b for a, b in zip(rates, reference, strict=False)]
+    return statistics.median(ratios) if ratios else None
+
+
+def timed(device: torch.device, n: int, call: Callable[[], Any]) -> float:
+    """Seconds that n calls take, with the work that they start on the device."""
+    synchronize = partial(torch.cuda.synchronize, device) if device.type == "cuda" else (lambda: None)
+    synchronize()
+    begin = time.perf_counter()
+    for _ in range(n):
+        call()
+    synchronize()
+    return time.perf_counter() - begin
+
+
+def _serve(pipe: Connection, workload: Workload, splits: Path, device: str, index: int, env: Mapping[str, str]) -> None:
+    """The main function of a process: build the loop, then do the tasks that arrive until the pipe is closed."""
+    os.setpgid(0, 0)  # Ctrl-C reaches only the parent, and a kill reaches this process's own processes as well
+    os.environ.update(env)  # before the first call of CUDA, which reads it
+    torch.set_num_threads(workload.threads)
+    place = torch.device(device)
+    try:
+        loop = workload.loop(workload, torch.load(splits, weights_only=False).to(place), place, index)
+        while True:
+            task, n = pipe.recv()
+            pipe.send((*getattr(loop, task)(n), _peak_memory(place)))
+    except EOFError:
+        return
+    except Exception as error:  # whatever fails, such as memory or a compiler, ends this workload and no other
+        with contextlib.suppress(OSError):
+            pipe.send(f"{type(error).__name__}: {error}".splitlines()[0])
+
+
+def _peak_memory(device: torch.device) -> int:
+    """Peak memory of this process in bytes: allocated on the GPU, or resident in main memory."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@contextlib.contextmanager
+def mps_server(device: str) -> Iterator[dict[str, str]]:
+    """Run NVIDIA's Multi-Process Service, with the GPU's compute mode as it is. Yields its clients' environment.
+
+    Raises `WorkloadError` with the reason if it does not start.
+    """
+    if not device.startswith("cuda"):
+        raise WorkloadError("NVIDIA MPS needs a GPU")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        env = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        mps_control("", env)
+        try:
+            yield env
+        finally:
+            with contextlib.suppress(WorkloadError):
+                mps_control("quit", env)
+
+
+def mps_control(command: str, env: Mapping[str, str]) -> str:
+    """Output of a command to the MPS daemon; "" starts the daemon. Raises `WorkloadError`."""
+    arguments = [MPS_CONTROL] if command else [MPS_CONTROL, "-d"]
+    with tempfile.TemporaryFile("w+") as output:  # a pipe would stay open for as long as the daemon runs
+        try:
+            done = subprocess.run(
+                arguments, input=command, text=True, env=os.environ | env, timeout=60, stdout=output, stderr=output
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise WorkloadError(str(error)) from error
+        output.seek(0)
+        text = output.read().strip()
+    if done.returncode:
+        raise WorkloadError(f"{MPS_CONTROL} failed with status {done.returncode}: {' '.join(text.split())}")
+    return text
