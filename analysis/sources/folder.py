@@ -70,7 +70,7 @@ class _Reader:
 
     def add_unplanned(self, folder: Path) -> None:
         """List a run that the plan lacks. It is excluded from every number."""
-        self.troubles[folder.name] = f"is not in {record.STUDY}, so it is in no number"
+        self.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
         self.rows.append(run_row({"run": folder.name, "variant": "", "seed": None}, "unplanned", {}, {}))
 
     def _trouble(self, entry: Mapping[str, Any], error: record.RecordError) -> None:

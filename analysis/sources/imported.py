@@ -111,7 +111,7 @@ def _without_copies(
             raise UserError(f"{source}: {run.run}: seed: {seed!r} is not an integer")
         first = kept.setdefault((label, seed), index)
         if first != index:
-            troubles[run.run] = f"is another copy of {runs[first].run} ({label}, seed {seed}), so it is in no number"
+            troubles[run.run] = f"is another copy of {runs[first].run} ({label}, seed {seed}), so it is not used"
             seedless += [] if "seed" in own else [run.run]
     if seedless:
         raise UserError(

@@ -110,7 +110,7 @@ def test_the_report_has_the_figures(study_dir):
     assert files == write.make(study_document(results, model_section(results)))
 
 
-def test_titles_of_neighbouring_panels_do_not_run_into_each_other(inspections):
+def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
     names = [f"patch_size={size}, embed_dim={width}" for size in (2, 4) for width in (32, 64)]
     renamed = [replace(inspections["learned-1d"], variant=name) for name in names]
     plots = {plot.name: plot for plot in model_figures.model_plots(renamed, set())}

@@ -1,4 +1,4 @@
-"""Figures: what is drawn is what the records hold, in colours that can be told apart, the same bytes every time."""
+"""Figures: they show what the records hold, in colours with enough contrast, with the same bytes every time."""
 
 import math
 from xml.etree import ElementTree
@@ -57,14 +57,14 @@ def test_bands_are_students_intervals(tmp_path):
         )
 
 
-def test_the_margin_band_is_the_studys(tmp_path):
+def test_the_margin_is_a_band(tmp_path):
     plot, _ = drawn(means.differences, results_of(tmp_path, margin=0.02))
     (band,) = plot.figure.axes[0].patches
     assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-2, 2))
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{2}$", "<b>&amp;</b>", "_hidden", "a" * 200, "50 % $x_2"])
-def test_names_are_drawn_as_they_are(tmp_path, name):
+def test_names_are_shown_as_text(tmp_path, name):
     results = results_of(
         tmp_path,
         accuracy={"none": 0.7, name: 0.9},
@@ -108,7 +108,7 @@ def _contrast(a, b):
 @pytest.mark.parametrize(
     "colour", [*style.PALETTE, style.FAINT, *(colour for colour, _ in style.VERDICTS.values() if colour != style.INK)]
 )
-def test_colours_stand_out_from_light_and_dark_paper(colour):
+def test_colours_have_contrast_with_light_and_dark_pages(colour):
     assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3
 
 
@@ -119,7 +119,7 @@ def test_two_factors_are_a_heat_map_with_the_cells_means(tmp_path):
     assert study_figures.interaction(results_of(tmp_path / "one")) is None
 
 
-def test_many_variants_keep_their_curves_apart(tmp_path):
+def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):
     names = sequence(20)
     results = results_of(
         tmp_path,
@@ -133,12 +133,12 @@ def test_many_variants_keep_their_curves_apart(tmp_path):
     assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend and "12 more" in plot.caption
 
 
-def test_one_seed_and_one_epoch_still_draw(tmp_path):
+def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):
     results = results_of(tmp_path, seeds=1, epochs=1)
     assert [plot.name for plot in _all(results)] == ["accuracy", "differences", "cost"]
 
 
-def test_each_figure_has_words_for_those_who_cannot_see_it(tmp_path):
+def test_each_figure_has_a_caption_and_an_alternative_text(tmp_path):
     results = results_of(tmp_path)
     assert all(len(plot.alt) > 40 and plot.caption for plot in _all(results))
     assert "learned-2d: 9" in means.accuracy(results).alt

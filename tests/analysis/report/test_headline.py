@@ -62,7 +62,7 @@ def test_a_study_of_two_factors_starts_with_its_main_effects(tmp_path):
     assert "“depth=2, head=logits” reaches a higher test accuracy than “depth=1, head=logits”" in combinations
 
 
-def test_factors_without_an_effect_are_said_to_have_none_that_is_significant(tmp_path):
+def test_factors_without_an_effect_have_no_significant_effect(tmp_path):
     main, interaction, *_ = headline(analyze(read_folder(write_factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01))))
     assert "depth has no significant effect (p = " in main and "head has no significant effect (p = " in main
     assert interaction.startswith("Interaction: no significant interaction of depth and head (p = ")

@@ -1,4 +1,4 @@
-"""What symmetry allows beside what was measured: the figures are those counted by hand in experiments/probes.py."""
+"""Expected accuracies on the probes beside the measured ones. The expected figures are counted by hand."""
 
 import csv
 import io
@@ -46,12 +46,18 @@ def shown(table, variant):
         ("probe-direction", "alibi-2d", 0.25, "25", "as expected"),
         ("probe-direction", "relative", 0.7, "66.67 to 100", "as expected"),
         ("probe-direction", "relative", 0.58, "66.67 to 100", "lower"),
-        ("probe-direction", "relative", 0.6, "66.67 to 100", "as expected"),  # 95 % less three standard errors is 0.588
+        (
+            "probe-direction",
+            "relative",
+            0.6,
+            "66.67 to 100",
+            "as expected",
+        ),  # 95 % minus three standard errors is 0.588
         ("probe-where", "rel-bias-2d", 0.058, "6.25 to 100", "as expected"),  # blind, and unlucky
         ("probe-distance", "cpe", 0.9, "66.67 to 100", "as expected"),
     ],
 )
-def test_measured_beside_derived(data, kind, measured, figures, outcome, tmp_path):
+def test_measured_and_expected_accuracy(data, kind, measured, figures, outcome, tmp_path):
     table = table_of(tmp_path, {"none": 0.5, kind: measured} if kind != "none" else {kind: measured}, data)
     assert shown(table, kind) == (figures, outcome)
 
@@ -63,25 +69,25 @@ def test_the_csv_has_the_figures_in_full(tmp_path):
     assert row["as_derived"] == "as derived"
 
 
-def test_nothing_is_derived_for_models_too_shallow_to_gather_pairs(tmp_path):
+def test_too_shallow_models_have_no_expected_accuracy(tmp_path):
     table = table_of(tmp_path, {"none": 0.1, "cpe": 0.2}, **{"model.depth": 1})
     assert "derived" not in render.to_csv(table).splitlines()[0]
     table = table_of(tmp_path / "gap", {"none": 0.1, "cpe": 0.2}, **{"model.depth": 1, "model.pool": "gap"})
     assert shown(table, "cpe") == ("6.25 to 100", "as expected")
 
 
-def test_nothing_is_derived_on_other_images(tmp_path):
+def test_other_images_have_no_expected_accuracy(tmp_path):
     table = table_of(tmp_path, {"none": 0.7, "cpe": 0.9}, data="digits")
     assert "derived" not in render.to_csv(table).splitlines()[0]
 
 
-def test_no_published_figure_stands_beside_a_probe(tmp_path):
+def test_a_probe_has_no_published_figures(tmp_path):
     table = table_of(tmp_path, {"none": 1 / 16, "learned-1d": 1.0, "relative": 0.9})
     assert "paper" not in render.to_csv(table).splitlines()[0]
     assert "derived" in render.to_csv(table).splitlines()[0]
 
 
-def test_without_a_prefix_token_no_cell_is_given_away(tmp_path):
+def test_without_a_prefix_token_rope_encodes_no_absolute_position(tmp_path):
     bare = {"model.pool": "gap", "model.class_token": False}
     assert shown(table_of(tmp_path, {"none": 1 / 16, "rope-2d": 0.5}, **bare), "rope-2d") == (
         "6.25 to 100",
@@ -89,7 +95,7 @@ def test_without_a_prefix_token_no_cell_is_given_away(tmp_path):
     )
 
 
-def test_nothing_is_derived_of_shuffled_patches(tmp_path):
+def test_shuffled_patches_have_no_expected_accuracy(tmp_path):
     table = table_of(tmp_path, {"none": 1 / 16, "learned-1d": 1 / 16}, **{"data.shuffle_patches": True})
     assert "derived" not in render.to_csv(table).splitlines()[0]
 
@@ -102,7 +108,7 @@ def test_a_variant_whose_first_run_is_missing_is_still_compared(tmp_path):
     assert shown(variants_table(analyze(read_folder(folder))), "cpe") == ("6.25 to 100", "as expected")
 
 
-def test_a_study_of_several_probes_is_on_each_and_says_every_chance(tmp_path):
+def test_a_study_of_several_probes_names_each_chance_level(tmp_path):
     probes = ["probe-where", "probe-direction"]
     folder = write_study(
         tmp_path,

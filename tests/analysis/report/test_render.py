@@ -119,7 +119,7 @@ def test_any_text_in_markdown_stays_text(text):
 
 
 @given(st.text(min_size=1))
-def test_any_text_in_csv_comes_back(text):
+def test_any_text_in_csv_is_read_back(text):
     written = render.to_csv(one_cell(text))
     assert list(csv.reader(io.StringIO(written, newline="")))[1:] == [[text]]
 

@@ -63,7 +63,7 @@ def test_variants_not_shown_to_be_worse_than_the_best_are_bold(tmp_path):
 def test_variants_equivalent_to_the_best_are_marked(tmp_path):
     # learned-1d is .001 below on average, and never more than .003 off: well within the margin of .01
     runs = [0.950, 0.960, 0.955, 0.952, 0.958]
-    close = [value - less for value, less in zip(runs, [0.001, 0.002, 0.0, 0.003, -0.001])]
+    close = [value - lower for value, lower in zip(runs, [0.001, 0.002, 0.0, 0.003, -0.001])]
     results = exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": close, "learned-2d": runs})
     assert [row[2].mark for row in variants_table(results).rows] == ["", "equal", "best"]
     assert "†" in variants_table(results).notes[0]
@@ -114,7 +114,7 @@ def test_a_study_of_other_kinds_has_no_paper_table(tmp_path):
 
 
 def test_the_papers_table_uses_the_plan_for_a_run_that_has_not_ended(tmp_path):
-    """learned-1d's first run has left no record of its site: the study's base says that it is every layer."""
+    """The first run of learned-1d has no record of its site; the base of the study says every layer."""
     base = override(RunConfig(), {"model.pos_embed": "learned-1d", "model.pos_site": "every-layer"}).model_dump()
     results = results_of(
         tmp_path, accuracy={"learned-1d": 0.9, "learned-2d": 0.8}, base=base, statuses={("learned-1d", 0): "incomplete"}
@@ -182,6 +182,28 @@ def test_factors_against_a_case_by_hand(tmp_path):
     assert interaction == pytest.approx([-1.25, 1.25, 1.25, -1.25], abs=1e-3)
     assert [row[:3] for row in tables_["contrasts"]] == [["depth", "2", "1"], ["head", "softmax", "logits"]]
     assert [row[0] for row in tables_["variance"]] == ["depth", "head", "depth × head", "seed", "residual"]
+
+
+def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
+    results = analyze(read_folder(write_factorial(tmp_path, seeds=3)))
+    table = variants_table(results)
+    assert [column.title for column in table.columns[:3]] == ["depth", "head", "n"]
+    assert [[cell.text for cell in row[:2]] for row in table.rows] == [
+        ["1", "logits"],
+        ["1", "softmax"],
+        ["2", "logits"],
+        ["2", "softmax"],
+    ]
+    rows = list(csv.DictReader(io.StringIO(render.to_csv(table))))
+    assert [row["variant"] for row in rows] == results.variants
+    assert [row["model.head"] for row in rows] == ["logits", "softmax"] * 2
+
+
+def test_better_on_counts_seeds_and_ties_as_half(tmp_path):
+    results = exact(tmp_path, {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]})
+    table = baseline_table(results)
+    at = [column.title for column in table.columns].index("better on")
+    assert table.rows[0][at].text == "2.5 of 4 seeds"  # better, equal, better, worse
 
 
 def test_one_factor_has_no_factor_tables(tmp_path):
