@@ -19,7 +19,13 @@ from vit.registry import nearest
 
 PROG = "experiments.bench"
 CIFAR10_FOLDER = "cifar-10-batches-py"  # torchvision's name
-COLUMNS = ("workload", "runs per process", "processes x threads", "step, images/s", "epoch with data, images/s")
+COLUMNS: tuple[str, ...] = (
+    "workload",
+    "runs per process",
+    "processes x threads",
+    "step, images/s",
+    "epoch with data, images/s",
+)
 COLUMNS += ("run-epochs/hour", "x tutorial", "x timm", "peak memory", "of matrix FLOP/s", "of copy B/s")
 
 

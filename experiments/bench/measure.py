@@ -350,10 +350,10 @@ def _shares(
     rate: float | None, cost: Mapping[str, float], machine: Mapping[str, float | None]
 ) -> dict[str, float | None]:
     """Training cost per image, and the FLOPs and bytes per second of a step as shares of the measured rates."""
-    shares = {
-        f"share_of_{kind}": rate * cost[key] / machine[kind] if rate and cost and machine[kind] else None
-        for kind, key in (("matrix_flops", "flops_per_image"), ("memory_bytes", "bytes_per_image"))
-    }
+    shares: dict[str, float | None] = {}
+    for kind, key in (("matrix_flops", "flops_per_image"), ("memory_bytes", "bytes_per_image")):
+        highest = machine[kind]
+        shares[f"share_of_{kind}"] = rate * cost[key] / highest if rate and cost and highest else None
     return {**cost, **shares}
 
 
