@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -189,7 +190,16 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
             tensor.copy_(weights[name])
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
+class HasState(Protocol):
+    """An optimiser: torch's or `stacked_optimizer.StackedOptimizer`."""
+
+    @property
+    def state(self) -> Mapping[Tensor, Any]:
+        """Parameter -> field -> value."""
+        ...
+
+
+def optimizer_state(optimizer: HasState, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The state of the optimiser: `optim/FIELD/PARAMETER` -> tensor."""
     return {
         f"optim/{field}/{name}": value.detach()
