@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 
 from experiments.config import FREE, RunConfig, cohort_key, override
+from experiments.training.casting import linear_names, to_bfloat16
 from experiments.training.compile import OFF, compiled
 from experiments.training.engine import (
     DTYPES,
@@ -70,6 +71,9 @@ class Stacked:
             if name not in self.shared
         }
         self.fixed = {**self.buffers, **sampled}  # all other buffers, with the axis of runs
+        train = self.configs[0].train  # a compiler fuses the casts itself
+        cast = train.precision == "bfloat16" and train.compile == OFF
+        self._cast_names = linear_names(self.template) if cast else []
         self._make_optimizer()
         self._make_steps(num_classes)
 
@@ -98,6 +102,11 @@ class Stacked:
         else:
             self.optimizer = StackedOptimizer(self.params, exempt, optims)
 
+    def _tensors(self) -> dict[str, Tensor]:
+        """Parameters and buffers with an axis of runs, in bfloat16 training with linear layers already cast."""
+        cast = {name: self.params[name] for name in self._cast_names}
+        return {**self.params, **self.fixed, **(to_bfloat16(cast) if cast else {})}
+
     def _arithmetic(self) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
         stack.enter_context(autocast(self.configs[0], self.device))
@@ -115,7 +124,7 @@ class Stacked:
         self.template.train()
         self._set_rates(lrs)
         with self._arithmetic():
-            loss, hits = self._train({**self.params, **self.fixed}, self.shared, x, y, keys)
+            loss, hits = self._train(self._tensors(), self.shared, x, y, keys)
         for p in self.params.values():
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
@@ -143,7 +152,7 @@ class Stacked:
         """Mean losses [R] and numbers of correct predictions [R] on the same images. x: [B, C, S, S]; y: [B]"""
         self.template.eval()
         with self._arithmetic():
-            return self._eval({**self.params, **self.fixed}, self.shared, x, y, None)
+            return self._eval(self._tensors(), self.shared, x, y, None)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""

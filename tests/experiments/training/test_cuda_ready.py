@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,9 @@ from experiments.data.loading import Images, Splits
 from experiments.presets import preset
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
+from experiments.training import casting, fit, stacked
 from experiments.training import compile as compile_module
 from experiments.training import engine as engines
-from experiments.training import fit
 from experiments.training.engine import Solo
 from experiments.training.stacked import Stacked
 from vit import ViT
@@ -271,3 +273,73 @@ def test_a_single_run_that_does_not_fit_raises(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Solo, "train_step", exhausted)
     with pytest.raises(torch.OutOfMemoryError):
         train([RunSpec("s0", tiny.config())], tmp_path, device="cpu")
+
+
+class CountOperations(TorchDispatchMode):
+    """Count the operations that launch work on a device: no views, no allocations."""
+
+    FREE = ("aten::empty", "aten::new_empty", "aten::detach", "aten::alias", "aten::lift_fresh", "aten::_unsafe_view")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name = func._schema.name
+        if not func.is_view and name.startswith("aten::") and not name.startswith(self.FREE):
+            self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("rates", ["equal", "different"])
+def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(
+    rates: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data, forward, backward and update of eight runs, with one attention operation per layer as on a GPU."""
+    monkeypatch.setattr(stacked, "sdpa_kernel", lambda backend: contextlib.nullcontext())
+    configs = cohort("tintn-cifar10", 8, train__precision="bfloat16", train__batch_size=8)
+    if rates == "different":
+        configs = [override(config, {"optim.lr": 1e-3 * (1 + r)}) for r, config in enumerate(configs)]
+    part = Images(torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (16,)))
+    splits = Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))
+    engine = made(configs)
+    plans = zip(*(fit._epoch_plan(config, 16, 0, 2) for config in configs), strict=True)
+    order, draws, keys = (torch.stack(parts) for parts in plans)
+    for mode in (contextlib.nullcontext(), CountOperations()):  # the first step creates the optimiser's state
+        with mode as counted:
+            x, y = fit._train_batch(splits, configs[0], order[:, :8], draws[:, :8])
+            engine.train_step(x, y, keys[:, 0], [config.optim.lr for config in configs])
+    limit = 400 if rates == "equal" else 500
+    assert counted.counts.total() <= limit, counted.counts.most_common(20)
+
+
+@pytest.mark.parametrize("kind", ["learned-1d", "relative", "cpe"])
+def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind: str) -> None:
+    """The losses of a few steps are those of float32, up to the precision of bfloat16, as for single runs."""
+    configs = cohort("digits", 3, model__pos_embed=kind, optim__name="sgd", train__batch_size=16)
+
+    def losses(precision: str, together: bool) -> Tensor:
+        chosen = [override(config, {"train.precision": precision}) for config in configs]
+        x, y, keys, _ = inputs(chosen)
+        parts = [slice(0, 3)] if together else [slice(r, r + 1) for r in range(3)]
+        found = []
+        for part in parts:
+            engine = made(chosen[part])
+            steps = [engine.train_step(x[part], y[part], keys[part], [0.1] * len(chosen[part])) for _ in range(5)]
+            found.append(steps[-1][0].double())
+        return torch.cat(found)
+
+    exact = losses("float32", together=True)
+    for together in (False, True):
+        assert (losses("bfloat16", together) - exact).abs().max() < 5e-3
+
+
+def test_unused_parameters_get_no_gradient_through_the_cast() -> None:
+    used, spare = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+    cast = casting.to_bfloat16({"used": used, "spare": spare})
+    assert {t.dtype for t in cast.values()} == {torch.bfloat16}
+    (cast["used"] * 3).sum().backward()
+    assert used.grad is not None
+    assert used.grad.dtype == torch.float32
+    assert used.grad.tolist() == [3, 3]
+    assert spare.grad is None
