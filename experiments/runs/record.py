@@ -4,6 +4,7 @@ STUDY/study.json                      the plan
 STUDY/RUN/config.json                 the configuration
 STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
+STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
 
@@ -24,12 +25,13 @@ from experiments.canonical import canonical, finite
 from experiments.errors import UserError
 
 SCHEMA = 1
-STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT = (
+STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT, PREDICTIONS = (
     "study.json",
     "config.json",
     "metrics.csv",
     "summary.json",
     "checkpoint.safetensors",
+    "test_predictions.npz",
 )
 EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
 PART = ".part-"  # prefix of a file that is being written
@@ -102,7 +104,8 @@ def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Write the summary with the digests of the run's files and of itself. Returns what was written."""
     run_dir = Path(run_dir)
-    files = {name: _sha256(run_dir / name) for name in (CONFIG, METRICS, CHECKPOINT)}
+    names = (CONFIG, METRICS, CHECKPOINT, *((PREDICTIONS,) if (run_dir / PREDICTIONS).is_file() else ()))
+    files = {name: _sha256(run_dir / name) for name in names}
     sealed = finite({"schema": SCHEMA, **summary, "files": files})
     sealed["digest"] = hashlib.sha256(canonical(sealed)).hexdigest()
     write_json(run_dir / SUMMARY, sealed)
@@ -146,15 +149,19 @@ def is_finished(run_dir: Path) -> bool:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def read_run(run_dir: Path, checkpoint: bool = False) -> Run:
+def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False) -> Run:
     """Read a finished run, and check that its files have not changed since its summary was written.
 
-    `checkpoint`: also check the digest of the checkpoint, which is a large file.
+    `checkpoint`: also check the digest of the checkpoint, which is a large file. `predictions`: also check that of the
+    test predictions, where the run has them.
     Raises `RecordError` naming the file that is missing, unreadable or changed.
     """
     run_dir = Path(run_dir)
     summary = read_summary(run_dir)
-    for name in (CONFIG, METRICS, *((CHECKPOINT,) if checkpoint else ())):
+    more = (*((CHECKPOINT,) if checkpoint else ()), *((PREDICTIONS,) if predictions else ()))
+    for name in (CONFIG, METRICS, *more):
+        if name == PREDICTIONS and name not in summary["files"]:
+            continue  # an older record, or a run that did not finish
         if _sha256(run_dir / name) != summary["files"].get(name):
             raise RecordError(f"{run_dir / name}: does not match the digest in {SUMMARY}; it was changed after the run")
     return Run(run_dir.name, run_dir, _json(run_dir / CONFIG), _rows(run_dir / METRICS), summary)
@@ -170,6 +177,17 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
     if summary.get("schema") != SCHEMA or summary.get("status") not in STATUSES:
         raise RecordError(f"{path}: unknown schema or status: {summary.get('schema')!r}, {summary.get('status')!r}")
     return summary
+
+
+def read_bytes(path: Path, digest: str) -> bytes:
+    """The content of a file of a run. Raises `RecordError` where it does not have this SHA-256."""
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    if hashlib.sha256(body).hexdigest() != digest:
+        raise RecordError(f"{path}: does not match the digest in {SUMMARY}; it was changed after the run")
+    return body
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from experiments.config import run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.memory import check_model, machine_memory
-from experiments.runs import provenance, record
+from experiments.runs import predictions, provenance, record
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
 from experiments.runs.tracking import Tracking
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
-from experiments.training.fit import Row, evaluate, fit
+from experiments.training.fit import Evaluation, Row, evaluate_images, fit
 from experiments.training.stacked import Stacked, fitting, free_memory
 
 OnRow = Callable[[int, Row], bool | None]
@@ -137,7 +137,7 @@ def _train_group(
                 _finish(run, engine, i, None, splits, device)
         if not _any_running(runs):
             return
-    for i, (run, test) in enumerate(zip(runs, evaluate(engine, splits, splits.test), strict=True)):
+    for i, (run, test) in enumerate(zip(runs, evaluate_images(engine, splits, splits.test), strict=True)):
         if run.status == "running":
             _finish(run, engine, i, test, splits, device)
 
@@ -170,17 +170,12 @@ def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
 
 
 def _finish(
-    run: RunState,
-    engine: Solo | Stacked,
-    i: int,
-    test: tuple[float, float] | None,
-    splits: loading.Splits,
-    device: torch.device,
+    run: RunState, engine: Solo | Stacked, i: int, test: Evaluation | None, splits: loading.Splits, device: torch.device
 ) -> None:
-    """Write the record of the group's i-th run. `test` is (loss, accuracy), None for a run that diverged or was pruned."""
+    """Write the record of the group's i-th run. `test` is None for a run that diverged or was pruned."""
     run.check_unsealed()
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
-    test_loss, test_acc = test or (None, None)
+    test_loss, test_acc = (test.loss, test.accuracy) if test else (None, None)
     summary = {
         "run_id": run.spec.run_id,
         "status": run.status if test is None else "finished",
@@ -200,7 +195,8 @@ def _finish(
             "hardware": provenance.hardware(device),
         },
     }
-    run.seal(engine.weights(i), summary)
+    images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None
+    run.seal(engine.weights(i), summary, images)
 
 
 def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device: torch.device) -> dict[str, Any]:
@@ -218,7 +214,7 @@ def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device:
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
     """The summary of a finished run. Raises `RecordError` where it was changed or belongs to another run."""
-    finished = record.read_run(folder, checkpoint=True)
+    finished = record.read_run(folder, checkpoint=True, predictions=True)
     if finished.summary["run_id"] != run.run_id:
         raise record.RecordError(f"{folder / record.SUMMARY}: belongs to run {finished.summary['run_id']}")
     remove_temporary_files(folder)

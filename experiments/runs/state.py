@@ -115,12 +115,16 @@ class RunState:
         if record.is_finished(self.dir):
             raise TakenOver(f"{self.dir}: another process has finished this run")
 
-    def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any]) -> None:
-        """Write checkpoint, metrics and, last, the summary; delete the resume files; close the tracker."""
+    def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None) -> None:
+        """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume files; close the tracker."""
         self.check_unsealed()
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
         record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
         record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
+        if predictions is None:
+            (self.dir / record.PREDICTIONS).unlink(missing_ok=True)
+        else:
+            record.write_bytes(self.dir / record.PREDICTIONS, predictions)
         sealed = record.write_summary(self.dir, summary)
         remove_temporary_files(self.dir)
         self.tracker.finish(sealed)

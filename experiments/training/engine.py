@@ -97,6 +97,30 @@ def step_function(model: ViT, label_smoothing: float) -> Step:
     return step
 
 
+EvalStep = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+
+
+def eval_function(model: ViT) -> EvalStep:
+    """A function of a run's tensors that returns the mean loss, and `predictions` for each image.
+
+    eval(own, shared, x, y): the arguments are those of `step_function`.
+    """
+
+    def evaluation(
+        own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        scores = functional_call(model, {**own, **shared}, (x,))
+        return losses(scores, y), *predictions(scores, y)
+
+    return evaluation
+
+
+def predictions(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Whether each prediction is correct [B], bool, and the probability of the true class [B]. scores: [B, K]; y: [B]"""
+    probabilities = scores.to(torch.promote_types(scores.dtype, torch.float32)).softmax(-1)
+    return scores.argmax(-1) == y, probabilities.gather(-1, y[:, None])[:, 0]
+
+
 def training_copy(model: ViT) -> ViT:
     """A copy of the model in training mode, for a compiled step that outlives the engine."""
     return copy.deepcopy(model).train()
@@ -146,12 +170,13 @@ class Solo:
         return loss.detach()[None], hits[None]
 
     @torch.no_grad()
-    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean losses [1] and numbers of correct predictions [1]. x: [B, C, S, S]; y: [B]"""
+    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean losses [1], and `predictions` for each image, [1, B] each. x: [B, C, S, S]; y: [B]"""
         self.model.eval()
         with autocast(self.config, self.device):
             scores = self.model(x)
-        return losses(scores, y)[None], (scores.argmax(-1) == y).sum()[None]
+        hits, probabilities = predictions(scores, y)
+        return losses(scores, y)[None], hits[None], probabilities[None]
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""

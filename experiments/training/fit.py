@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -62,16 +63,47 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0) -> Iterator[list
         ]
 
 
+@dataclass(frozen=True)
+class Evaluation:
+    """A run on N images: mean loss, accuracy (a fraction), and for each image whether it is classified correctly [N], bool,
+    and the probability of its true class [N]."""
+
+    loss: float
+    accuracy: float
+    hits: Tensor
+    probabilities: Tensor
+
+
 def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tuple[float, float]]:
     """Mean loss and accuracy (a fraction) of each run on all given images."""
-    loss, hits = _zeros(engine), _zeros(engine)
+    loss, hits, _ = _predict(engine, splits, images)
+    return _means(loss, hits)
+
+
+def evaluate_images(engine: Solo | Stacked, splits: Splits, images: Images) -> list[Evaluation]:
+    """`evaluate`, with the predictions for each image. They are on the CPU."""
+    loss, hits, probabilities = _predict(engine, splits, images)
+    rows = zip(_means(loss, hits), hits.cpu(), probabilities.cpu(), strict=True)
+    return [Evaluation(*means, hit, probability) for means, hit, probability in rows]
+
+
+def _predict(engine: Solo | Stacked, splits: Splits, images: Images) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]"""
+    loss, parts = _zeros(engine), []
     dtype = DTYPES[engine.configs[0].train.precision]
     for part in batches(len(images), eval_batch(engine.configs, engine.device)):
         x = splits.normalized(splits.scaled(images.x[part], dtype))
-        batch_loss, batch_hits = engine.eval_step(x, images.y[part])
+        batch_loss, *predictions = engine.eval_step(x, images.y[part])
         loss += batch_loss * (part.stop - part.start)
-        hits += batch_hits
-    return list(zip((loss / len(images)).tolist(), (hits / len(images)).tolist(), strict=True))
+        parts.append(predictions)
+    hits, probabilities = (torch.cat(column, 1) for column in zip(*parts, strict=True))
+    return loss, hits, probabilities
+
+
+def _means(loss: Tensor, hits: Tensor) -> list[tuple[float, float]]:
+    """(mean loss, accuracy) of each run, from the sums of the losses [R] and hits [R, N]."""
+    n = hits.shape[1]
+    return list(zip((loss / n).tolist(), (hits.sum(1, dtype=torch.float64) / n).tolist(), strict=True))
 
 
 def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:

@@ -28,6 +28,7 @@ from experiments.training.engine import (
     GRID_LIMIT,
     autocast,
     eval_batch,
+    eval_function,
     initial_model,
     optimizer,
     optimizer_state,
@@ -81,10 +82,9 @@ class Stacked:
         """The functions of a training step and an evaluation. The former is compiled if the configuration asks for it."""
         config = self.configs[0]
         mode, smoothing = config.train.compile, config.train.label_smoothing
-        step = step_function(self.template, smoothing)
-        self._eval = vmap(step, in_dims=(0, None, None, None, None))
+        self._eval = vmap(eval_function(self.template), in_dims=(0, None, None, None))
         if mode == OFF:
-            self._train = vmap(step, in_dims=TRAIN_DIMS)
+            self._train = vmap(step_function(self.template, smoothing), in_dims=TRAIN_DIMS)
             return
         key = ("stack", cohort_key(config), num_classes, self.device, len(self.configs))
         self._train = compiled(
@@ -148,11 +148,11 @@ class Stacked:
             group["lr"] = lrs[0]
 
     @torch.no_grad()
-    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean losses [R] and numbers of correct predictions [R] on the same images. x: [B, C, S, S]; y: [B]"""
+    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]"""
         self.template.eval()
         with self._arithmetic():
-            return self._eval(self._tensors(), self.shared, x, y, None)
+            return self._eval(self._tensors(), self.shared, x, y)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""

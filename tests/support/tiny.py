@@ -25,7 +25,13 @@ TINY = {
 }
 
 
-FILES = {record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY}  # what a finished run leaves
+FILES = {
+    record.CONFIG,
+    record.METRICS,
+    record.CHECKPOINT,
+    record.PREDICTIONS,
+    record.SUMMARY,
+}  # what a finished run leaves
 
 
 def settings(**changes: Any) -> dict[str, Any]:

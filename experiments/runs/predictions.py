@@ -1,0 +1,57 @@
+"""The test predictions of a finished run, test_predictions.npz: hits, probabilities and labels, in the order of the test set.
+
+The file is written and read by numpy. Hits take one bit for each image, probabilities two bytes, labels one or two. The
+file imports no torch.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from experiments.runs import record
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """hits: [N] bool, whether the prediction is correct; probabilities: [N] float16, of the true class; labels: [N],
+    uint8 or uint16, the true class."""
+
+    hits: np.ndarray
+    probabilities: np.ndarray
+    labels: np.ndarray
+
+
+def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike) -> bytes:
+    """The content of the file. The same predictions give the same bytes."""
+    labels = np.asarray(labels)
+    body = io.BytesIO()
+    np.savez_compressed(
+        body,
+        hits=np.packbits(np.asarray(hits, dtype=bool)),
+        probabilities=np.asarray(probabilities).astype(np.float16),
+        labels=labels.astype(np.min_scalar_type(int(labels.max(initial=0)))),
+    )
+    return body.getvalue()
+
+
+def read(run_dir: Path, digest: str) -> Predictions:
+    """Read the predictions of a run. `digest` is the SHA-256 that its summary states.
+
+    Raises `RecordError` where the file is missing, unreadable or changed.
+    """
+    path = Path(run_dir) / record.PREDICTIONS
+    body = record.read_bytes(path, digest)
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            labels, probabilities = arrays["labels"], arrays["probabilities"]
+            hits = np.unpackbits(arrays["hits"], count=len(labels)).astype(bool)
+    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise record.RecordError(f"{path}: is not a file of test predictions: {error}") from error
+    return Predictions(hits, probabilities, labels)

@@ -1,0 +1,99 @@
+"""Test predictions in the record: they agree with the checkpoint, read back exactly, and a change is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+from experiments.data import loading
+from experiments.runs import predictions, record
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
+from experiments.training.engine import initial_model
+
+
+def read(run_dir: Path) -> predictions.Predictions:
+    return predictions.read(run_dir, record.read_summary(run_dir)["files"][record.PREDICTIONS])
+
+
+@pytest.mark.parametrize("seeds", [[0], [0, 1]])
+def test_predictions_are_those_of_the_checkpoint(seeds: list[int], tmp_path: Path) -> None:
+    runs = [RunSpec(f"s{seed}", tiny.config(seed=seed)) for seed in seeds]
+    summaries = train(runs, tmp_path, device="cpu")
+    splits = loading.load(runs[0].config)
+    for run, summary in zip(runs, summaries, strict=True):
+        stored = read(tmp_path / run.name)
+        model = initial_model(run.config, 10)
+        model.load_state_dict(load_file(tmp_path / run.name / record.CHECKPOINT))
+        with torch.no_grad():
+            scores = model.eval()(splits.normalized(splits.scaled(splits.test.x))).double().numpy()
+        labels = splits.test.y.numpy()
+        shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        assert stored.labels.tolist() == labels.tolist()
+        assert stored.hits.tolist() == (scores.argmax(1) == labels).tolist()
+        assert stored.hits.mean() == summary["test/acc"]
+        assert stored.probabilities == pytest.approx(shares[np.arange(len(labels)), labels], rel=1e-3)
+        assert summary["test/loss"] == pytest.approx(-np.log(stored.probabilities.astype(float)).mean(), abs=1e-3)
+
+
+def test_predictions_read_back_from_a_small_file(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    hits, labels = generator.random(10_001) < 0.9, generator.integers(0, 10, 10_001)
+    probabilities = generator.random(10_001)
+    body = predictions.to_bytes(hits, probabilities, labels)
+    assert body == predictions.to_bytes(hits, probabilities, labels)
+    assert len(body) < 10_001 * (1 / 8 + 2 + 1)
+    (tmp_path / record.PREDICTIONS).write_bytes(body)
+    stored = predictions.read(tmp_path, hashlib.sha256(body).hexdigest())
+    assert (stored.hits == hits).all()
+    assert (stored.labels == labels).all()
+    assert np.abs(stored.probabilities - probabilities).max() <= 2**-12  # half a step of float16 below 1
+
+
+def test_more_than_256_classes(tmp_path: Path) -> None:
+    body = predictions.to_bytes([True, False], [1.0, 0.0], [999, 3])
+    (tmp_path / record.PREDICTIONS).write_bytes(body)
+    assert predictions.read(tmp_path, hashlib.sha256(body).hexdigest()).labels.tolist() == [999, 3]
+
+
+def test_a_pruned_run_has_no_predictions(tmp_path: Path) -> None:
+    tiny.run(tmp_path / "a", lambda job, row: True)
+    assert tiny.files(tmp_path / "a") == tiny.FILES - {record.PREDICTIONS}
+    record.read_run(tmp_path / "a", predictions=True)
+
+
+def test_a_record_without_predictions_is_complete(tmp_path: Path) -> None:
+    """Records that were written before the predictions were stored."""
+    summary = tiny.run(tmp_path / "a")
+    (tmp_path / "a" / record.PREDICTIONS).unlink()
+    body = {key: value for key, value in summary.items() if key not in ("files", "digest")}
+    older = record.write_summary(tmp_path / "a", body)
+    assert record.PREDICTIONS not in older["files"]
+    assert tiny.run(tmp_path / "a") == older
+
+
+@pytest.mark.parametrize("change", ["altered", "missing"])
+def test_changed_predictions_are_refused_on_request(change: str, tmp_path: Path) -> None:
+    tiny.run(tmp_path / "a")
+    path = tmp_path / "a" / record.PREDICTIONS
+    path.unlink()
+    if change == "altered":
+        path.write_bytes(predictions.to_bytes([True], [1.0], [0]))
+    record.read_run(tmp_path / "a")
+    for reader in (lambda: record.read_run(tmp_path / "a", predictions=True), lambda: read(tmp_path / "a")):
+        with pytest.raises(record.RecordError, match=record.PREDICTIONS):
+            reader()
+
+
+def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
+    for body in (b"", b"PK", json.dumps([1]).encode()):
+        (tmp_path / record.PREDICTIONS).write_bytes(body)
+        with pytest.raises(record.RecordError, match="is not a file of test predictions"):
+            predictions.read(tmp_path, hashlib.sha256(body).hexdigest())
