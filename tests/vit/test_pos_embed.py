@@ -168,6 +168,20 @@ def test_agrees_with_its_oracle(kind: str) -> None:
     ORACLES[kind]()
 
 
+@pytest.mark.parametrize("changes", [{}, {"reg_tokens": 3}, {"class_token": False, "pool": "gap"}, {"img_size": 3}])
+def test_the_bias_without_indexing_has_the_values_and_the_gradient_of_the_indexed_bias(changes: dict) -> None:
+    """On a GPU rel-bias-2d uses products with one-hot matrices. Values agree exactly in all precisions."""
+    pos, cfg = module("rel-bias-2d", **changes), config("rel-bias-2d", **changes)
+    indexed, products = pos.table[:, pos.index], pos._bias_by_products()
+    assert torch.equal(products, indexed)
+    for dtype in (torch.float32, torch.bfloat16):
+        narrow = module("rel-bias-2d", **changes).to(dtype)
+        assert torch.equal(narrow._bias_by_products(), narrow.table[:, narrow.index])
+    weights = torch.randn(cfg.num_heads, cfg.num_tokens, cfg.num_tokens, dtype=torch.float64)
+    gradients = [torch.autograd.grad((bias * weights).sum(), pos.table)[0] for bias in (indexed, products)]
+    torch.testing.assert_close(*gradients)
+
+
 def permuted(images: Tensor, patch: int, order: Tensor) -> Tensor:
     b, c, s, _ = images.shape
     g = s // patch

@@ -139,6 +139,33 @@ def test_no_forward_pass_waits_for_the_device(kind: str, name: str, extras: dict
     assert stacked.shape == (2, 8, 10)
 
 
+ATOMIC = {"IndexBackward0", "GatherBackward0", "IndexSelectBackward0", "EmbeddingBackward0", "UnfoldBackward0"}
+
+
+def backward_names(tensor: Tensor) -> set[str]:
+    """The names of all nodes of the autograd graph of a tensor."""
+    seen, waiting = set(), [tensor.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [parent for parent, _ in node.next_functions]
+    return {type(node).__name__ for node in seen}
+
+
+@pytest.mark.parametrize("kind", BIASED)
+def test_biases_train_without_atomic_additions_on_a_gpu(kind: str) -> None:
+    """The order of atomic additions varies, and with it the rounding. A stack on fake CUDA tensors."""
+    (config,) = cohort("digits", 1, model__pos_embed=kind, model__depth=1)
+    model = ViT(config.vit_config(10))
+    with FakeTensorMode(allow_non_fake_inputs=False), torch.device("cuda"):
+        stacks = {name: torch.empty(2, *p.shape, requires_grad=True) for name, p in model.named_parameters()}
+        shared = {name: torch.empty(b.shape, dtype=b.dtype) for name, b in model.named_buffers()}
+        keys, x = torch.zeros(2, dtype=torch.int32), torch.zeros(2, 4, 1, 8, 8)
+        scores = vmap(lambda own, x, key: functional_call(model, {**own, **shared}, (x, key)))(stacks, x, keys)
+    assert not backward_names(scores) & ATOMIC
+
+
 @pytest.mark.parametrize(("runs", "heads"), [(1, 4), (10, 4), (66, 4), (10, 12), (64, 1), (1000, 12)])
 def test_evaluation_stays_within_the_grid_limit_of_attention(runs: int, heads: int) -> None:
     configs = cohort("digits", 1, model__num_heads=heads, model__embed_dim=48) * runs
