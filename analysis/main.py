@@ -37,7 +37,8 @@ def parser() -> Parser:
         "--export",
         metavar="DIR",
         type=Path,
-        help="instead of a report, write the study as study.json, runs.csv and curves.csv; vit-report DIR reads them",
+        help="instead of a report, write the study as study.json, runs.csv, curves.csv and, where records hold test "
+        "predictions, test_hits.npz; vit-report DIR reads them",
     )
     parser.add_argument(
         "--skip-unreadable",

@@ -1,7 +1,8 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
-study.json is the plan with one more key, "export": the type of every column, a digest for each table, the reasons why
-records are excluded, and a digest over study.json itself. So a change to any of the three files is noticed.
+test_hits.npz is the fourth file, for records that hold test predictions. study.json is the plan with one more key,
+"export": the type of every column, a digest for each of the other files, the reasons why records are excluded, and a
+digest over study.json itself. So a change to any of the files is noticed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.sources import tables
+from analysis.sources.hits import RunHits
+from analysis.sources.hits import from_bytes as hits_from_bytes
+from analysis.sources.hits import to_bytes as hits_to_bytes
 from analysis.sources.plan import read_plan
 from analysis.sources.settings import flatten, nested
 from analysis.sources.study import COLUMNS, ENDED, Study, assemble
@@ -28,8 +32,8 @@ from experiments.errors import UserError
 from experiments.runs import record
 
 SCHEMA = 1
-RUNS, CURVES = "runs.csv", "curves.csv"
-FILES = (RUNS, CURVES, record.STUDY)
+RUNS, CURVES, HITS = "runs.csv", "curves.csv", "test_hits.npz"
+FILES = (RUNS, CURVES, HITS, record.STUDY)
 
 
 def is_export(folder: Path) -> bool:
@@ -38,7 +42,7 @@ def is_export(folder: Path) -> bool:
 
 
 def export(study: Study, folder: Path) -> Path:
-    """Write the study's three files and return the folder. The same study gives the same bytes.
+    """Write the study's files and return the folder. The same study gives the same bytes.
 
     Raises `UserError` where no run has ended, or where the folder holds anything but an older export of these runs.
     """
@@ -58,22 +62,25 @@ def read_export(folder: Path) -> Study:
     rows, curves = (_read_table(folder / name, parts["tables"].get(name) or {}) for name in (RUNS, CURVES))
     if "source" not in plan:
         rows = [_completed(row) for row in rows]
-    return assemble(
-        {key: value for key, value in plan.items() if key != record.EXPORT}, rows, curves, parts["troubles"]
-    )
+    plan = {key: value for key, value in plan.items() if key != record.EXPORT}
+    hits = _read_hits(folder / HITS, parts["hits"]) if "hits" in parts else None
+    return assemble(plan, rows, curves, parts["troubles"], hits=hits)
 
 
-def _files(study: Study) -> dict[str, str]:
-    """File name -> its text."""
+def _files(study: Study) -> dict[str, bytes]:
+    """File name -> its content."""
     texts, parts = {}, {}
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
         texts[name], types = tables.to_csv(frame)
         parts[name] = {"digest": tables.digest(texts[name]), "types": types}
     plan = finite(study.plan)
     plan[record.EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
+    files = {name: text.encode() for name, text in texts.items()}
+    if study.hits:
+        files[HITS] = hits_to_bytes(study.hits)
+        plan[record.EXPORT]["hits"] = {"digest": hashlib.sha256(files[HITS]).hexdigest()}
     plan[record.EXPORT]["digest"] = _digest(plan)
-    texts[record.STUDY] = json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
-    return texts
+    return {**files, record.STUDY: (json.dumps(plan, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
 def _digest(plan: Mapping[str, Any]) -> str:
@@ -106,6 +113,20 @@ def _read_table(path: Path, part: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise record.RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise record.RecordError(f"{path}: is not a CSV file: {error}") from error
+
+
+def _read_hits(path: Path, part: Mapping[str, Any]) -> dict[str, RunHits]:
+    try:
+        body = path.read_bytes()
+        if hashlib.sha256(body).hexdigest() != part.get("digest"):
+            raise record.RecordError(
+                f"{path}: does not match its digest in {record.STUDY}; it was changed after the export"
+            )
+        return hits_from_bytes(body)
+    except OSError as error:
+        raise record.RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise record.RecordError(f"{path}: is not a file of hits: {error}") from error
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +168,7 @@ def _identities(runs: pd.DataFrame) -> set[tuple[str, str]]:
     return set(zip(runs["run"], runs["digest"].fillna("")))
 
 
-def _write(texts: Mapping[str, str], folder: Path) -> None:
+def _write(files: Mapping[str, bytes], folder: Path) -> None:
     """Write all files beside the folder first, then move each into place: a full disk leaves nothing behind."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -155,11 +176,13 @@ def _write(texts: Mapping[str, str], folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{folder.parent}: cannot be written: {error.strerror}") from error
     try:
-        for name, text in texts.items():
-            record.write_text(temporary / name, text)
+        for name, body in files.items():
+            record.write_bytes(temporary / name, body)
         folder.mkdir(exist_ok=True)
-        for name in texts:
+        for name in files:
             os.replace(temporary / name, folder / name)
+        if HITS not in files:
+            (folder / HITS).unlink(missing_ok=True)  # of an older export of the same runs
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
     finally:

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.plan import read_plan
 from analysis.sources.settings import flatten, level_text
 from analysis.sources.study import Study, assemble, run_row
@@ -40,7 +43,7 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
     for folder in sorted(study_dir.iterdir()):
         if folder.name not in planned and (folder / record.CONFIG).is_file():
             reader.add_unplanned(folder)
-    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir)
+    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir, reader.hits)
 
 
 class _Reader:
@@ -51,6 +54,8 @@ class _Reader:
         self.rows: list[dict[str, Any]] = []
         self.curves: list[dict[str, Any]] = []
         self.troubles: dict[str, str] = {}
+        self.hits: dict[str, RunHits] = {}
+        self.labels: dict[str, np.ndarray] = {}  # of the test images; see read_hits
 
     def add_planned(self, study_dir: Path, entry: Mapping[str, Any]) -> None:
         folder = study_dir / entry["run"]
@@ -60,10 +65,14 @@ class _Reader:
         try:
             run = record.read_run(folder)
             _check_plan(run, entry)
+            config = completed(run.config)
+            hits = read_hits(run, config, self.labels)
         except record.RecordError as error:
             self._trouble(entry, error)
             return
-        self.rows.append(run_row(entry, run.summary["status"], completed(run.config), run.summary))
+        self.rows.append(run_row(entry, run.summary["status"], config, run.summary))
+        if hits is not None:
+            self.hits[run.name] = hits
         self.curves.extend(
             {"run": run.name, "variant": str(entry["variant"]), "seed": entry["seed"], **row} for row in run.rows
         )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
+
+from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.study import Study
 from experiments.config import completed
@@ -18,27 +21,37 @@ def has_runs(folder: Path) -> bool:
 
 def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
     """Infer a study from the run folders in a folder. Raises `RecordError` for a record that is damaged or altered."""
-    runs, troubles = [], {}
+    runs: list[ImportedRun] = []
+    troubles: dict[str, str] = {}
+    hits: dict[str, RunHits] = {}
+    labels: dict[str, np.ndarray] = {}
     for path in sorted(folder.glob(f"*/{record.CONFIG}")):
         try:
-            runs.append(_read_run(path.parent))
+            run, own_hits = _read_run(path.parent, labels)
         except record.RecordError as error:
             if not skip_unreadable:
                 raise record.RecordError(
                     f"{error}; delete the folder, or report without it by --skip-unreadable"
                 ) from error
             troubles[path.parent.name] = str(error)
+            continue
+        runs.append(run)
+        if own_hits is not None:
+            hits[run.run] = own_hits
     study = infer(folder.resolve().name, str(folder), runs, metric, baseline, folder)
     study.troubles.update(troubles)
+    study.hits.update(hits)
     return study
 
 
-def _read_run(folder: Path) -> ImportedRun:
+def _read_run(folder: Path, labels: dict[str, np.ndarray]) -> tuple[ImportedRun, RunHits | None]:
     if record.is_finished(folder):
         run = record.read_run(folder)
-        return ImportedRun(run.name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
+        config = completed(run.config)
+        found = ImportedRun(run.name, run.summary["status"], config, "", run.summary, run.rows)
+        return found, read_hits(run, config, labels)
     try:
         config = json.loads((folder / record.CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise record.RecordError(f"{folder / record.CONFIG}: cannot be read: {error}") from error
-    return ImportedRun(folder.name, "incomplete", completed(config))
+    return ImportedRun(folder.name, "incomplete", completed(config)), None

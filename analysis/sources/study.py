@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.metric import METRICS, Metric
+from analysis.sources.hits import RunHits
 from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
 from experiments.runs import record
@@ -56,7 +57,7 @@ class Study:
     `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
     study.json. `base`: the settings that every run starts from, by dotted path. `troubles`: run -> why the record is
-    excluded. `folder`: the folder of the run folders; None where there is none.
+    excluded. `hits`: run -> its hits on the test images, for records that hold them. `folder`: the folder of the run folders; None where there is none.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Study:
     plan: Mapping[str, Any] = field(default_factory=dict)
     base: dict[str, Any] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
+    hits: dict[str, RunHits] = field(default_factory=dict)
     folder: Path | None = None
 
     @property
@@ -98,6 +100,7 @@ def assemble(
     curves: list[dict[str, Any]],
     troubles: Mapping[str, str] | None = None,
     folder: Path | None = None,
+    hits: Mapping[str, RunHits] | None = None,
 ) -> Study:
     """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
@@ -122,6 +125,7 @@ def assemble(
         plan=plan,
         base=dict(flatten(plan.get("base") or {})),
         troubles=dict(troubles or {}),
+        hits=dict(hits or {}),
         folder=folder,
     )
 

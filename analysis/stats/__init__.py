@@ -2,6 +2,7 @@
 
 `estimates` describes one sample. `comparisons` holds the paired differences and their verdicts. `power` says what a number of
 seeds can show. `factorial` analyses several factors. `holm` adjusts p-values.
+`images` describes means over seeds and test images.
 `batches` compares runs of different machines or commits.
 """
 
@@ -10,6 +11,7 @@ from analysis.stats.comparisons import Comparison, Verdict, compare, compare_all
 from analysis.stats.estimates import Band, Estimate, Spread, band, bootstrap, iqm, iqm_interval, mean, sd, spread
 from analysis.stats.factorial import AnovaRow, Contrast, Effect, Factorial, factorial
 from analysis.stats.holm import holm
+from analysis.stats.images import Components, ImageEstimate, over_images
 from analysis.stats.power import detectable, seeds_needed, seeds_to_decide
 
 __all__ = [
@@ -17,10 +19,12 @@ __all__ = [
     "Band",
     "BatchEffect",
     "Comparison",
+    "Components",
     "Contrast",
     "Effect",
     "Estimate",
     "Factorial",
+    "ImageEstimate",
     "Spread",
     "Verdict",
     "band",
@@ -35,6 +39,7 @@ __all__ = [
     "iqm",
     "iqm_interval",
     "mean",
+    "over_images",
     "paired",
     "sd",
     "seeds_needed",

@@ -1,0 +1,108 @@
+"""Hits: which test images each run classifies correctly. Read from run folders, stacked by variant, kept in exports."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.data.catalogue import DATASETS
+from experiments.runs import predictions, record
+
+
+@dataclass(frozen=True)
+class RunHits:
+    """A run on its N test images: whether each is classified correctly [N], bool, and its true class [N].
+
+    `images` identifies the test images: two runs with the same text were tested on the same images in the same order.
+    """
+
+    hits: np.ndarray
+    labels: np.ndarray
+    images: str
+
+
+@dataclass(frozen=True)
+class VariantHits:
+    """The runs of a variant that were tested on the same images: seeds (S,), hits [S, N] bool, labels [N]."""
+
+    seeds: tuple[int, ...]
+    hits: np.ndarray
+    labels: np.ndarray
+    images: str
+
+
+def read_hits(run: record.Run, config: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
+    """Read the hits of a run with a completed configuration; None for a record without test predictions.
+
+    `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
+    """
+    digest = run.summary["files"].get(record.PREDICTIONS)
+    if digest is None:
+        return None
+    stored = predictions.read(run.dir, digest)
+    images = _identity(config, stored.labels)
+    return RunHits(stored.hits, labels.setdefault(images, stored.labels), images)
+
+
+def _identity(config: Mapping[str, Any], labels: np.ndarray) -> str:
+    """The text that identifies the test images. The split counts where the test images depend on it."""
+    data = config["data"]
+    parts = [data["name"], hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
+    if data["name"] not in DATASETS or DATASETS[data["name"]].source != "torchvision":
+        split = config["seed"] if data["split_seed"] == "per-seed" else data["split_seed"]
+        parts += [f"split {split}", f"test fraction {data['test_fraction']}"]
+    return ", ".join(parts)
+
+
+def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str, VariantHits]:
+    """Stack the hits of the finished runs (rows of `Study.runs`) by variant.
+
+    Runs without hits are left out, and so is a variant whose runs were tested on different images.
+    """
+    found: dict[str, list[tuple[int, RunHits]]] = {}
+    for run, variant, seed in zip(finished["run"], finished["variant"], finished["seed"]):
+        if run in hits:
+            found.setdefault(variant, []).append((int(seed), hits[run]))
+    stacked = {}
+    for variant, runs in found.items():
+        if len({one.images for _, one in runs}) == 1:
+            matrix = np.stack([one.hits for _, one in runs])
+            stacked[variant] = VariantHits(tuple(s for s, _ in runs), matrix, runs[0][1].labels, runs[0][1].images)
+    return stacked
+
+
+def to_bytes(hits: Mapping[str, RunHits]) -> bytes:
+    """Hits by run as one compressed file of numpy. The same hits give the same bytes."""
+    arrays: dict[str, np.ndarray] = {}
+    for number, images in enumerate(sorted({one.images for one in hits.values()})):
+        runs = [run for run, one in hits.items() if one.images == images]
+        arrays[f"images-{number}"] = np.array(images)
+        arrays[f"labels-{number}"] = hits[runs[0]].labels
+        arrays[f"runs-{number}"] = np.array(runs)
+        arrays[f"hits-{number}"] = np.packbits(np.stack([hits[run].hits for run in runs]), axis=1)
+    body = io.BytesIO()
+    np.savez_compressed(body, allow_pickle=False, **arrays)
+    return body.getvalue()
+
+
+def from_bytes(body: bytes) -> dict[str, RunHits]:
+    """The inverse of `to_bytes`. Raises `ValueError` where the bytes are something else."""
+    found = {}
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+            for number in range(len(arrays.files) // 4):
+                images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
+                matrix = np.unpackbits(arrays[f"hits-{number}"], axis=1, count=len(labels)).astype(bool)
+                for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
+                    found[run] = RunHits(row, labels, images)
+    except (KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(str(error)) from error
+    return found

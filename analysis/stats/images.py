@@ -1,0 +1,77 @@
+"""Uncertainty over seeds and test images together: two-way random effects. Arrays in, estimates out.
+
+A value belongs to a seed s and an image i: mean + seed effect + image effect + rest. The variance of the grand mean of S
+seeds and N images is seed / S + image / N + rest / (S N). The components are estimated from mean squares.
+
+Sources: Searle, Casella & McCulloch, Variance Components (1992), section 4.3; Miller, arXiv:2411.00640, on test questions
+as a sample; Bouthillier et al., arXiv:2103.03098, on the sources of variance in benchmarks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from analysis.stats.estimates import Estimate, mean, moments, t_interval
+
+
+@dataclass(frozen=True)
+class Components:
+    """Variances of the seed effect, the image effect and the rest. None is negative."""
+
+    seed: float
+    image: float
+    rest: float
+
+
+@dataclass(frozen=True)
+class ImageEstimate:
+    """A mean over seeds and test images, with two intervals.
+
+    `seeds`: for new seeds on the same images. `both`: for new seeds and new images of the same kind.
+    """
+
+    seeds: Estimate
+    both: Estimate
+    images: int
+    components: Components
+
+
+def over_images(values: ArrayLike, level: float = 0.95) -> ImageEstimate:
+    """The mean of values (seeds, images), such as hits (0 or 1) or paired differences of hits (-1, 0 or 1).
+
+    The interval for new seeds and images uses Student's t with Satterthwaite's degrees of freedom, and is at least as wide
+    as the interval for new seeds: with five seeds or fewer, Satterthwaite's alone is too short where seeds dominate. It is
+    NaN for fewer than two seeds or images, and where the spread over seeds is not known (see `moments`).
+    """
+    values = np.asarray(values)
+    s, n = values.shape
+    of_seeds, of_images = values.mean(axis=1, dtype=float), values.mean(axis=0, dtype=float)
+    centre, deviation, _ = moments(of_seeds)
+    seeds = mean(of_seeds, level)
+    if s < 2 or n < 2:
+        nan = float("nan")
+        return ImageEstimate(seeds, Estimate(float(centre), nan, nan, s), n, Components(nan, nan, nan))
+    squares = np.einsum("si,si->", values, values, dtype=float) - s * n * centre**2
+    by_seed, by_image = n * np.square(of_seeds - centre).sum(), s * np.square(of_images - centre).sum()
+    rest = max(float(squares - by_seed - by_image), 0.0) / ((s - 1) * (n - 1))
+    seed, image = n * float(deviation) ** 2, float(by_image) / (n - 1)  # mean squares
+    variance, df = _combined(seed, image, rest, s, n)
+    low, high = t_interval(centre, np.sqrt(variance / (s * n)), df, level)
+    low, high = np.minimum(low, seeds.low), np.maximum(high, seeds.high)
+    components = Components(max(seed - rest, 0.0) / n, max(image - rest, 0.0) / s, rest)
+    return ImageEstimate(seeds, Estimate(float(centre), float(low), float(high), s), n, components)
+
+
+def _combined(seed: float, image: float, rest: float, s: int, n: int) -> tuple[float, float]:
+    """S N times the variance of the grand mean, and its degrees of freedom, from the mean squares.
+
+    It is seed + image - rest. A component below 0 counts as 0: then its mean square and that of the rest cancel.
+    Source: Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+    """
+    parts = [(square, df) for square, df in ((seed, s - 1), (image, n - 1)) if not square <= rest]
+    if len(parts) != 1:
+        parts.append((rest if not parts else -rest, (s - 1) * (n - 1)))
+    variance = sum(square for square, _ in parts)
+    spread = sum(square**2 / df for square, df in parts)
+    return variance, variance**2 / spread if spread else float("nan")

@@ -1,0 +1,100 @@
+"""Hits of the test images: from run folders, by variant, and through an export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import add_predictions, write_study
+
+from analysis.sources.exported import HITS, export
+from analysis.sources.hits import by_variant, from_bytes, to_bytes
+from analysis.sources.read import read
+from analysis.sources.study import Study
+from experiments.runs import record
+
+
+@pytest.fixture
+def study_dir(tmp_path: Path) -> Path:
+    """Two variants, three seeds, 13 test images."""
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3)
+    add_predictions(folder, images=13)
+    return folder
+
+
+def assert_same_hits(one: Study, other: Study) -> None:
+    assert one.hits.keys() == other.hits.keys()
+    for run, hits in one.hits.items():
+        assert (hits.hits == other.hits[run].hits).all()
+        assert (hits.labels == other.hits[run].labels).all()
+        assert hits.images == other.hits[run].images
+
+
+def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir: Path) -> None:
+    study = read(str(study_dir))
+    found = by_variant(study.of("finished"), study.hits)
+    assert list(found) == ["none", "learned-1d"]
+    assert (found["none"].seeds, found["none"].hits.shape) == ((0, 1, 2), (3, 13))
+    with np.load(study_dir / "v1-s2" / record.PREDICTIONS) as file:
+        assert np.packbits(found["learned-1d"].hits[2]).tolist() == file["hits"].tolist()
+        assert found["learned-1d"].labels.tolist() == file["labels"].tolist()
+    assert found["none"].images == found["learned-1d"].images
+
+
+def test_an_export_keeps_the_hits(study_dir: Path, tmp_path: Path) -> None:
+    study = read(str(study_dir))
+    export(study, tmp_path / "out")
+    assert_same_hits(study, read(str(tmp_path / "out")))
+    first = (tmp_path / "out" / HITS).read_bytes()
+    export(study, tmp_path / "out")
+    assert (tmp_path / "out" / HITS).read_bytes() == first
+
+
+def test_a_study_without_predictions_has_no_hits_and_exports_no_file(tmp_path: Path) -> None:
+    study = read(str(write_study(tmp_path)))
+    assert study.hits == {}
+    export(study, tmp_path / "out")
+    assert not (tmp_path / "out" / HITS).exists()
+    assert read(str(tmp_path / "out")).hits == {}
+
+
+@pytest.mark.parametrize("change", ["altered", "missing"])
+def test_a_changed_file_of_hits_is_refused(change: str, study_dir: Path, tmp_path: Path) -> None:
+    path = export(read(str(study_dir)), tmp_path / "out") / HITS
+    body = bytearray(path.read_bytes())
+    body[-30] ^= 1
+    path.unlink()
+    if change == "altered":
+        path.write_bytes(body)
+    with pytest.raises(record.RecordError, match=HITS):
+        read(str(tmp_path / "out"))
+
+
+def test_changed_predictions_of_a_run_are_refused_or_skipped_as_a_whole(study_dir: Path) -> None:
+    (study_dir / "v0-s1" / record.PREDICTIONS).write_bytes(b"something else")
+    with pytest.raises(record.RecordError, match=record.PREDICTIONS):
+        read(str(study_dir))
+    study = read(str(study_dir), skip_unreadable=True)
+    assert list(study.troubles) == ["v0-s1"]
+    assert study.runs.set_index("run").loc["v0-s1", "status"] == "unreadable"
+    assert "v0-s1" not in study.hits
+
+
+def test_runs_on_different_test_images_are_not_stacked(study_dir: Path) -> None:
+    add_predictions(study_dir, images=14, only="v0-s1")
+    study = read(str(study_dir))
+    assert list(by_variant(study.of("finished"), study.hits)) == ["learned-1d"]
+
+
+def test_runs_without_a_plan_have_hits(study_dir: Path) -> None:
+    (study_dir / record.STUDY).unlink()
+    study = read(str(study_dir))
+    assert sorted(study.hits) == sorted(study.runs["run"])
+
+
+def test_bytes_that_are_no_hits_are_refused(study_dir: Path) -> None:
+    for body in (b"", b"PK", json.dumps([1]).encode(), to_bytes(read(str(study_dir)).hits)[:50]):
+        with pytest.raises(ValueError):
+            from_bytes(body)
