@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from analysis import stats
 from analysis.results import ALPHA, Results
-from analysis.stats.comparisons import paired, verdicts
+from analysis.stats.comparisons import Rule, paired, verdicts
 from experiments.errors import UserError
 
 Word = Literal["higher", "lower", "equivalent", "not enough evidence"]
@@ -60,8 +61,10 @@ def compare_studies(a: Results, b: Results) -> TwoStudies:
         raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
     others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
     values_a, values_b = ({variant: results.values[variant] for variant in shared} for results in (a, b))
-    changes = _changes(values_a, values_b, a.study.margin)
-    shifts = _changes(_to_baseline(a, others), _to_baseline(b, others), a.study.margin) if others else []
+    floor = math.hypot(a.floor, b.floor)
+    rule, rule_of_shifts = (Rule(a.study.margin, ALPHA, floor=each) for each in (floor, math.sqrt(2) * floor))
+    changes = _changes(values_a, values_b, rule)
+    shifts = _changes(_to_baseline(a, others), _to_baseline(b, others), rule_of_shifts) if others else []
     return TwoStudies(a, b, shared, changes, shifts)
 
 
@@ -74,14 +77,20 @@ def _to_baseline(results: Results, variants: list[str]) -> dict[str, dict[int, f
     }
 
 
-def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, float]], margin: float) -> list[Change]:
+def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, float]], rule: Rule) -> list[Change]:
     """B - A for each variant, paired by seed."""
     values = {("A", variant): runs for variant, runs in a.items()}
     values |= {("B", variant): runs for variant, runs in b.items()}
     later, earlier, dropped = paired(values, [(("B", variant), ("A", variant)) for variant in a])
     diffs = later - earlier
-    p_holm, _, signs = verdicts(diffs, margin, ALPHA)
+    p_holm, _, signs = verdicts(diffs, rule)
     return [
-        Change(variant, stats.mean(row), int(lost), float(p), WORDS.get(float(sign), "not enough evidence"))
+        Change(
+            variant,
+            stats.mean(row, floor=rule.floor),
+            int(lost),
+            float(p),
+            WORDS.get(float(sign), "not enough evidence"),
+        )
         for variant, row, lost, p, sign in zip(a, diffs, dropped, p_holm, signs)
     ]

@@ -7,6 +7,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from analysis.stats.estimates import Estimate
+from analysis.stats.power import MOST_SEEDS, SeedsNeeded
 
 if TYPE_CHECKING:
     from analysis.metric import Metric
@@ -156,3 +157,11 @@ def plain(text: Any) -> str:
 
 
 _DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # these reverse the text around them
+
+
+def seeds_needed(needed: SeedsNeeded | None) -> str:
+    """Format a range of numbers of seeds: `30 to 120`, `30 to > 10,000`; a dash where it is unknown."""
+    if needed is None:
+        return DASH
+    low, high = (f"> {MOST_SEEDS:,}" if n is None else f"{n:,}" for n in (needed.low, needed.high))
+    return low if low == high else f"{low} to {high}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -11,6 +12,7 @@ from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import published_claims
 from analysis.metric import Metric
 from analysis.sources.study import ENDED, METRICS, Study, factor_levels
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
 ALPHA = 0.05
@@ -33,14 +35,19 @@ class Results:
     """variant -> seed -> the study's metric, NaN where the run has no final value (diverged, pruned)"""
     means: dict[str, dict[str, stats.Estimate]]
     """metric -> variant -> its mean"""
+    floor: float
+    """the smallest standard deviation that a run of the study's metric is credited with: half a step of an accuracy"""
+    divergence: dict[str, stats.Estimate]
+    """variant -> share of its ended runs that diverged, with its exact interval"""
     spread: dict[str, stats.Spread]
     """variant -> how the study's metric scatters over its runs"""
     curves: dict[Metric, dict[str, stats.Band]]
     """metric -> variant -> its learning curve over the finished runs; only metrics with a curve of two epochs or more"""
     versus: dict[str, stats.Comparison]
-    """each variant against the baseline"""
+    """each variant against the baseline: the same comparisons as in `pairs`"""
     pairs: dict[tuple[str, str], stats.Comparison]
-    """(a, b) -> a - b; empty where there are too many variants"""
+    """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where there are too many
+    variants; then the pairs with the baseline are the family"""
     best: str | None
     equal_to_best: frozenset[str]
     counts: pd.DataFrame
@@ -50,7 +57,10 @@ class Results:
     grid: pd.DataFrame | None
     """mean metric by the first factor (rows) and the second (columns); None for a study of one factor"""
     factorial: stats.Factorial | None
+    """the effects of a study of several factors. They share the level of significance with the pairs, so the adjusted p
+    of both is doubled"""
     factorial_trouble: str
+    """why a study of several factors has no `factorial`"""
     claims: list[ClaimResult]
     batches: stats.BatchEffect
     """finished runs of different hardware or commits, compared by the study's metric"""
@@ -67,38 +77,42 @@ class Results:
 
 def analyze(study: Study) -> Results:
     """Compute everything. Raises `UserError` where no run has ended."""
-    if study.of(*ENDED).empty:
+    ended, finished = study.of(*ENDED), study.of("finished")
+    if ended.empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
-    variants, lower = study.variants, study.metric.lower_is_better
-    ended = study.of(*ENDED)
-    values = values_by_seed(ended, study.metric, variants)
-    finished = study.of("finished")
-    means: dict[str, dict[str, stats.Estimate]] = {
-        metric: _means(finished, metric, variants) for metric in METRICS if finished[metric].notna().any()
-    }
-    means.setdefault(study.metric, _means(finished, study.metric, variants))
-    versus = stats.compare(values, study.baseline, study.margin, ALPHA, lower_is_better=lower)
-    pairs = stats.compare_all(values, study.margin, ALPHA, lower_is_better=lower) if len(variants) <= MOST_PAIRS else {}
-    best = _best(means[study.metric], lower)
-    fitted, trouble = _factorial(finished, study)
+    variants, metric = study.variants, study.metric
+    floors = {each: _floor(finished, each) for each in METRICS}
+    values = values_by_seed(ended, metric, variants)
+    counted = _with_diverged(study, values)
+    measured = [each for each in METRICS if finished[each].notna().any()]
+    means: dict[str, dict[str, stats.Estimate]]
+    means = {each: _means(finished, each, variants, floors[each]) for each in measured}
+    means.setdefault(metric, _means(finished, metric, variants, floors[metric]))
+    fitted, trouble = _factorial(finished, study, floors[metric])
+    families = 1 if fitted is None else 2
+    rule = stats.Rule(study.margin, ALPHA, metric.lower_is_better, math.sqrt(2) * floors[metric], families)
+    versus, pairs = _comparisons(study, values, counted, rule)
+    best = _best(means[metric], metric.lower_is_better)
     return Results(
-        study,
-        variants,
-        values,
-        means,
-        {variant: stats.spread(list(values[variant].values())) for variant in variants},
-        _curves(study),
-        versus,
-        pairs,
-        best,
-        _equal(best, pairs),
-        _counts(study, variants),
-        _cost(ended, variants, study.baseline),
-        _grid(finished, study),
-        fitted,
-        trouble,
-        check(published_claims(), study.plan, values, ALPHA),
-        _batches(finished, study.metric),
+        study=study,
+        variants=variants,
+        values=values,
+        means=means,
+        floor=floors[metric],
+        divergence=_divergence(ended, variants),
+        spread={variant: stats.spread(list(values[variant].values()), floors[metric]) for variant in variants},
+        curves=_curves(study, floors),
+        versus=versus,
+        pairs=pairs,
+        best=best,
+        equal_to_best=_equal(best, pairs),
+        counts=_counts(study, variants),
+        cost=_cost(ended, variants, study.baseline),
+        grid=_grid(finished, study),
+        factorial=fitted,
+        factorial_trouble=trouble,
+        claims=check(published_claims(), study.plan, values, ALPHA, floors[metric], counted),
+        batches=_batches(finished, metric),
     )
 
 
@@ -110,15 +124,82 @@ def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dic
     return values
 
 
-def _means(finished: pd.DataFrame, metric: str, variants: list[str]) -> dict[str, stats.Estimate]:
+def _floor(finished: pd.DataFrame, metric: Metric) -> float:
+    """Half of an accuracy's step: one image of its split, or what the accuracies themselves show where its size is not
+    recorded. 0 for other metrics.
+    """
+    if not metric.is_share:
+        return 0.0
+    images = finished[f"{metric.partition('/')[0]}_images"].min()
+    return 0.5 / images if images > 0 else 0.5 * stats.accuracy_step(finished[metric].to_numpy())
+
+
+def _with_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
+    """The values where diverged runs have the metric of guessing; None where no run diverged or that is not known.
+
+    Guessing among k classes has an accuracy of 1/k and a cross-entropy of log k. An unknown number of classes counts as
+    an accuracy of 0, the worst case.
+    """
+    diverged, settings = study.of("diverged"), study.settings()
+    if diverged.empty:
+        return None
+    counted = {variant: dict(runs) for variant, runs in values.items()}
+    for variant, seed in zip(diverged["variant"], diverged["seed"]):
+        classes = _classes(settings.loc[variant])
+        if study.metric.lower_is_better and not classes:
+            return None
+        share = 1 / classes if classes else 0.0
+        counted[variant][int(seed)] = -math.log(share) if study.metric.lower_is_better else share
+    return counted
+
+
+def _classes(settings: pd.Series) -> int | None:
+    """How many classes a run's data have; None where that is not known."""
+    dataset, own = DATASETS.get(settings.get("data.name")), settings.get("data.num_classes")
+    if dataset is not None and dataset.num_classes:
+        return dataset.num_classes
+    return None if own is None or pd.isna(own) else int(own)
+
+
+def _divergence(ended: pd.DataFrame, variants: list[str]) -> dict[str, stats.Estimate]:
+    """Runs that were stopped early do not count: whether they would have diverged is not known."""
+    counts = pd.crosstab(ended["variant"], ended["status"])
+    counts = counts.reindex(index=variants, columns=["finished", "diverged"], fill_value=0)
+    rates = stats.proportion(counts["diverged"].to_numpy(), counts.sum(axis=1).to_numpy())
+    return dict(zip(variants, rates, strict=True))
+
+
+def _comparisons(
+    study: Study, values: dict[str, dict[int, float]], counted: dict[str, dict[int, float]] | None, rule: stats.Rule
+) -> tuple[dict[str, stats.Comparison], dict[tuple[str, str], stats.Comparison]]:
+    """Each variant against the baseline, and all pairs; each with its verdict where diverged runs count."""
+
+    def compare(given: dict[str, dict[int, float]]) -> dict[tuple[str, str], stats.Comparison]:
+        if len(study.variants) <= MOST_PAIRS:
+            return stats.compare_all(given, study.baseline, rule)
+        versus = stats.compare(given, study.baseline, rule)
+        return {(variant, study.baseline): found for variant, found in versus.items() if variant != study.baseline}
+
+    found = compare(values)
+    if counted is not None:
+        lost = set(study.of("diverged")["variant"])
+        found = {
+            pair: stats.with_diverged(found[pair], other, bool(lost & set(pair)))
+            for pair, other in compare(counted).items()
+        }
+    versus = stats.against_baseline(found, values, study.baseline)
+    return versus, found if len(study.variants) <= MOST_PAIRS else {}
+
+
+def _means(finished: pd.DataFrame, metric: str, variants: list[str], floor: float) -> dict[str, stats.Estimate]:
     by_variant = dict(list(finished.groupby("variant", sort=False)[metric]))
     return {
-        variant: stats.mean(by_variant[variant].to_numpy() if variant in by_variant else [float("nan")])
+        variant: stats.mean(by_variant[variant].to_numpy() if variant in by_variant else [math.nan], floor=floor)
         for variant in variants
     }
 
 
-def _curves(study: Study) -> dict[Metric, dict[str, stats.Band]]:
+def _curves(study: Study, floors: dict[Metric, float]) -> dict[Metric, dict[str, stats.Band]]:
     """An accuracy's interval is clipped to [0, 1], which a t interval may exceed."""
     runs = study.curves
     if runs.empty or runs["epoch"].nunique() < 2:
@@ -128,14 +209,15 @@ def _curves(study: Study) -> dict[Metric, dict[str, stats.Band]]:
     for metric in CURVES:
         if metric in runs and runs[metric].notna().any():
             found[metric] = {
-                variant: _band(finished[finished["variant"] == variant], metric) for variant in study.variants
+                variant: _band(finished[finished["variant"] == variant], metric, floors[metric])
+                for variant in study.variants
             }
     return found
 
 
-def _band(runs: pd.DataFrame, metric: Metric) -> stats.Band:
+def _band(runs: pd.DataFrame, metric: Metric, floor: float) -> stats.Band:
     table = runs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
-    band = stats.band(table.index.to_numpy(), table.to_numpy(dtype=float))
+    band = stats.band(table.index.to_numpy(), table.to_numpy(dtype=float), floor=floor)
     return replace(band, low=band.low.clip(0, 1), high=band.high.clip(0, 1)) if metric.is_share else band
 
 
@@ -149,7 +231,7 @@ def _equal(best: str | None, pairs: dict[tuple[str, str], stats.Comparison]) -> 
     return frozenset(
         (set(pair) - {best}).pop()
         for pair, compared in pairs.items()
-        if best in pair and compared.verdict == "equivalent"
+        if best in pair and compared.verdict == "equivalent" and not compared.depends_on_diverged
     )
 
 
@@ -201,14 +283,14 @@ def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
 
 
-def _factorial(finished: pd.DataFrame, study: Study) -> tuple[stats.Factorial | None, str]:
-    """The linear model of a study of several factors, or why there is none."""
+def _factorial(finished: pd.DataFrame, study: Study, floor: float) -> tuple[stats.Factorial | None, str]:
+    """The effects of a study of several factors, or why there are none."""
     if len(study.factors) < 2:
         return None, ""
     frame = finished[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(finished, factor)
     try:
-        return stats.factorial(frame, study.metric, list(study.factors)), ""
+        return stats.factorial(frame, study.metric, list(study.factors), floor=floor, families=2), ""
     except UserError as error:
         return None, str(error)

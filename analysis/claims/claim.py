@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +26,11 @@ class Claim(ABC):
     kind: ClassVar[str] = ""
 
     @abstractmethod
-    def hypotheses(self, study: Mapping, values: Values, margin: float) -> list[Hypothesis]:
-        """The hypotheses that the claim makes about a study; empty where it makes none."""
+    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+        """The hypotheses that the claim makes about a study; empty where it makes none.
+
+        `floor` is the smallest standard deviation of one run.
+        """
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Above(Claim):
     lower: frozenset[str] = frozenset()
     at_all: bool = False
 
-    def hypotheses(self, study: Mapping, values: Values, margin: float) -> list[Hypothesis]:
+    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
         settings = variant_settings(study, values)
         pairs = [
             (a, b)
@@ -50,7 +54,9 @@ class Above(Claim):
             and differ_only(settings[a], settings[b], self.path)
         ]
         bound = 0.0 if self.at_all else margin
-        return [AboveHypothesis((a, b), diffs, bound) for (a, b), diffs in _differences(values, pairs)]
+        return [
+            AboveHypothesis((a, b), diffs, bound, math.sqrt(2) * floor) for (a, b), diffs in _differences(values, pairs)
+        ]
 
     def _is_higher(self, level: object) -> bool:
         return level in self.higher if self.higher else level not in self.lower
@@ -65,7 +71,7 @@ class Alike(Claim):
     kinds: frozenset[str] = frozenset()
     """empty means all but none"""
 
-    def hypotheses(self, study: Mapping, values: Values, margin: float) -> list[Hypothesis]:
+    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
         settings = {
             variant: found
             for variant, found in variant_settings(study, values).items()
@@ -78,7 +84,10 @@ class Alike(Claim):
             if settings[a].get(self.path) != settings[b].get(self.path)
             and differ_only(settings[a], settings[b], self.path)
         ]
-        return [AlikeHypothesis((a, b), diffs, margin) for (a, b), diffs in _differences(values, pairs)]
+        return [
+            AlikeHypothesis((a, b), diffs, margin, math.sqrt(2) * floor)
+            for (a, b), diffs in _differences(values, pairs)
+        ]
 
 
 @dataclass(frozen=True)
@@ -89,14 +98,14 @@ class Published(Claim):
     preset: str = ""
     accuracy: float = float("nan")
 
-    def hypotheses(self, study: Mapping, values: Values, margin: float) -> list[Hypothesis]:
+    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
         if study.get("preset") != self.preset or study["metric"] != "test/acc":
             return []
         from experiments.presets import preset
 
         own = flat_settings(preset(self.preset).model_dump(mode="json"), {})
         return [
-            PublishedHypothesis((variant,), np.array(list(values[variant].values())) - self.accuracy, margin)
+            PublishedHypothesis((variant,), np.array(list(values[variant].values())) - self.accuracy, margin, floor)
             for variant, settings in variant_settings(study, values).items()
             if settings == own
         ]

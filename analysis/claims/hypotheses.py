@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy import stats
 
-from analysis.stats.comparisons import t_test, tost
-from analysis.stats.estimates import Estimate, moments, t_interval
+from analysis.stats.estimates import Estimate, mean, moments
 from analysis.stats.power import fewest, power_beyond, power_of_equivalence
+from analysis.stats.student import beyond, t_test, tost
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,20 @@ class Hypothesis(ABC):
     variants: tuple[str, ...]
     diffs: np.ndarray
     bound: float
+    floor: float = 0.0
+    """the smallest standard deviation of the differences (see `analysis.stats.estimates`)"""
     relation: ClassVar[Literal["above", "within"]]
     """how the mean stands to the bound if the hypothesis holds"""
 
     @property
     def moments(self) -> tuple[float, float, int]:
-        """Mean, deviation and number of the differences."""
-        centre, spread, n = moments(self.diffs)
-        return float(centre), float(spread), int(n)
+        """Mean, standard deviation and number of the differences."""
+        centre, deviation, n = moments(self.diffs, self.floor)
+        return float(centre), float(deviation), int(n)
 
     def estimate(self, alpha: float) -> Estimate:
         """The difference with the interval that goes with one-sided tests at alpha."""
-        centre, spread, n = self.moments
-        low, high = t_interval(centre, spread / np.sqrt(max(n, 1)), n - 1, 1 - 2 * alpha)
-        return Estimate(centre, float(low), float(high), n)
+        return mean(self.diffs, 1 - 2 * alpha, self.floor)
 
     @abstractmethod
     def p_for(self) -> float:
@@ -49,18 +49,18 @@ class Hypothesis(ABC):
         """Whether the hypothesis holds if the observed mean is the true one."""
 
     @abstractmethod
-    def power(self, n: np.ndarray, alpha: float) -> np.ndarray:
-        """Power with n seeds of the test that the observed mean leans towards, if that mean is the true one."""
+    def power(self, n: np.ndarray, alpha: float, sd: float) -> np.ndarray:
+        """Power with n seeds of the test that the observed mean leans towards, if mean and `sd` are the true ones."""
 
     @property
     def needs_prediction(self) -> bool:
         """Whether the observed mean can only be contradicted beyond the spread of a single run."""
         return False
 
-    def missing(self, alpha: float) -> int | None:
+    def missing(self, alpha: float, sd: float) -> int | None:
         """How many more seeds that test needs for 80 % power; None where no practical number is enough."""
         n = self.moments[2]
-        needed = fewest(lambda seeds: self.power(seeds, alpha), least=max(n + 1, 2))[0]
+        needed = fewest(lambda seeds: self.power(seeds, alpha, sd), least=max(n + 1, 2))[0]
         return None if needed is None else needed - n
 
 
@@ -70,17 +70,16 @@ class AboveHypothesis(Hypothesis):
     relation = "above"
 
     def p_for(self) -> float:
-        return float(t_test(self.diffs, self.bound, "above"))
+        return float(t_test(self.diffs, self.bound, "above", self.floor))
 
     def p_against(self) -> float:
-        return float(t_test(self.diffs, self.bound, "below"))
+        return float(t_test(self.diffs, self.bound, "below", self.floor))
 
     def leans_for(self) -> bool:
-        return self.moments[0] > self.bound
+        return bool(beyond(self.moments[0], self.bound) > 0)
 
-    def power(self, n: np.ndarray, alpha: float) -> np.ndarray:
-        centre, spread, _ = self.moments
-        return power_beyond(spread, abs(centre - self.bound), n, alpha)
+    def power(self, n: np.ndarray, alpha: float, sd: float) -> np.ndarray:
+        return power_beyond(sd, abs(beyond(self.moments[0], self.bound)), n, alpha)
 
 
 class AlikeHypothesis(Hypothesis):
@@ -89,20 +88,21 @@ class AlikeHypothesis(Hypothesis):
     relation = "within"
 
     def p_for(self) -> float:
-        return float(tost(self.diffs, self.bound))
+        return float(tost(self.diffs, self.bound, self.floor))
 
     def p_against(self) -> float:
-        sides = t_test(self.diffs, self.bound, "above"), t_test(self.diffs, -self.bound, "below")
-        return float(np.minimum(2 * np.minimum(*sides), 1))
+        above = t_test(self.diffs, self.bound, "above", self.floor)
+        below = t_test(self.diffs, -self.bound, "below", self.floor)
+        return float(np.minimum(2 * np.minimum(above, below), 1))
 
     def leans_for(self) -> bool:
-        return abs(self.moments[0]) < self.bound
+        return bool(beyond(abs(self.moments[0]), self.bound) < 0)
 
-    def power(self, n: np.ndarray, alpha: float) -> np.ndarray:
-        centre, spread, _ = self.moments
+    def power(self, n: np.ndarray, alpha: float, sd: float) -> np.ndarray:
+        centre = self.moments[0]
         if self.leans_for():
-            return power_of_equivalence(spread, centre, self.bound, n, alpha)
-        return power_beyond(spread, abs(centre) - self.bound, n, alpha / 2)
+            return power_of_equivalence(sd, centre, self.bound, n, alpha)
+        return power_beyond(sd, beyond(abs(centre), self.bound), n, alpha / 2)
 
 
 class PublishedHypothesis(AlikeHypothesis):
@@ -117,18 +117,13 @@ class PublishedHypothesis(AlikeHypothesis):
         return not self.leans_for() and not np.isnan(self.moments[1])
 
     def p_against(self) -> float:
-        centre, spread, n = self.moments
-        beyond = abs(centre) - self.bound
-        if np.isnan(spread):
-            return float("nan")
-        if spread == 0:
-            return float(beyond <= 0)
-        return float(min(2 * stats.t.sf(beyond / (spread * np.sqrt(1 + 1 / n)), n - 1), 1))
+        centre, deviation, n = self.moments
+        away = beyond(abs(centre), self.bound)
+        return float(np.minimum(2 * stats.t.sf(away / (deviation * np.sqrt(1 + 1 / max(n, 1))), n - 1), 1))
 
-    def power(self, n: np.ndarray, alpha: float) -> np.ndarray:
-        centre, spread, _ = self.moments
+    def power(self, n: np.ndarray, alpha: float, sd: float) -> np.ndarray:
         if self.leans_for():
-            return super().power(n, alpha)
+            return super().power(n, alpha, sd)
         critical = stats.t.isf(alpha / 2, n - 1) * np.sqrt(n + 1)
-        shift = np.minimum(np.sqrt(n) * (abs(centre) - self.bound) / max(spread, 1e-12), 1e4)
+        shift = np.minimum(np.sqrt(n) * beyond(abs(self.moments[0]), self.bound) / sd, 1e4)
         return stats.nct.sf(critical, n - 1, shift)

@@ -13,18 +13,27 @@ INTERVAL = "90 % interval"  # the interval of one-sided tests at 5 %
 
 def evidence_text(result: ClaimResult) -> str:
     """Return the number of pairs that support the outcome, and the numbers of the pair with the weakest support."""
+    if not result.depends_on_diverged:
+        return _evidence(result)
+    return (
+        f"{_evidence(result)} This is the result of the finished runs. It changes if diverged runs count as guessing."
+    )
+
+
+def _evidence(result: ClaimResult) -> str:
     decisive, total, hits = result.decisive, len(result.hypotheses), result.hits
     if math.isnan(decisive.estimate.low):
         return f"{_name(result, decisive)}: {formatting.plural(decisive.estimate.n, 'seed')}, too few for a test."
     measured, needed = _measured(result, decisive), _needed(decisive)
-    if result.verdict == "reproduced":
+    if result.finished == "holds here":
         lead = "" if total == 1 else f"Shown for {_all(total)} pairs. Weakest evidence: "
         return f"{lead}{measured}, which is {needed}."
-    if result.verdict == "contradicted":
+    if result.finished == "does not hold here":
         lead = "" if total == 1 else f"The opposite is shown for {hits} of {total} pairs, for example "
         return f"{lead}{measured}; the claim says {needed}."
     lead = "" if total == 1 else f"Not shown for {hits} of {total} pairs, for example "
-    reason = f" {_why_open(decisive)}" if result.more_seeds is None else ""
+    needed_seeds = result.more_seeds
+    reason = f" {_why_open(decisive)}" if needed_seeds is not None and needed_seeds.low is None else ""
     return f"{lead}{measured}. The test shows neither that it is {needed} nor that it is not.{reason}"
 
 

@@ -29,7 +29,7 @@ from analysis.report.tables.cells import margin_text
 from analysis.results import Results
 from analysis.sources.study import ENDED
 from analysis.stats import Comparison
-from analysis.stats.power import FEW_SEEDS, MOST_SEEDS
+from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 
 _NOUNS = {"model.pos_embed": "positional embedding"}
 MOST_NAMED_PAIRS = 3  # significantly different pairs that are named, not counted
@@ -44,7 +44,7 @@ def headline(results: Results) -> tuple[str, ...]:
         return _not_testable(results, most)
     factors = factor_paragraphs(results)
     among = () if factors else _among_others(results)
-    return (*factors, _against_baseline(results), *among, *_limits(results))
+    return (*factors, _against_baseline(results), *_on_diverged(results), *among, *_limits(results))
 
 
 def _single_variant(results: Results) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _against_baseline(results: Results) -> str:
             said.append(_GROUP[word](results, variants, than, total, word))
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
-    adjusted = ", Holm-adjusted" if total > 1 else ""
+    adjusted = ", Holm-adjusted over all pairs" if total > 1 else ""
     seeds = seeds_text([results.versus[variant].n for variant in results.others])
     return f"{' '.join(said)} {seeds}{family}{adjusted}, alpha = {alpha_text()}."
 
@@ -148,6 +148,22 @@ def _open(results: Results, variants: list[str], than: str, total: int, word: st
 
 
 _GROUP = {"better": _different, "worse": _different, "equivalent": _equivalent, "not enough evidence": _open}
+
+
+def _on_diverged(results: Results) -> tuple[str, ...]:
+    """Which variants diverged, and which verdicts depend on that."""
+    rates = {variant: rate for variant, rate in results.divergence.items() if rate.value > 0}
+    if not rates:
+        return ()
+    lost = [f"{round(rate.value * rate.n)} of {plural(rate.n, 'run')} of {quoted(v)}" for v, rate in rates.items()]
+    depends = [variant for variant in results.others if results.versus[variant].depends_on_diverged]
+    said = f"{formatting.listing(lost)} diverged; the comparisons use the other runs."
+    if not depends:
+        return (f"{said} The verdicts stay the same if diverged runs count as guessing.",)
+    listed = names(depends) or plural(len(depends), "variant")
+    verdict = "verdicts on" if len(depends) > 1 else "verdict on"
+    verb = "change" if len(depends) > 1 else "changes"
+    return (f"{said} The {verdict} {listed} {verb} if diverged runs count as guessing.",)
 
 
 def _among_others(results: Results) -> tuple[str, ...]:
@@ -254,9 +270,12 @@ def _seeds_needed(undecided: Sequence[Comparison]) -> str:
     if max(c.n for c in undecided) < FEW_SEEDS:
         return f"With fewer than {FEW_SEEDS} seeds, the number of seeds needed cannot be estimated."
     needs = [c.seeds_needed for c in undecided if c.seeds_needed is not None]
-    most = f"{max(needs):,}" if len(needs) == len(undecided) else f"more than {MOST_SEEDS:,}"
-    least = f"{min(needs):,}" if needs else most
-    needed = most if least == most else f"{least} to {most}"
+    if not needs:
+        return ""
+    lows, highs = [need.low for need in needs], [need.high for need in needs]
+    low = min((n for n in lows if n is not None), default=None)
+    high = None if None in highs else max(n for n in highs if n is not None)
+    needed = formatting.seeds_needed(SeedsNeeded(low, high))
     return f"To show a difference or equivalence, about {needed} seeds per variant are needed (80 % power)."
 
 
@@ -264,7 +283,7 @@ def _power(results: Results) -> str:
     found = [results.versus[variant].detectable for variant in results.others]
     found = sorted(value for value in found if math.isfinite(value))
     if not found:
-        return "All seeds give the same difference, so the study has no estimate of its precision."
+        return "The spread of the differences is unknown, so the study has no estimate of its precision."
     metric = results.study.metric
     places = formatting.decimals(found[0] * metric.scale)
     texts = dict.fromkeys(formatting.number(value * metric.scale, places) for value in (found[0], found[-1]))

@@ -21,10 +21,8 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     if fitted is None:
         return ()
     tested = fitted.tested()
-    blocks = any(row.term == ("seed",) for row in fitted.anova)
-    model = (
-        f"Linear model of {fitted.n} runs{', seeds as blocks' if blocks else ''}, Holm-adjusted, alpha = {alpha_text()}"
-    )
+    seeds = formatting.plural(len(fitted.seeds), "seed")
+    model = f"Tested over {seeds}, Holm-adjusted, alpha = {alpha_text()} together with the pairs of variants"
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
     main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."

@@ -1,21 +1,34 @@
 """Statistics: arrays in, estimates out. No I/O, no plots, no wording.
 
-`estimates` describes one sample. `comparisons` holds the paired differences and their verdicts. `power` says what a number of
-seeds can show. `factorial` analyses several factors. `holm` adjusts p-values.
-`images` describes means over seeds and test images.
-`batches` compares runs of different machines or commits.
+`estimates` describes one sample, `proportion` a share. `student` holds the tests of paired differences, `comparisons` the
+verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
+number of seeds can show, `looks` tests after each of several planned numbers of seeds, `resolution` finds the step of
+an accuracy, `images` describes means over seeds and test images, and `batches` compares runs of different machines or
+commits.
 """
 
 from analysis.stats.batches import BatchEffect, batch_effect
-from analysis.stats.comparisons import Comparison, Verdict, compare, compare_all, improvement, paired, t_test, tost
-from analysis.stats.estimates import Band, Estimate, Spread, band, bootstrap, iqm, iqm_interval, mean, sd, spread
-from analysis.stats.factorial import AnovaRow, Contrast, Effect, Factorial, factorial
-from analysis.stats.holm import holm
+from analysis.stats.comparisons import (
+    Comparison,
+    Rule,
+    Verdict,
+    against_baseline,
+    compare,
+    compare_all,
+    paired,
+    paired_improvement,
+    with_diverged,
+)
+from analysis.stats.estimates import Band, Estimate, Spread, band, iqm, iqm_interval, mean, sd, spread
+from analysis.stats.factorial import Contrast, Effect, Factorial, TermTest, factorial
+from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import Components, ImageEstimate, over_images
-from analysis.stats.power import detectable, seeds_needed, seeds_to_decide
+from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
+from analysis.stats.proportion import proportion
+from analysis.stats.resolution import accuracy_step
+from analysis.stats.student import Posterior, posterior, t_test, tost
 
 __all__ = [
-    "AnovaRow",
     "Band",
     "BatchEffect",
     "Comparison",
@@ -25,26 +38,35 @@ __all__ = [
     "Estimate",
     "Factorial",
     "ImageEstimate",
+    "Posterior",
+    "Rule",
+    "SeedsNeeded",
     "Spread",
+    "TermTest",
     "Verdict",
+    "accuracy_step",
+    "against_baseline",
     "band",
     "batch_effect",
-    "bootstrap",
     "compare",
     "compare_all",
     "detectable",
     "factorial",
     "holm",
-    "improvement",
+    "holm_exclusive",
     "iqm",
     "iqm_interval",
     "mean",
     "over_images",
     "paired",
+    "paired_improvement",
+    "posterior",
+    "proportion",
     "sd",
-    "seeds_needed",
+    "seeds_needed_band",
     "seeds_to_decide",
     "spread",
     "t_test",
     "tost",
+    "with_diverged",
 ]

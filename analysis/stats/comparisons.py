@@ -1,19 +1,20 @@
-"""Differences between variants, paired by seed, and what may be said of them. Arrays in, estimates out; no I/O.
+"""Differences between variants, paired by seed, and their verdicts. Arrays in, estimates out.
 
-How a verdict is reached, for a family of m comparisons at level alpha and a margin stated before the runs were made:
+How a verdict is reached for a family of m pairs at level alpha and a margin that is stated before the runs:
 
-1. "equivalent": two one-sided t tests, Holm-adjusted over the family, place the difference within ±margin;
-2. "better" or "worse": the paired two-sided t test, Holm-adjusted over the family, tells it from zero;
-3. "not enough evidence" otherwise. It is never "no difference".
+1. "equivalent": two one-sided t tests show that the difference lies within ±margin.
+2. "better" or "worse": the two-sided paired t test shows that the difference is not zero.
+3. "not enough evidence" otherwise. This does not mean "no difference".
 
-A difference can be both reliably there and reliably smaller than the margin. It is called equivalent then, because the
-margin is what the study said beforehand would matter; `p_holm` and `diff` still show the difference. Thus each kind of
-false word ("better" or "worse" of no difference; "equivalent" of a difference of a margin or more) comes up in at most
-alpha of all families. Intervals are those of the single comparison, not adjusted; the verdicts are.
+A difference can be shown to exist and to be smaller than the margin. Its verdict is "equivalent", because the margin
+says what would matter; `p_holm` and `diff` still show the difference. Of a pair's two null hypotheses ("no difference"
+and "a difference of a margin or more") at most one is true, so both kinds of test are adjusted as one family
+(`holm_exclusive`): all false verdicts together occur in at most alpha of all families. Intervals are those of the single
+comparison and are not adjusted.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal, TypeVar
 
@@ -22,71 +23,116 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from analysis.stats.estimates import Estimate, moments, t_interval
-from analysis.stats.holm import holm
-from analysis.stats.power import detectable, seeds_to_decide
+from analysis.stats.holm import holm_exclusive
+from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
+from analysis.stats.proportion import proportion
+from analysis.stats.student import Posterior, posterior, t_test, tost
 from experiments.errors import UserError
 
 Verdict = Literal["better", "worse", "equivalent", "not enough evidence", "baseline"]
+Values = Mapping[str, Mapping[int, float]]
+"""variant -> seed -> the metric's value, not finite where the run diverged"""
 Variant = TypeVar("Variant", bound=Hashable)
 
 
 @dataclass(frozen=True)
+class Rule:
+    """What verdicts depend on besides the values."""
+
+    margin: float = 0.01
+    """the smallest difference that would matter, in the metric's units"""
+    alpha: float = 0.05
+    """the rate of false verdicts that is allowed over the family"""
+    lower_is_better: bool = False
+    floor: float = 0.0
+    """the smallest standard deviation of differences (see `estimates`)"""
+    families: int = 1
+    """how many families of tests share alpha equally; adjusted p-values are multiplied by it"""
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.margin) and self.margin > 0):
+            raise UserError(
+                f"margin: {self.margin!r} is not a positive number; it is the smallest difference that would matter"
+            )
+        if not 0 < self.alpha < 0.5:
+            raise UserError(f"alpha: {self.alpha!r} is not between 0 and 0.5")
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """One variant less another, seed by seed. What cannot be had from so few seeds is NaN."""
+    """One variant minus another, seed by seed. What so few seeds cannot tell is NaN."""
 
     diff: Estimate
     """mean difference with its Student t interval"""
     n: int
     """seeds used: those with a finite value on both sides"""
     dropped: int
-    """seeds that only one side has, or on which a side diverged; the rest says nothing about those"""
-    effect: float
-    """mean over deviation of the differences (Cohen's d_z), with Hedges' correction (three seeds or more)"""
+    """seeds that only one side has, or on which a side diverged"""
+    d_z: float
+    """effect size: mean over standard deviation of the differences (Cohen's d_z) with Hedges' correction; three seeds or
+    more"""
     p: float
     """two-sided paired t test of no difference"""
     p_holm: float
-    """the same, adjusted over the family"""
-    improvement: Estimate
-    """probability that the variant beats the other on the same seed"""
+    """`p`, adjusted over the family"""
+    paired_improvement: Estimate
+    """probability that the variant beats the other on the same seed; a tie counts half"""
+    posterior: Posterior
+    """probabilities of a true difference that is better by more than the margin, within it, or worse by more"""
+    seed_correlation: float
+    """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
     tost_p: float
-    """two one-sided tests: the p-value of a difference of a margin or more"""
+    """two one-sided tests: p-value of a difference of a margin or more"""
+    tost_p_holm: float
+    """`tost_p`, adjusted over the family"""
     equivalence: Estimate
     """the 1 - 2 alpha interval: within ±margin exactly where `tost_p` < alpha"""
     verdict: Verdict
     detectable: float
-    """the smallest difference that these seeds find at 80 % power, at the family's strictest level, alpha / m"""
-    seeds_needed: int | None
-    """seeds in all for a verdict at 80 % power and alpha / m, should the observed values be the true ones: `n` where
-    there is one already, None where no practical number would do or the spread is unknown"""
-    tost_p_holm: float = float("nan")
-    """`tost_p`, adjusted over the family"""
+    """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
+    seeds_needed: SeedsNeeded | None
+    """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
+    one; None where there is a verdict already or too few seeds to estimate the spread"""
+    verdict_with_diverged: Verdict | None = None
+    """the verdict if diverged runs count as runs at chance level; None where no run of the pair diverged"""
+
+    @property
+    def depends_on_diverged(self) -> bool:
+        """Whether the verdict is another one if diverged runs count as runs at chance level."""
+        return self.verdict_with_diverged not in (None, self.verdict)
 
 
-def compare(
-    values: Mapping[str, Mapping[int, float]],
-    baseline: str,
-    margin: float = 0.01,
-    alpha: float = 0.05,
-    lower_is_better: bool = False,
-) -> dict[str, Comparison]:
-    """Every variant against the baseline; the other variants are the family.
+def compare(values: Values, baseline: str, rule: Rule | None = None) -> dict[str, Comparison]:
+    """Every variant minus the baseline; the other variants are the family. The baseline's own verdict is "baseline".
 
-    `values` is variant -> seed -> the metric's value, not finite where the run diverged; `margin` is in the metric's
-    units. Raises `UserError` where the baseline is not among the variants or the margin or level makes no sense.
+    Raises `UserError` where the baseline is not among the variants.
     """
     if baseline not in values:
         raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(map(repr, values))}")
     pairs = [(variant, baseline) for variant in values if variant != baseline]
-    family = iter(_compare(values, pairs, margin, alpha, lower_is_better))
-    return {variant: _baseline(values[variant]) if variant == baseline else next(family) for variant in values}
+    return against_baseline(compare_pairs(values, pairs, rule), values, baseline)
 
 
 def compare_all(
-    values: Mapping[str, Mapping[int, float]], margin: float = 0.01, alpha: float = 0.05, lower_is_better: bool = False
+    values: Values, baseline: str | None = None, rule: Rule | None = None
 ) -> dict[tuple[str, str], Comparison]:
-    """Every pair (a, b) in the variants' order, as a less b; all pairs are one family. Otherwise as `compare`."""
-    pairs = list(combinations(values, 2))
-    return dict(zip(pairs, _compare(values, pairs, margin, alpha, lower_is_better)))
+    """Every pair (a, b) as a - b; all pairs are one family. Pairs are in the variants' order; the baseline is always b."""
+    pairs = [(b, a) if a == baseline else (a, b) for a, b in combinations(values, 2)]
+    return compare_pairs(values, pairs, rule)
+
+
+def against_baseline(
+    pairs: Mapping[tuple[str, str], Comparison], values: Values, baseline: str
+) -> dict[str, Comparison]:
+    """Of some pairs, each variant's comparison with the baseline, and the baseline's own."""
+    return {
+        variant: _baseline(values[variant]) if variant == baseline else pairs[variant, baseline] for variant in values
+    }
+
+
+def with_diverged(comparison: Comparison, counted: Comparison, diverged: bool) -> Comparison:
+    """A comparison, and the verdict of the same pair where diverged runs are counted (if there are any)."""
+    return replace(comparison, verdict_with_diverged=counted.verdict if diverged else None)
 
 
 def paired(
@@ -103,111 +149,91 @@ def paired(
     return np.where(usable, table[first], np.nan), np.where(usable, table[second], np.nan), dropped
 
 
-def t_test(diffs: ArrayLike, null: float = 0.0, side: Literal["two", "above", "below"] = "two") -> np.ndarray:
-    """p-values of Student's test that diffs (..., seeds) have mean `null`, against another, a higher or a lower one.
-
-    NaN where the spread is not known (see `moments`). Three or more equal differences are the limit of a spread that
-    vanishes: p is 0 on the side where they lie, and 1 for a difference of exactly `null`.
-    """
-    t, df = _t(diffs, null)
-    if side == "two":
-        return 2 * special.stdtr(df, -np.abs(t))
-    return special.stdtr(df, -t if side == "above" else t)
-
-
-def tost(diffs: ArrayLike, margin: float) -> np.ndarray:
-    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means equivalent.
-
-    Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
-    """
-    return np.maximum(t_test(diffs, -margin, "above"), t_test(diffs, margin, "below"))
-
-
-def improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is_better: bool = False) -> Estimate:
-    """Probability that a (seeds,) beats b (seeds,) on the same seed, a tie counting half.
-
-    Its interval is Clopper and Pearson's, which never covers less often than stated; it is wide for few seeds because
-    few seeds say little.
-    """
+def paired_improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is_better: bool = False) -> Estimate:
+    """Probability that a (seeds,) beats b (seeds,) on the same seed, with its exact interval; a tie counts half."""
     gain = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     return _improvement(np.atleast_2d(-gain if lower_is_better else gain), level)[0]
 
 
-def verdicts(diffs: np.ndarray, margin: float, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Holm-adjusted p of a difference, the same of equivalence, and the verdict, for diffs (..., family, seeds).
+def verdicts(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Adjusted p of a difference, adjusted p of equivalence, and the verdict, for diffs (..., family, seeds).
 
     The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
     """
-    p, p_equivalent = holm(t_test(diffs)), holm(tost(diffs, margin))
-    sign = np.where(p <= alpha, np.sign(moments(diffs)[0]), np.nan)
-    return p, p_equivalent, np.where(p_equivalent <= alpha, 0.0, sign)
+    p, q = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor)
+    p_holm, q_holm = (np.minimum(rule.families * adjusted, 1.0) for adjusted in holm_exclusive(p, q))
+    sign = np.where(p_holm <= rule.alpha, np.sign(moments(diffs)[0]), np.nan)
+    return p_holm, q_holm, np.where(q_holm <= rule.alpha, 0.0, sign)
 
 
-def _compare(
-    values: Mapping, pairs: list[tuple[str, str]], margin: float, alpha: float, lower_is_better: bool
-) -> list[Comparison]:
-    if not (np.isfinite(margin) and margin > 0):
-        raise UserError(f"margin: {margin!r} is not a positive number; it is the smallest difference that would matter")
-    if not 0 < alpha < 0.5:
-        raise UserError(f"alpha: {alpha!r} is not between 0 and 0.5")
+def compare_pairs(
+    values: Values, pairs: list[tuple[str, str]], rule: Rule | None = None
+) -> dict[tuple[str, str], Comparison]:
+    """Each pair (a, b) as a - b; these pairs are the family."""
+    rule = rule or Rule()
     if not pairs:
-        return []
+        return {}
     a, b, dropped = paired(values, pairs)
     diffs = a - b
-    p_holm, equivalent_holm, signs = verdicts(diffs, margin, alpha)
-    centre, spread, n = moments(diffs)
-    error = spread / np.sqrt(np.maximum(n, 1))
-    strictest = alpha / max(int(np.isfinite(p_holm).sum()), 1)
-    more = seeds_to_decide(spread, centre, margin, strictest, least=np.maximum(n + 1, 2))
-    up, down = ("worse", "better") if lower_is_better else ("better", "worse")
-    words = {1.0: up, -1.0: down, 0.0: "equivalent"}
-    columns = zip(
-        _estimates(centre, *t_interval(centre, error, n - 1), n),
-        dropped.tolist(),
-        _hedges(centre, spread, n).tolist(),
-        t_test(diffs).tolist(),
-        p_holm.tolist(),
-        _improvement(-diffs if lower_is_better else diffs, 0.95),
-        tost(diffs, margin).tolist(),
-        _estimates(centre, *t_interval(centre, error, n - 1, 1 - 2 * alpha), n),
-        [words.get(sign, "not enough evidence") for sign in signs.tolist()],
-        [detectable(s, k, strictest) for s, k in zip(spread.tolist(), n.tolist())],
-        [m if np.isnan(sign) else k for m, sign, k in zip(more, signs.tolist(), n.tolist())],
-        equivalent_holm.tolist(),
-    )
-    return [Comparison(diff, diff.n, *rest) for diff, *rest in columns]
+    p_holm, q_holm, signs = verdicts(diffs, rule)
+    centre, deviation, n = moments(diffs, rule.floor)
+    error = deviation / np.sqrt(np.maximum(n, 1))
+    strictest = rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1))
+    gains = -diffs if rule.lower_is_better else diffs
+    words: dict[float, Verdict] = {1.0: "better", -1.0: "worse", 0.0: "equivalent"}
+    towards = -1.0 if rule.lower_is_better else 1.0
+    needed = seeds_needed_band(deviation, centre, n, rule.margin, strictest)
+    intervals = _estimates(centre, *t_interval(centre, error, n - 1), n)
+    equivalence = _estimates(centre, *t_interval(centre, error, n - 1, 1 - 2 * rule.alpha), n)
+    improvement, probabilities = _improvement(gains, 0.95), posterior(gains, rule.margin, rule.floor)
+    p, q = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor)
+    d_z, correlation = _hedges(centre, deviation, n), _correlation(a, b)
+    return {
+        pair: Comparison(
+            diff=intervals[i],
+            n=int(n[i]),
+            dropped=int(dropped[i]),
+            d_z=float(d_z[i]),
+            p=float(p[i]),
+            p_holm=float(p_holm[i]),
+            paired_improvement=improvement[i],
+            posterior=probabilities[i],
+            seed_correlation=float(correlation[i]),
+            tost_p=float(q[i]),
+            tost_p_holm=float(q_holm[i]),
+            equivalence=equivalence[i],
+            verdict=words.get(towards * float(signs[i]), "not enough evidence"),
+            detectable=detectable(float(deviation[i]), int(n[i]), strictest),
+            seeds_needed=needed[i] if np.isnan(signs[i]) else None,
+        )
+        for i, pair in enumerate(pairs)
+    }
 
 
 def _baseline(runs: Mapping[int, float]) -> Comparison:
-    """The baseline beside itself: no difference, nothing tested."""
+    """The baseline compared with itself: no difference, nothing tested."""
     n, nan = int(np.isfinite(np.array(list(runs.values()), dtype=float)).sum()), float("nan")
     nothing = Estimate(0.0, 0.0, 0.0, n)
     return Comparison(
         diff=nothing,
         n=n,
         dropped=len(runs) - n,
-        effect=0.0,
+        d_z=0.0,
         p=nan,
         p_holm=nan,
-        improvement=Estimate(0.5, nan, nan, n),
+        paired_improvement=Estimate(0.5, nan, nan, n),
+        posterior=Posterior(nan, nan, nan),
+        seed_correlation=nan,
         tost_p=nan,
+        tost_p_holm=nan,
         equivalence=nothing,
         verdict="baseline",
         detectable=nan,
-        seeds_needed=n,
+        seeds_needed=None,
     )
 
 
-def _t(diffs: ArrayLike, null: float) -> tuple[np.ndarray, np.ndarray]:
-    """Student's t of (mean - null) and its degrees of freedom."""
-    centre, spread, n = moments(diffs)
-    away = centre - null
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = away * np.sqrt(n) / spread
-    return np.where((spread == 0) & (away == 0), 0.0, t), n - 1
-
-
-def _hedges(centre: np.ndarray, spread: np.ndarray, n: np.ndarray) -> np.ndarray:
+def _hedges(centre: np.ndarray, deviation: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Mean over deviation, corrected for its bias.
 
     Source: Hedges, J. Educational Statistics 6 (1981), 107-128, equation 6e.
@@ -215,19 +241,22 @@ def _hedges(centre: np.ndarray, spread: np.ndarray, n: np.ndarray) -> np.ndarray
     df = n - 1
     with np.errstate(divide="ignore", invalid="ignore"):
         correction = np.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / np.sqrt(df / 2)
-        raw = np.where((centre == 0) & (spread == 0), 0.0, centre / spread)
-    return np.where(df < 2, np.nan, raw * correction)
+        return np.where(df < 2, np.nan, centre / deviation * correction)
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of a and b (pairs, seeds), NaN at the same places; NaN below three seeds or without spread."""
+    (mean_a, sd_a, n), (mean_b, sd_b, _) = moments(a), moments(b)
+    products = (a - mean_a[:, None]) * (b - mean_b[:, None])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = np.where(np.isfinite(products), products, 0).sum(axis=-1) / (n - 1) / (sd_a * sd_b)
+    return np.where(n < 3, np.nan, np.clip(correlation, -1, 1))
 
 
 def _improvement(gain: np.ndarray, level: float) -> list[Estimate]:
-    """`improvement` from gains (pairs, seeds), NaN where a seed cannot be used."""
-    n = np.isfinite(gain).sum(axis=-1)
+    """`paired_improvement` from gains (pairs, seeds), NaN where a seed cannot be used."""
     wins = (gain > 0).sum(axis=-1) + 0.5 * (gain == 0).sum(axis=-1)
-    tail = (1 - level) / 2
-    low = np.where(wins > 0, special.betaincinv(np.maximum(wins, 0.5), n - wins + 1, tail), 0.0)
-    high = np.where(wins < n, special.betaincinv(wins + 1, np.maximum(n - wins, 0.5), 1 - tail), 1.0)
-    share = np.where(n > 0, wins / np.maximum(n, 1), np.nan)
-    return _estimates(share, np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan), n)
+    return proportion(wins, np.isfinite(gain).sum(axis=-1), level)
 
 
 def _estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarray) -> list[Estimate]:

@@ -1,305 +1,355 @@
-"""Factorial studies by a linear model: main effects, interactions, contrasts, analysis of variance. No I/O, no plots.
+"""Studies of several factors: main effects, contrasts and two-way interactions, each tested over the seeds.
 
-The model is ordinary least squares with sum-to-zero contrasts, each seed a block: effects are deviations from the grand
-mean, and what a seed does to all cells alike is taken out, as pairing does for two variants. Interactions of three and
-more factors stay in the residual. All cells are taken to spread alike; where one does not, `compare` (which pairs two
-variants only) is the safer word.
+Every effect is a weighted sum of a seed's cells (a cell is one combination of levels). It is computed once for each seed,
+from the complete grid of that seed, and its mean is tested by Student's t over the seeds. So the error of an effect is
+its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that out. Cells
+may scatter differently.
+
+A term (a factor or an interaction) is tested by the smallest Holm-adjusted p of its contrasts: the pairs of levels of a
+factor, or the cell effects of an interaction. This needs no estimate of a covariance matrix, for which few seeds do not
+suffice. The terms are Holm-adjusted in turn. Interactions of three and more factors are not tested.
+
+Which runs are used:
+
+- A cell counts if at least half of the seeds have a finite value in it.
+- If some cells do not count, the levels with the largest share of such cells are left out until the grid is complete.
+  If no complete grid is left, the main effects are fitted to the cells that count, as if effects added up.
+- A seed counts if it has a finite value in every cell used.
 """
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, t_interval
+from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, moments, t_interval
 from analysis.stats.holm import holm
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from analysis.metric import Metric
+
 Term = tuple[str, ...]
+Cell = tuple
+Level = object
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One level of a factor, or one cell of two: its marginal mean, and what it adds to the parts it is made of."""
+    """One level of a factor, or one cell of two factors: its marginal mean, and what it adds to its parts."""
 
     term: Term
     levels: tuple
     mean: Estimate
-    """marginal mean: every combination of the other factors weighs the same; the interval is for these seeds"""
+    """marginal mean, in which every combination of the other factors has the same weight; for a single cell, the mean of
+    all its runs"""
     effect: Estimate
-    """one factor: mean less grand mean; two: what the cell has beyond its row's and its column's effects"""
+    """one factor: mean - grand mean; two factors: what the cell has beyond its row's and its column's effects"""
     p: float
     p_holm: float
-    """adjusted over the levels (cells) of the term"""
+    """adjusted over the levels (cells) of the term, and at least the term's"""
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """The marginal mean of one level less that of another."""
+    """The marginal mean of one level minus that of another."""
 
     factor: str
-    high: object
-    low: object
+    high: Level
+    low: Level
     diff: Estimate
     p: float
     p_holm: float
-    """adjusted over the pairs of levels of the factor"""
+    """adjusted over the pairs of levels of the factor, and at least the factor's"""
 
 
 @dataclass(frozen=True)
-class AnovaRow:
-    """One line of the type II analysis of variance; the last line is the residual, whose test is NaN."""
+class TermTest:
+    """Whether a factor or an interaction has any effect."""
 
     term: Term
-    df: int
-    sum_sq: float
-    f: float
+    contrasts: int
+    """contrasts tested"""
     p: float
+    """the smallest Holm-adjusted p of the contrasts"""
     p_holm: float
-    """adjusted over the factors and interactions; NaN for seeds and the residual"""
-    eta_sq: float
-    """partial eta squared: sum of squares over itself plus the residual's"""
+    """the same, adjusted over the terms"""
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """How the data fall short of a complete grid."""
+
+    not_finite: int
+    """runs without a finite value"""
+    cells: int
+    """cells of the whole grid"""
+    missing: int
+    """cells without a finite value on half of the seeds"""
+    left_out: tuple[tuple[str, Level], ...]
+    """(factor, level) left out of the grid"""
+    additive: bool
+    """whether no complete grid is left, so that only main effects are fitted"""
+    seeds_left_out: tuple
+    """seeds without a finite value in every cell used"""
 
 
 @dataclass(frozen=True)
 class Factorial:
-    """A fitted factorial study; `notes` are sentences on what was left out, or could not be told apart."""
+    """The effects of a study of several factors."""
 
-    metric: str
+    metric: "Metric"
     factors: tuple[str, ...]
     levels: dict[str, tuple]
+    """factor -> the levels of the grid used"""
+    seeds: tuple
+    """seeds used"""
     n: int
-    """runs in the model"""
-    dropped: int
-    """runs without a finite value"""
+    """runs used"""
     grand: Estimate
     effects: tuple[Effect, ...]
     contrasts: tuple[Contrast, ...]
-    anova: tuple[AnovaRow, ...]
-    notes: tuple[str, ...]
+    terms: tuple[TermTest, ...]
+    gaps: Gaps
 
     def tested(self) -> dict[Term, float]:
-        """Each factor and interaction with its Holm-adjusted p."""
-        return {row.term: row.p_holm for row in self.anova if set(row.term) <= set(self.factors)}
+        """Each factor and interaction with its adjusted p."""
+        return {test.term: test.p_holm for test in self.terms}
 
     def of(self, *term: str) -> tuple[Effect, ...]:
         """The effects of one factor, or of an interaction of two, in the order of the levels."""
         return tuple(effect for effect in self.effects if effect.term == term)
 
 
-def factorial(frame: "pd.DataFrame", metric: str, factors: list[str], level: float = 0.95) -> Factorial:
-    """Fit `metric` on the factors and their two-way interactions, with seeds as blocks; intervals are at `level`.
+def factorial(
+    frame: "pd.DataFrame",
+    metric: "Metric",
+    factors: list[str],
+    level: float = 0.95,
+    floor: float = 0.0,
+    families: int = 1,
+) -> Factorial:
+    """Main effects, contrasts and two-way interactions of `factors` on `metric`; intervals are at `level`.
 
-    `frame` has one row a run and the columns `metric`, `seed` and every factor. Unequal numbers of runs a cell are
-    fine. Where cells are empty the model is fitted on the complete grid that is left when the levels with most gaps are
-    left out, or, where none is left, on all cells without interactions; `notes` says so. Raises `UserError` naming a
-    column that is missing, a factor that does not vary, or factors whose effects cannot be separated.
+    `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
+    averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of families
+    of tests that share the level of significance; the terms' adjusted p-values are multiplied by it. Raises `UserError`
+    naming a column that is missing, a factor that does not vary, factors whose effects cannot be separated, or where no
+    seed has a value in every cell.
     """
     runs = _finite_runs(frame, metric, factors)
     whole = {factor: tuple(runs[factor].unique().tolist()) for factor in factors}
     for factor, found in whole.items():
         if len(found) < 2:
             raise UserError(f"factors: {factor} takes only {list(found)} in these runs; two levels or more are needed")
-    complete = _complete_grid(runs, whole)
-    levels = complete or whole
-    used = runs[np.all([runs[factor].isin(levels[factor]) for factor in factors], axis=0)]
+    values = _values(runs, metric, factors)
+    seeds = tuple(runs["seed"].unique().tolist())
+    present = {cell for cell, by_seed in values.items() if 2 * len(by_seed) >= len(seeds)}
+    complete = _complete_grid(present, whole)
+    levels = complete or {
+        factor: tuple(level for level in found if any(cell[i] == level for cell in present))
+        for i, (factor, found) in enumerate(whole.items())
+    }
+    cells = [cell for cell in product(*levels.values()) if cell in present]
+    used = tuple(seed for seed in seeds if all(seed in values[cell] for cell in cells))
+    if not used or not cells:
+        raise UserError(f"factors: no seed has a finished run of every combination of {' and '.join(factors)}")
     order = min(len(factors), 2) if complete else 1
     terms = [term for size in range(1, order + 1) for term in combinations(factors, size)]
-    model = _fit(used, metric, levels, terms)
+    table = np.array([[values[cell][seed] for cell in cells] for seed in used])
+    model = _Model(levels, terms, cells, values, table, level, floor)
     return Factorial(
         metric=metric,
         factors=tuple(factors),
         levels=levels,
-        n=len(used),
-        dropped=len(frame) - len(runs),
-        grand=model.estimate([model.row({})], level)[0][0],
-        effects=tuple(effect for term in terms for effect in _effects(model, term, level)),
-        contrasts=tuple(contrast for factor in factors for contrast in _contrasts(model, factor, level)),
-        anova=_anova(model),
-        notes=tuple(_notes(runs, used, whole, complete, len(frame) - len(runs), model)),
+        seeds=used,
+        n=table.size,
+        grand=model.estimates([model.marginal({})])[0][0],
+        **_tests(model, families),
+        gaps=Gaps(
+            not_finite=len(frame) - len(runs),
+            cells=math.prod(map(len, whole.values())),
+            missing=math.prod(map(len, whole.values())) - len(present),
+            left_out=tuple((f, value) for f in factors for value in whole[f] if value not in levels[f]),
+            additive=not complete,
+            seeds_left_out=tuple(seed for seed in seeds if seed not in used),
+        ),
     )
 
 
 @dataclass(frozen=True)
 class _Model:
-    """The fit, and how a row of its design is made: the intercept, a block of columns a term, a block for the seeds.
-
-    Under sum-to-zero coding a block of zeros is the average over a term's levels: a marginal mean is the row that fills
-    in only the terms within its own factors.
-    """
+    """The cells used, and the weights of each effect over them."""
 
     levels: dict[str, tuple]
-    blocks: dict[Term, np.ndarray]
-    """term -> its columns of the design (runs, columns); the last is ("seed",), where seeds are blocks"""
-    outcome: np.ndarray
-    result: Any
+    terms: list[Term]
+    cells: list[Cell]
+    values: dict[Cell, dict]
+    """every cell -> seed -> value"""
+    table: np.ndarray
+    """values of the cells used (seeds, cells)"""
+    level: float
+    floor: float
+    inverse: np.ndarray = field(init=False)
+    """pseudo-inverse of the design (columns, cells)"""
 
-    def row(self, at: dict[str, object]) -> np.ndarray:
-        """The design's row of the marginal mean at these levels: factor -> level."""
+    def __post_init__(self) -> None:
+        """Sum-to-zero coding: a block of columns for each term, whose zeros are the average over the term's levels."""
+        design = np.array([self._row(dict(zip(self.levels, cell))) for cell in self.cells])
+        if np.linalg.matrix_rank(design) < design.shape[1]:
+            raise UserError(
+                f"factors: {' and '.join(self.levels)} cannot be told apart: their levels move together in these runs"
+            )
+        object.__setattr__(self, "inverse", np.linalg.pinv(design))
+
+    def marginal(self, at: dict[str, Level]) -> np.ndarray:
+        """Weights (cells,) of the marginal mean at these levels: factor -> level."""
+        return self._row(at) @ self.inverse
+
+    def _row(self, at: dict[str, Level]) -> np.ndarray:
+        """The design's row (columns,) of these levels."""
+        coded = {
+            factor: _coding(found)[[found.index(at[factor])]] for factor, found in self.levels.items() if factor in at
+        }
         parts = [np.ones(1)]
-        for term, block in self.blocks.items():
+        for term in self.terms:
             if set(term) <= set(at):
-                parts.append(_columns([_coding(self.levels[f])[[self.levels[f].index(at[f])]] for f in term])[0])
+                parts.append(_columns([coded[factor] for factor in term])[0])
             else:
-                parts.append(np.zeros(block.shape[1]))
+                parts.append(np.zeros(math.prod(len(self.levels[factor]) - 1 for factor in term)))
         return np.concatenate(parts)
 
-    def estimate(self, rows: list[np.ndarray], level: float) -> list[tuple[Estimate, float]]:
-        """Each row's estimate with its t interval, and the p-value of its being zero; NaN where no error can be had."""
-        weights = np.array(rows)
-        values = self._rounded(weights @ self.result.params)
-        if self.result.df_resid == 0:
-            error = np.full(len(values), np.nan)
-        else:
-            variance = np.einsum("ij,jk,ik->i", weights, self.result.cov_params(), weights)
-            error = self._rounded(np.sqrt(np.maximum(variance, 0)))
-        low, high = t_interval(values, error, self.result.df_resid, level)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where((values == 0) & (error == 0), 0.0, values / error)
-        p = 2 * stats.t.sf(np.abs(t), self.result.df_resid)
-        return [
-            (Estimate(value, lower, upper, len(self.outcome)), q)
-            for value, lower, upper, q in zip(values.tolist(), low.tolist(), high.tolist(), p.tolist())
-        ]
+    def estimates(self, weights: list[np.ndarray]) -> list[tuple[Estimate, float]]:
+        """Each weighted sum with its t interval over the seeds, and the p of its being zero; NaN without a spread."""
+        rows = np.array(weights)
+        samples = rows @ self.table.T
+        samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.abs(self.table).max(), 0.0, samples)
+        centre, deviation, n = moments(samples, self.floor * np.sqrt((rows**2).sum(axis=1)))
+        error = deviation / np.sqrt(n)
+        low, high = t_interval(centre, error, n - 1, self.level)
+        p = 2 * special.stdtr(n - 1, -np.abs(centre / error))
+        columns = zip(centre.tolist(), low.tolist(), high.tolist(), n.tolist(), p.tolist(), strict=True)
+        return [(Estimate(value, lower, upper, k), q) for value, lower, upper, k, q in columns]
 
-    def _rounded(self, x: np.ndarray) -> np.ndarray:
-        """What the arithmetic leaves of nothing, as nothing: else runs that do not vary would show effects."""
-        return np.where(np.abs(x) <= RELATIVE_ROUNDING * np.abs(self.outcome).max(), 0.0, x)
-
-    def sum_sq(self, left: float) -> float:
-        """A sum of squares, 0 where its root is rounding."""
-        return float(self._rounded(np.sqrt(max(left, 0.0))) ** 2)
+    def mean(self, at: dict[str, Level], marginal: Estimate) -> Estimate:
+        """The marginal mean; for a single cell, the mean over all its runs, as in a table of variants."""
+        if len(at) < len(self.levels):
+            return marginal
+        return mean(list(self.values[tuple(at[factor] for factor in self.levels)].values()), self.level, self.floor)
 
 
-def _fit(runs: "pd.DataFrame", metric: str, levels: dict[str, tuple], terms: list[Term]) -> _Model:
-    coded = {factor: _coding(found)[[found.index(value) for value in runs[factor]]] for factor, found in levels.items()}
-    blocks = {term: _columns([coded[factor] for factor in term]) for term in terms}
-    seeds = tuple(runs["seed"].unique().tolist())
-    blocked = {**blocks, ("seed",): _coding(seeds)[[seeds.index(seed) for seed in runs["seed"]]]}
-    outcome = runs[metric].to_numpy(dtype=float)
-    if len(seeds) > 1 and _full_rank(blocked):  # seeds that do not cross the cells tell nothing apart, and are left out
-        blocks = blocked
-    elif not _full_rank(blocks):
-        raise UserError(
-            f"factors: {' and '.join(levels)} cannot be told apart: their levels move together in these runs"
-        )
-    return _Model(levels, blocks, outcome, _least_squares(outcome, blocks))
+def _tests(model: _Model, families: int) -> dict[str, tuple]:
+    """Effects, contrasts and terms."""
+    effects = {term: _effects(model, term) for term in model.terms}
+    contrasts: dict[Term, list[tuple[Contrast, int]]] = {
+        (factor,): _contrasts(model, factor) for factor in model.levels
+    }
+    families_of = {term: (contrasts if len(term) == 1 else effects)[term] for term in model.terms}
+    p = [min((test.p_holm for test, _ in found), default=float("nan")) for found in families_of.values()]
+    adjusted = np.minimum(families * holm(p), 1.0).tolist()
+    terms = tuple(
+        TermTest(term, len({key for _, key in found}), p_term, q)
+        for (term, found), p_term, q in zip(families_of.items(), p, adjusted, strict=True)
+    )
+    least = {test.term: test.p_holm for test in terms}
+    return {
+        "effects": tuple(_at_least(effect, least[term]) for term, found in effects.items() for effect, _ in found),
+        "contrasts": tuple(
+            _at_least(contrast, least[term]) for term, found in contrasts.items() for contrast, _ in found
+        ),
+        "terms": terms,
+    }
 
 
-def _effects(model: _Model, term: Term, level: float) -> list[Effect]:
-    """The marginal means of a term's cells, and each less all that its parts explain."""
+def _at_least(test: Any, p: float) -> Any:
+    """An effect or contrast whose adjusted p is at least its term's: it is not shown where its term is not."""
+    return replace(test, p_holm=max(test.p_holm, p))
+
+
+def _effects(model: _Model, term: Term) -> list[tuple[Effect, int]]:
+    """A term's cells, each with the number of its distinct contrast."""
     cells = list(product(*(model.levels[factor] for factor in term)))
-    places = [dict(zip(term, cell)) for cell in cells]
-    means = model.estimate([model.row(at) for at in places], level)
+    places = [dict(zip(term, cell, strict=True)) for cell in cells]
+    marginal = model.estimates([model.marginal(at) for at in places])
     subsets = [part for size in range(len(term) + 1) for part in combinations(term, size)]
     rows = [
-        sum((-1) ** (len(term) - len(part)) * model.row({f: at[f] for f in part}) for part in subsets) for at in places
+        sum((-1) ** (len(term) - len(part)) * model.marginal({f: at[f] for f in part}) for part in subsets)
+        for at in places
     ]
-    effects = model.estimate(rows, level)
-    adjusted = holm([p for _, p in effects]).tolist()
+    effects = model.estimates(rows)
+    adjusted, keys = _holm_distinct(rows, [p for _, p in effects])
     return [
-        Effect(term, cell, mean, effect, p, q)
-        for cell, (mean, _), (effect, p), q in zip(cells, means, effects, adjusted)
+        (Effect(term, cell, model.mean(at, means[0]), effect, p, q), key)
+        for cell, at, means, (effect, p), q, key in zip(cells, places, marginal, effects, adjusted, keys, strict=True)
     ]
 
 
-def _contrasts(model: _Model, factor: str, level: float) -> list[Contrast]:
+def _contrasts(model: _Model, factor: str) -> list[tuple[Contrast, int]]:
     pairs = [(high, low) for low, high in combinations(model.levels[factor], 2)]
-    diffs = model.estimate([model.row({factor: high}) - model.row({factor: low}) for high, low in pairs], level)
-    adjusted = holm([p for _, p in diffs]).tolist()
-    return [Contrast(factor, high, low, diff, p, q) for (high, low), (diff, p), q in zip(pairs, diffs, adjusted)]
+    rows = [model.marginal({factor: high}) - model.marginal({factor: low}) for high, low in pairs]
+    diffs = model.estimates(rows)
+    adjusted, keys = _holm_distinct(rows, [p for _, p in diffs])
+    return [
+        (Contrast(factor, high, low, diff, p, q), key)
+        for (high, low), (diff, p), q, key in zip(pairs, diffs, adjusted, keys, strict=True)
+    ]
 
 
-def _anova(model: _Model) -> tuple[AnovaRow, ...]:
-    """Type II: each term added last to the model of all terms that do not contain it.
+def _holm_distinct(rows: list[np.ndarray], p: list[float]) -> tuple[list[float], list[int]]:
+    """Holm's adjustment over distinct contrasts, and the number of each row's; a row and its negative are one contrast.
 
-    Source: Langsrud, Statistics and Computing 13 (2003), 163-167.
+    With two levels, for example, each cell's effect is another's with the opposite sign.
     """
-    residual, left = model.sum_sq(model.result.ssr), int(model.result.df_resid)
-    rows = []
-    for term, block in model.blocks.items():
-        others = {other: columns for other, columns in model.blocks.items() if not set(term) <= set(other)}
-        without, within = (_unexplained(model.outcome, blocks) for blocks in (others, {**others, term: block}))
-        added = model.sum_sq(without - within)
-        df = block.shape[1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            f = float(np.divide(added / df, np.divide(residual, left)))
-            share = float(np.divide(added, added + residual))
-        rows.append((term, df, added, f, float(stats.f.sf(f, df, left)), share))
-    adjusted = iter(holm([row[4] for row in rows if row[0] != ("seed",)]).tolist())
-    nan = float("nan")
-    return (
-        *(AnovaRow(*row[:5], nan if row[0] == ("seed",) else next(adjusted), row[5]) for row in rows),
-        AnovaRow(("residual",), left, residual, nan, nan, nan, nan),
-    )
+    first: dict[bytes, int] = {}
+    keys = []
+    for i, row in enumerate(np.round(rows, 9)):
+        positive = row * np.sign(row[np.flatnonzero(row)[0]])
+        keys.append(first.setdefault((positive + 0.0).tobytes(), i))  # + 0.0 makes -0.0 the same as 0.0
+    adjusted = dict(zip(first.values(), holm([p[i] for i in first.values()]).tolist(), strict=True))
+    return [adjusted[key] for key in keys], keys
 
 
-def _notes(runs, used, whole: dict, complete: dict | None, dropped: int, model: _Model) -> list[str]:
-    """What a reader must know of how the data fell short of a full and even grid."""
-    factors, notes = list(whole), []
-    cells = int(np.prod([len(found) for found in whole.values()]))
-    present = len(runs[factors].drop_duplicates())
-    empty = f"{cells - present} of {cells} cells {'is' if cells - present == 1 else 'are'} empty"
-    if dropped:
-        notes.append(
-            f"{dropped} run{'s' * (dropped > 1)} without a finite value {'are' if dropped > 1 else 'is'} left out."
-        )
-    if complete is None:
-        notes.append(f"{empty} and no complete grid can be had: main effects only, taken to add up.")
-    elif present < cells:
-        absent = [f"{f} = {value}" for f in factors for value in whole[f] if value not in complete[f]]
-        notes.append(f"{empty}: the model is of the complete grid without {', '.join(absent)}.")
-    counts = used.groupby(factors, sort=False, observed=True).size()
-    if counts.min() < counts.max():
-        notes.append(
-            f"Unbalanced: {counts.min()} to {counts.max()} runs a cell; each cell weighs the same in the means."
-        )
-    if ("seed",) not in model.blocks and used["seed"].nunique() > 1:
-        notes.append("Seeds are not blocks: the cells do not share them.")
-    if len(factors) > 2 and complete:
-        notes.append("Interactions of three and more factors are left in the residual.")
-    if model.result.df_resid == 0:
-        notes.append(
-            "There are as many effects as runs: nothing is left to estimate the error from, so there are no intervals."
-        )
-    return notes
-
-
-def _finite_runs(frame: "pd.DataFrame", metric: str, factors: list[str]) -> "pd.DataFrame":
+def _finite_runs(frame: "pd.DataFrame", metric: "Metric", factors: list[str]) -> "pd.DataFrame":
     for column in (metric, "seed", *factors):
         if column not in frame.columns:
             raise UserError(
                 f"factors: no column {column!r} among the runs; there are {', '.join(map(str, frame.columns))}"
             )
     if not factors:
-        raise UserError("factors: none given; a factorial model needs one or more")
+        raise UserError("factors: none given; one or more are needed")
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
     return runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "not set"))
 
 
-def _complete_grid(runs: "pd.DataFrame", levels: dict[str, tuple]) -> dict[str, tuple] | None:
-    """The levels left when those with the largest share of empty cells go until none is empty.
+def _values(runs: "pd.DataFrame", metric: str, factors: list[str]) -> dict[Cell, dict]:
+    """cell -> seed -> value."""
+    found: dict[Cell, dict] = {}
+    for row in runs[[*factors, "seed", metric]].itertuples(index=False, name=None):
+        found.setdefault(row[:-2], {}).setdefault(row[-2], []).append(float(row[-1]))
+    return {cell: {seed: float(np.mean(group)) for seed, group in by_seed.items()} for cell, by_seed in found.items()}
 
-    None where a factor is used up.
+
+def _complete_grid(present: set[Cell], levels: dict[str, tuple]) -> dict[str, tuple] | None:
+    """The levels left when those with the largest share of missing cells are left out until none is missing.
+
+    None where a factor has fewer than two levels left.
     """
-    cells = set(runs[list(levels)].itertuples(index=False, name=None))
-    left = [list(found) for found in levels.values()]
-    full = Counter(place for cell in cells for place in enumerate(cell))  # (factor, level) -> its cells that have runs
+    cells, left = set(present), [list(found) for found in levels.values()]
+    full = Counter(place for cell in cells for place in enumerate(cell))  # (factor, level) -> its present cells
     while len(cells) < (size := math.prod(map(len, left))):
-        empty = {
+        missing = {
             (i, value): (size // len(found) - full[i, value]) * len(found) / size
             for i, found in enumerate(left)
             for value in found
         }
-        i, value = max(empty, key=empty.__getitem__)
+        i, value = max(missing, key=missing.__getitem__)
         left[i].remove(value)
         if len(left[i]) < 2:
             return None
@@ -315,26 +365,5 @@ def _coding(levels: tuple) -> np.ndarray:
 
 
 def _columns(parts: list[np.ndarray]) -> np.ndarray:
-    """Every product of one column from each part, row by row: (runs, columns of the term)."""
+    """Every product of one column from each part, row by row: (rows, columns of the term)."""
     return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(a), -1), parts)
-
-
-def _design(blocks: dict[Term, np.ndarray], runs: int) -> np.ndarray:
-    return np.column_stack([np.ones(runs), *blocks.values()])
-
-
-def _full_rank(blocks: dict[Term, np.ndarray]) -> bool:
-    design = _design(blocks, len(next(iter(blocks.values()))))
-    return np.linalg.matrix_rank(design) == design.shape[1]
-
-
-def _least_squares(outcome: np.ndarray, blocks: dict[Term, np.ndarray]) -> Any:
-    from statsmodels.regression.linear_model import OLS
-
-    return OLS(outcome, _design(blocks, len(outcome))).fit()
-
-
-def _unexplained(outcome: np.ndarray, blocks: dict[Term, np.ndarray]) -> float:
-    """The residual sum of squares."""
-    design = _design(blocks, len(outcome))
-    return float(np.sum((outcome - design @ np.linalg.lstsq(design, outcome)[0]) ** 2))

@@ -1,8 +1,10 @@
-"""How much can so many seeds tell? Power of the paired t test and of the equivalence test. Numbers only; no data.
+"""What a number of seeds can show: power of the paired t test and of the equivalence test.
 
 Throughout, `sd_diff` is the standard deviation of the differences paired by seed, in the metric's units.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -10,12 +12,21 @@ from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
 MOST_SEEDS = 10_000
-"""Nobody trains more runs than this to settle one difference: beyond it the answer is None, "no practical number"."""
+"""More seeds than this are no practical number: the answer is None then."""
 
-FEW_SEEDS = 5
-"""Below this many seeds their spread is known too poorly to say how many more would decide: what looks clearest among
-many open differences then is mostly the luckiest.
-"""
+FEW_SEEDS = 10
+"""With fewer seeds the standard deviation is known too poorly to say how many would decide."""
+
+SPREAD_QUANTILES = (0.1, 0.9)
+"""The range of the true standard deviation for which `seeds_needed_band` gives a number of seeds."""
+
+
+@dataclass(frozen=True)
+class SeedsNeeded:
+    """A range of numbers of seeds; None stands for more than `MOST_SEEDS`."""
+
+    low: int | None
+    high: int | None
 
 
 def power_of_difference(sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, alpha: ArrayLike = 0.05) -> np.ndarray:
@@ -55,14 +66,6 @@ def detectable(sd_diff: float, n: int, alpha: float = 0.05, power: float = 0.8) 
     return float(sd_diff * _detectable_effect(int(n), float(alpha), float(power)))
 
 
-def seeds_needed(sd_diff: float, difference: float, alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """The fewest seeds that find a true `difference` with this power (two-sided paired t test).
-
-    None where no practical number does (more than `MOST_SEEDS`, or a difference of nothing).
-    """
-    return fewest(lambda n: power_of_difference(sd_diff, difference, n, alpha), power=power)[0]
-
-
 def seeds_to_decide(
     sd_diff: ArrayLike,
     difference: ArrayLike,
@@ -84,7 +87,36 @@ def seeds_to_decide(
     return fewest(either, least=np.broadcast_to(least, size), power=power)
 
 
-def fewest(power_at, least: ArrayLike = 2, power: float = 0.8) -> list[int | None]:
+def seeds_needed_band(
+    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, margin: float, alpha: float = 0.05, power: float = 0.8
+) -> list[SeedsNeeded | None]:
+    """`seeds_to_decide` for the 10 % and the 90 % quantile of the true standard deviation, given that of n seeds.
+
+    Elementwise over `sd_diff`, `difference` and `n`, which is a lower bound. None below `FEW_SEEDS` seeds or without a
+    standard deviation.
+    """
+    sd_diff, difference, n = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (sd_diff, difference, n))
+    found: list[SeedsNeeded | None] = [None] * len(n)
+    known = np.flatnonzero((n >= FEW_SEEDS) & np.isfinite(sd_diff))
+    if len(known):
+        low, high = (
+            seeds_to_decide(sd, difference[known], margin, alpha, power, least=n[known] + 1)
+            for sd in sd_quantiles(sd_diff[known], n[known])
+        )
+        for place, *ends in zip(known, low, high, strict=True):
+            found[place] = SeedsNeeded(*ends)
+    return found
+
+
+def sd_quantiles(sd: ArrayLike, n: ArrayLike) -> list[np.ndarray]:
+    """`SPREAD_QUANTILES` of the true standard deviation, given that of n normal values: (n - 1) sd² / sd_true² is
+    chi-square distributed with n - 1 degrees of freedom.
+    """
+    sd, df = np.asarray(sd, dtype=float), np.asarray(n, dtype=float) - 1
+    return [sd * np.sqrt(df / stats.chi2.isf(share, df)) for share in SPREAD_QUANTILES]
+
+
+def fewest(power_at: Callable[[np.ndarray], np.ndarray], least: ArrayLike = 2, power: float = 0.8) -> list[int | None]:
     """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= power, or None; it rises with n."""
     low = np.atleast_1d(np.asarray(least)).astype(int)
     high = np.full(low.shape, MOST_SEEDS)

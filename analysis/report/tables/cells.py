@@ -121,8 +121,9 @@ def p_cell(p: float, adjusted: float) -> Cell:
 
 
 def verdict_cell(compared: Comparison) -> Cell:
-    """Return the verdict of a comparison."""
-    return Cell(compared.verdict, (compared.verdict,), mark=compared.verdict.replace(" ", "-"))
+    """Return the verdict of a comparison, and whether it depends on diverged runs."""
+    text = f"{compared.verdict} (depends on diverged runs)" if compared.depends_on_diverged else compared.verdict
+    return Cell(text, (text,), mark=compared.verdict.replace(" ", "-"))
 
 
 def difference_cell(compared: Comparison, metric: Metric, href: str = "") -> Cell:
@@ -162,9 +163,11 @@ def verdict_note(results: Results) -> str:
     """Explain the column of verdicts in one sentence; empty where there is nothing to compare."""
     if not results.others:
         return ""
+    depends = any(compared.depends_on_diverged for compared in results.versus.values())
     return (
         f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
-        "Holm-adjusted, alpha = 5 %."
+        "Holm-adjusted over all pairs of variants, alpha = 5 %."
+        + (" Depends on diverged runs: the verdict changes if diverged runs count as guessing." if depends else "")
     )
 
 

@@ -20,7 +20,7 @@ def claims_table(results: Results) -> Table | None:
         Column("outcome", ("verdict",), numeric=False),
         Column("evidence", ("evidence",), numeric=False),
         Column("n", ("n",), help="seeds; the smallest number over the comparisons"),
-        Column("additional seeds needed (80 % power)", ("more_seeds",)),
+        Column("additional seeds needed (80 % power)", ("more_seeds_low", "more_seeds_high")),
         Column("source", ("source",), numeric=False),
     )
     rows = []
@@ -29,11 +29,13 @@ def claims_table(results: Results) -> Table | None:
         rows.append(
             (
                 Cell(result.claim.statement, (result.claim.id, result.claim.statement)),
-                Cell(result.verdict, (result.verdict,), mark=result.verdict),
+                Cell(result.verdict, (result.verdict,), mark=result.verdict.replace(" ", "-")),
                 Cell(evidence, (evidence,)),
                 Cell(str(result.n), (result.n,), result.n),
                 Cell(
-                    formatting.DASH if not more else formatting.count(more), (more,), math.inf if more is None else more
+                    formatting.seeds_needed(more),
+                    (more.low, more.high) if more else (None, None),
+                    math.inf if more is None or more.low is None else more.low,
                 ),
                 Cell(result.claim.source, (result.claim.source,)),
             )
@@ -44,9 +46,10 @@ def claims_table(results: Results) -> Table | None:
 def _notes(results: Results) -> tuple[str, ...]:
     margin = margin_text(results)
     return (
-        "A claim is tested on every pair of variants that it applies to: pairs that differ in nothing else. Reproduced: "
-        "it is shown for every pair (alpha = 5 %). Contradicted: the opposite is shown for at least one pair "
-        "(alpha = 5 %, Holm-adjusted over the pairs). Undecided: neither.",
+        "A claim is tested on every pair of variants that it applies to: pairs that differ in nothing else. Holds here: "
+        "it is shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted over "
+        "the pairs). Both are Holm-adjusted over the claims of this table, alpha = 5 %. Undecided here: neither, or the "
+        "outcome changes if diverged runs count as guessing.",
         f'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
         f'{margin}, "little" and "reaches" mean within ±{margin}. The tests are one-sided, so the intervals are at 90 %. '
         "A published figure comes from a single run: it is contradicted only if it lies outside the prediction interval of "

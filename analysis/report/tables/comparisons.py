@@ -20,7 +20,7 @@ from analysis.report.tables.cells import (
 )
 from analysis.results import Results
 from analysis.stats import Comparison
-from analysis.stats.power import FEW_SEEDS, MOST_SEEDS
+from analysis.stats.power import FEW_SEEDS
 
 NOT_ADJUSTED = (
     "Intervals are not adjusted for multiple comparisons, verdicts are: an interval can exclude zero, or lie within the "
@@ -61,40 +61,38 @@ def pairs_table(results: Results) -> Table | None:
         Column("reference", ("reference",), numeric=False),
         *_columns(results.study.metric),
     )
-    notes = (
-        f"Columns as in the table of differences from the baseline, for {len(rows)} comparisons: p and equivalence p are "
-        f"Holm-adjusted over {len(rows)} comparisons, and the minimum detectable difference is at 5 %/{len(rows)}. A verdict "
-        "on a difference from the baseline can therefore differ between the two tables. The headline uses the other table.",
-        *_degenerate_note(list(results.pairs.values())),
-    )
+    notes = ("Columns as in the table of differences from the baseline, whose pairs are among these.",)
     return Table("pairs", "All pairs of variants (variant − reference), paired by seed.", columns, rows, notes)
 
 
 def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     """Explain the columns; `compared` is the content of the table."""
-    family = len(compared)
-    adjusted = f"Holm-adjusted over the {family} comparisons of this table" if family > 1 else "of a single comparison"
+    family = len(results.pairs) or len(compared)
+    adjusted = f"Holm-adjusted over all {family} pairs of variants" if family > 1 else "of a single comparison"
     level = f"5 %/{family}" if family > 1 else "5 %"
-    return (
+    if results.factorial is not None:  # pairs and factors share alpha
+        adjusted += " and doubled, because the tests of factors share alpha"
+        level = f"2.5 %/{family}" if family > 1 else "2.5 %"
+    notes = [
         f"n: seeds with a result for both variants. Intervals are at 95 %. {NOT_ADJUSTED if family > 1 else ''}".strip(),
         f"p: paired t test; equivalence p: two one-sided t tests within ±{margin_text(results)}; both {adjusted}. "
-        "Effect size: Hedges' g of the paired differences. Better on: seeds on which the variant is better than the "
-        "reference; a tie counts as half.",
+        "Effect size d_z: mean over standard deviation of the paired differences. Better on: seeds on which the variant is "
+        "better than the reference (paired probability of improvement); a tie counts as half. Probability: that the "
+        "true difference is worse by more than the margin, within it, or better by more, given these seeds and an "
+        "uninformative prior. Seed correlation: between the two variants over the seeds; the closer to 1, the more "
+        "pairing by seed reduces the error.",
         "Minimum detectable difference: the smallest true difference that the t test finds with 80 % power at "
         f"{level}. Seeds needed: the total number of seeds that gives a verdict with 80 % power, if the observed "
-        "difference and spread are the true ones; – means that there is a verdict already, or that the spread is "
-        f"unknown. An estimate from fewer than {FEW_SEEDS} seeds is unreliable.",
-        *_degenerate_note(compared),
-    )
-
-
-def _degenerate_note(compared: Sequence[Comparison]) -> tuple[str, ...]:
-    if not any(c.n > 2 and c.diff.low == c.diff.high for c in compared):
-        return ()
-    return (
-        "Where all seeds give the same difference, the standard deviation is zero and the p-value is 0 or 1. Such a p-value "
-        "is not a valid test.",
-    )
+        "difference is the true one, for the 10 % and the 90 % quantile of the true standard deviation; – means that "
+        f"there is a verdict already, or fewer than {FEW_SEEDS} seeds, too few for an estimate.",
+    ]
+    if results.floor:
+        step = formatting.number(100 * results.floor, 2)
+        notes.append(
+            f"A run is credited with a standard deviation of at least half an image ({step} points): accuracies move in "
+            "steps of one image, so seeds can agree by chance."
+        )
+    return tuple(notes)
 
 
 def _columns(metric: Metric) -> tuple[Column, ...]:
@@ -102,42 +100,47 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
         Column("n", ("n", "dropped"), help="seeds with a result for both variants; in brackets: seeds without"),
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
         Column("95 % interval", ()),
-        Column("effect size", ("effect",), help="mean over standard deviation of the differences, Hedges' correction"),
+        Column("effect size d_z", ("d_z",), help="mean over standard deviation of the differences, Hedges' correction"),
         Column("p", ("p", "p_holm")),
         Column(
             "better on",
-            ("improvement", "improvement_low", "improvement_high"),
-            help="seeds on which the variant is better",
+            ("paired_improvement", "paired_improvement_low", "paired_improvement_high"),
+            help="seeds on which the variant is better: paired probability of improvement",
         ),
+        Column(
+            "probability worse / within / better",
+            ("p_worse", "p_within", "p_better"),
+            help="that the true difference is worse by more than the margin, within it, or better by more",
+        ),
+        Column("seed correlation", ("seed_correlation",), help="between the two variants over the seeds"),
         Column("equivalence p", ("tost_p", "tost_p_holm")),
         Column("verdict", ("verdict",), numeric=False),
         Column(f"minimum detectable difference{points(metric)}", ("detectable",)),
-        Column("seeds needed (80 % power)", ("seeds_needed",)),
+        Column("seeds needed (80 % power)", ("seeds_needed_low", "seeds_needed_high")),
     )
 
 
 def _cells(results: Results, variant: str, c: Comparison) -> tuple[Cell, ...]:
     metric = results.study.metric
     scale, places = metric.scale, formatting.decimals(formatting.half_width(c.diff) * metric.scale)
-    better = c.improvement
+    better, needed = c.paired_improvement, c.seeds_needed
+    chances = (c.posterior.worse, c.posterior.within, c.posterior.better)
     wins = f"{better.value * c.n:.3g} of {formatting.plural(c.n, 'seed')}" if c.n else formatting.DASH
     return (
         Cell(f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""), (c.n, c.dropped), c.n),
         difference_cell(c, metric, anchor(results, variant)),
         Cell(formatting.bounds(c.diff, scale), (), c.diff.low),
-        Cell(formatting.number(c.effect, 2, signed=True), (c.effect,), c.effect),
+        Cell(formatting.number(c.d_z, 2, signed=True), (c.d_z,), c.d_z),
         p_cell(c.p, c.p_holm),
         Cell(wins, (better.value, better.low, better.high), better.value),
+        Cell(" / ".join(formatting.number(chance, 2) for chance in chances), chances, c.posterior.better),
+        Cell(formatting.number(c.seed_correlation, 2), (c.seed_correlation,), c.seed_correlation),
         p_cell(c.tost_p, c.tost_p_holm),
         verdict_cell(c),
         Cell(formatting.number(c.detectable * scale, places), (c.detectable,), c.detectable),
-        Cell(_seeds_needed(c), (c.seeds_needed,), c.seeds_needed if c.seeds_needed is not None else math.inf),
+        Cell(
+            formatting.seeds_needed(needed),
+            (needed.low, needed.high) if needed else (None, None),
+            math.inf if needed is None or needed.low is None else needed.low,
+        ),
     )
-
-
-def _seeds_needed(c: Comparison) -> str:
-    if c.verdict != "not enough evidence":
-        return formatting.DASH
-    if c.seeds_needed is not None:
-        return formatting.count(c.seeds_needed)
-    return f"> {formatting.count(MOST_SEEDS)}" if math.isfinite(c.detectable) else formatting.DASH

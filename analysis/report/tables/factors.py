@@ -1,8 +1,6 @@
-"""Tables of a study of several factors: analysis of variance, main effects, contrasts, interactions."""
+"""Tables of a study of several factors: tests of factors, main effects, contrasts, interactions."""
 
 from __future__ import annotations
-
-import math
 
 from analysis import formatting
 from analysis.formatting import factor_name
@@ -16,47 +14,54 @@ _FACTOR, _LEVEL = Column("factor", ("factor",), numeric=False), Column("level", 
 
 
 def factor_tables(results: Results) -> list[Table]:
-    """Return all tables of factors; none for a study of one factor or without a fitted linear model."""
+    """Return all tables of factors; none for a study of one factor, or without a complete grid."""
     fitted = results.factorial
     if fitted is None:
         return []
-    tables = [variance_table(fitted), effects_table(fitted), contrasts_table(fitted)]
+    tables = [terms_table(fitted), effects_table(fitted), contrasts_table(fitted)]
     if any(len(effect.term) == 2 for effect in fitted.effects):
         tables.append(interactions_table(fitted))
     return tables
 
 
-def variance_table(fitted: Factorial) -> Table:
-    """Return the analysis of variance: which factors and interactions have an effect."""
-    rows = []
-    for row in fitted.anova:
-        rows.append(
-            (
-                Cell(term_name(row.term), ("+".join(row.term),)),
-                Cell(str(row.df), (row.df,), row.df),
-                Cell(_significant(row.sum_sq), (row.sum_sq,), row.sum_sq),
-                Cell(_significant(row.f), (row.f,), row.f),
-                p_cell(row.p, row.p_holm),
-                Cell(formatting.number(row.eta_sq, 3), (row.eta_sq,), row.eta_sq),
-            )
+def terms_table(fitted: Factorial) -> Table:
+    """Return the test of each factor and interaction: which of them have an effect."""
+    rows = tuple(
+        (
+            Cell(term_name(test.term), ("+".join(test.term),)),
+            Cell(str(test.contrasts), (test.contrasts,), test.contrasts),
+            p_cell(test.p, test.p_holm),
         )
+        for test in fitted.terms
+    )
     columns = (
-        Column("source of variance", ("term",), numeric=False),
-        Column("df", ("df",)),
-        Column("sum of squares", ("sum_sq",)),
-        Column("F", ("f",)),
+        Column("factor or interaction", ("term",), numeric=False),
+        Column("contrasts", ("contrasts",), help="pairs of levels, or distinct effects of combinations"),
         Column("p", ("p", "p_holm")),
-        Column("partial η²", ("eta_sq",)),
     )
-    blocks = " Seeds are blocks." if any(row.term == ("seed",) for row in fitted.anova) else ""
-    metric = Metric(fitted.metric)
-    unit = f"{metric.label} as a fraction" if metric.is_share else metric.label
     note = (
-        f"Type II analysis of variance of {fitted.n} runs ({unit}).{blocks} "
-        "p is Holm-adjusted over the factors and interactions."
+        f"Each contrast is computed for each seed and tested over the {formatting.plural(len(fitted.seeds), 'seed')} by "
+        "Student's t. p: the smallest Holm-adjusted p-value of the contrasts, Holm-adjusted over the factors and "
+        "interactions, and doubled because the tests of pairs of variants share alpha."
     )
-    caption = "Analysis of variance: factors and interactions."
-    return Table("variance", caption, columns, tuple(rows), (note, *fitted.notes))
+    return Table("terms", "Tests of factors and interactions.", columns, rows, (note, *_grid_notes(fitted)))
+
+
+def _grid_notes(fitted: Factorial) -> list[str]:
+    """Which runs, combinations and seeds the tests leave out."""
+    gaps, notes = fitted.gaps, []
+    if gaps.missing:
+        missing = f"{gaps.missing} of {gaps.cells} combinations finished on fewer than half of the seeds"
+        without = formatting.listing([f"{factor_name(factor)} = {level}" for factor, level in gaps.left_out])
+        if gaps.additive:
+            notes.append(f"{missing}, and no complete grid is left. Only main effects are fitted, as if they added up.")
+        else:
+            notes.append(f"{missing}. The tests use the complete grid without {without}.")
+    if gaps.seeds_left_out:
+        seeds = formatting.listing([str(seed) for seed in gaps.seeds_left_out])
+        many = len(gaps.seeds_left_out) > 1
+        notes.append(f"Seed{'s' * many} {seeds} {'lack' if many else 'lacks'} a finished run in some combination.")
+    return notes
 
 
 def effects_table(fitted: Factorial) -> Table:
@@ -97,7 +102,7 @@ def contrasts_table(fitted: Factorial) -> Table:
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
         Column("p", ("p", "p_holm")),
     )
-    note = "p is Holm-adjusted over the pairs of levels of a factor. The model assumes the same variance in all combinations."
+    note = "p is Holm-adjusted over the pairs of levels of a factor, and at least the p-value of the factor."
     caption = "Pairs of levels (level − reference), averaged over the other factors."
     return Table("contrasts", caption, columns, rows, (note,))
 
@@ -134,9 +139,3 @@ def _effects(fitted: Factorial, order: int, name: str, caption: str, note: str) 
 def _estimate(estimate: Estimate, scale: float, signed: bool = False) -> Cell:
     data = (estimate.value, estimate.low, estimate.high)
     return Cell(formatting.with_interval(estimate, scale, signed), data, estimate.value)
-
-
-def _significant(value: float) -> str:
-    if not math.isfinite(value):
-        return formatting.DASH
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
-from analysis.report.render import Column, Table
+from analysis.report.render import Cell, Column, Table
 from analysis.report.tables import probe_columns
 from analysis.report.tables.cells import (
     anchor,
@@ -27,6 +27,13 @@ from analysis.report.tables.cells import (
 from analysis.report.tables.cost import cost_cells, cost_columns
 from analysis.results import Results
 from analysis.sources.study import METRICS
+from analysis.stats import Estimate
+
+_DIVERGED = Column(
+    "diverged",
+    ("diverged", "diverged_low", "diverged_high"),
+    help="share of the ended runs, with the exact 95 % interval",
+)
 
 
 def variants_table(results: Results) -> Table:
@@ -37,9 +44,11 @@ def variants_table(results: Results) -> Table:
         ("diff", "diff_low", "diff_high"),
         help="mean over the seeds that both variants have",
     )
+    lost = any(rate.value > 0 for rate in results.divergence.values())
     columns = (
         *variant_columns(results),
         Column("n", ("n",), help="finished runs, one for each seed"),
+        *((_DIVERGED,) if lost else ()),
         estimate_column(metric, metric),
         difference,
         Column("verdict", ("verdict",), numeric=False),
@@ -53,6 +62,7 @@ def variants_table(results: Results) -> Table:
             (
                 *variant_cells(results, variant),
                 count_cell(mean.n),
+                *((_diverged(results.divergence[variant]),) if lost else ()),
                 estimate_cell(mean, metric, anchor(results, variant), mark(results, variant)),
                 difference_cell(versus, metric, anchor(results, variant)),
                 verdict_cell(versus),
@@ -112,7 +122,14 @@ def spread_table(results: Results) -> Table:
     return Table("spread", f"Spread of the runs: {metric.label}.", columns, tuple(rows))
 
 
+def _diverged(rate: Estimate) -> Cell:
+    """`20 % (0.5 to 72)`: the share of runs that diverged, with its interval."""
+    low, high = (formatting.number(100 * bound, 1) for bound in (rate.low, rate.high))
+    text = f"{formatting.number(100 * rate.value, 0)} % ({low} to {high})" if rate.n else formatting.DASH
+    return Cell(text, (rate.value, rate.low, rate.high), rate.value)
+
+
 def _no_interval_note(results: Results) -> str:
     if any(math.isnan(formatting.half_width(results.mean(variant))) for variant in results.variants):
-        return "A mean without ± has no interval: it comes from one seed or from two equal values."
+        return "A mean without ± has no interval: it comes from a single seed, or from equal values."
     return ""

@@ -44,7 +44,7 @@ def test_every_seed_is_a_point(tmp_path):
 
 
 def test_bands_are_students_intervals(tmp_path):
-    results = results_of(tmp_path, seeds=4, epochs=3)
+    results = results_of(tmp_path, seeds=4, epochs=3, spread=0.03)
     own = results.study.curves[results.study.curves["variant"] == "learned-1d"]
     band = results.curves["val/acc"]["learned-1d"]
     epochs, centre, low, high = band.x, band.centre, band.low, band.high

@@ -11,6 +11,7 @@ from synthetic import write_factorial, write_study
 from analysis.report import write
 from analysis.report.headline import headline
 from analysis.report.study_report import study_document
+from analysis.report.tables.variants import variants_table
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
@@ -29,12 +30,12 @@ def by_hand(values, a, b):
 
 
 def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
-    results = results_of(tmp_path)
+    results = results_of(tmp_path, spread=0.01)
     first, second, third = headline(results)
     assert first.startswith("All three positional embeddings reach a higher test accuracy than none (7")
     diff, low, high = by_hand(results.values, "sinusoidal", "none")
     assert f"sinusoidal by {diff:.2f} points (95 % CI {low:.2f} to {high:.2f})" in first
-    assert first.endswith("5 seeds, paired t tests, Holm-adjusted, alpha = 5 %.")
+    assert first.endswith("5 seeds, paired t tests, Holm-adjusted over all pairs, alpha = 5 %.")
     assert second.startswith("Among the three positional embeddings themselves, ")
     assert "other data" in third
 
@@ -68,18 +69,18 @@ def test_factors_without_an_effect_have_no_significant_effect(tmp_path):
     assert interaction.startswith("Interaction: no significant interaction of depth and head (p = ")
 
 
-@pytest.mark.parametrize("seeds", [4, 5])
+@pytest.mark.parametrize("seeds", [9, 10])
 def test_undecided_pairs_come_with_the_seeds_needed(seeds, tmp_path):
     results = results_of(
-        tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.02, seeds=seeds
+        tmp_path, accuracy={"none": 0.7, "learned-1d": 0.951, "learned-2d": 0.956}, spread=0.03, seeds=seeds
     )
     compared = results.pairs["learned-1d", "learned-2d"]
     assert compared.verdict == "not enough evidence"
     _, second, third = headline(results)
     needed = (
-        f"about {compared.seeds_needed} seeds per variant are needed"
-        if seeds == 5
-        else "With fewer than 5 seeds, the number of seeds needed cannot be estimated."
+        f"about {compared.seeds_needed.low:,} to {compared.seeds_needed.high:,} seeds per variant are needed"
+        if seeds == 10
+        else "With fewer than 10 seeds, the number of seeds needed cannot be estimated."
     )
     assert f"learned-1d and learned-2d are not significantly different with {seeds} seeds" in second and needed in third
     assert "no difference" not in " ".join(headline(results))
@@ -116,7 +117,7 @@ def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
     )
     second = headline(results)[1]
     assert (
-        "Published claim: pulfer-mnist reaches 78.85 % test accuracy. Reproduced: sinusoidal − the published 78.85 % is"
+        "Published claim: pulfer-mnist reaches 78.85 % test accuracy. Holds here: sinusoidal − the published 78.85 % is"
         in second
     )
 
@@ -152,6 +153,20 @@ def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
     _, second = headline(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, statuses=lost))
     assert second.startswith("All 3 runs of the baseline ended without a result. More seeds will not help")
+
+
+def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path):
+    clear = {"none": 0.7, "learned-1d": 0.9, "cpe": 0.5}
+    lost = {("learned-1d", 1): "diverged", ("cpe", 0): "diverged"}
+    results = results_of(tmp_path, accuracy=clear, statuses=lost, seeds=6)
+    assert results.versus["learned-1d"].verdict_with_diverged == "not enough evidence"  # once at 10 %, the chance level
+    assert results.versus["cpe"].verdict_with_diverged == "worse"
+    (said,) = (paragraph for paragraph in headline(results) if "diverged" in paragraph)
+    assert "1 of 6 runs of learned-1d and 1 of 6 runs of cpe diverged" in said
+    assert "The verdict on learned-1d changes if diverged runs count as guessing." in said
+    row = {row[0].text: row for row in variants_table(results).rows}["learned-1d"]
+    assert row[2].text == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
+    assert "better (depends on diverged runs)" in [cell.text for cell in row]
 
 
 def test_lower_is_better_for_a_loss(tmp_path):

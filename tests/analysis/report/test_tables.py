@@ -142,7 +142,7 @@ def test_a_mean_of_one_seed_has_no_interval(tmp_path):
         "baseline",
         "not enough evidence",
     }
-    assert any("one seed" in note for note in table.notes)
+    assert any("a single seed" in note for note in table.notes)
 
 
 def test_cost_against_the_baseline(tmp_path):
@@ -181,7 +181,7 @@ def test_factors_against_a_case_by_hand(tmp_path):
     interaction = [float(row[3].split()[0].replace("−", "-")) for row in tables_["interactions"]]
     assert interaction == pytest.approx([-1.25, 1.25, 1.25, -1.25], abs=1e-3)
     assert [row[:3] for row in tables_["contrasts"]] == [["depth", "2", "1"], ["head", "softmax", "logits"]]
-    assert [row[0] for row in tables_["variance"]] == ["depth", "head", "depth × head", "seed", "residual"]
+    assert [row[:2] for row in tables_["terms"]] == [["depth", "1"], ["head", "1"], ["depth × head", "1"]]
 
 
 def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):

@@ -31,7 +31,7 @@ def test_three_seeds_and_two_images_by_hand() -> None:
 def test_mean_squares_are_those_of_statsmodels() -> None:
     generator = np.random.default_rng(1)
     chance = 0.2 + 0.6 * generator.random(40)
-    hits = generator.random((4, 40)) < np.clip([*chance, [-0.1], [0.0], [0.1], [0.2]], 0, 1)
+    hits = generator.random((4, 40)) < np.clip(chance + np.array([[-0.1], [0.0], [0.1], [0.2]]), 0, 1)
     seed, image = np.indices(hits.shape)
     table = pd.DataFrame({"hit": hits.ravel().astype(float), "seed": seed.ravel(), "image": image.ravel()})
     squares = anova_lm(ols("hit ~ C(seed) + C(image)", table).fit())["mean_sq"]

@@ -1,0 +1,233 @@
+"""Paired differences and their verdicts against scipy, statsmodels and cases worked by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from statsmodels.stats.weightstats import DescrStatsW
+
+from analysis import stats
+from analysis.stats import Rule
+from experiments.errors import UserError
+
+NAN = float("nan")
+CLOSE = {"rel": 1e-9, "abs": 1e-12}
+A = [0.951, 0.962, 0.948, 0.957, 0.969, 0.944, 0.960]
+B = [0.947, 0.951, 0.950, 0.949, 0.958, 0.945, 0.951]
+
+
+def by_seed(*values: float) -> dict[int, float]:
+    return dict(enumerate(values))
+
+
+def shifted(diffs: list[float]) -> dict[str, dict[int, float]]:
+    """Two variants, "b" ahead of "a" by `diffs`, seed by seed."""
+    return {"a": by_seed(*[0.5] * len(diffs)), "b": by_seed(*(0.5 + d for d in diffs))}
+
+
+def test_comparison_agrees_with_scipy_and_statsmodels():
+    found = stats.compare({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.01))["a"]
+    diffs = DescrStatsW(np.array(A) - B)
+    test = scipy_stats.ttest_rel(A, B)
+    interval = test.confidence_interval()
+    assert found.p == pytest.approx(test.pvalue, **CLOSE)
+    assert (found.diff.low, found.diff.high) == pytest.approx((interval.low, interval.high), **CLOSE)
+    assert (found.equivalence.low, found.equivalence.high) == pytest.approx(diffs.tconfint_mean(0.1), **CLOSE)
+    assert found.tost_p == pytest.approx(diffs.ttost_mean(-0.01, 0.01)[0], **CLOSE)
+    assert found.p_holm == found.p and found.tost_p_holm == found.tost_p  # a family of one
+    assert (found.n, found.dropped) == (7, 0)
+
+
+def test_comparison_by_hand():
+    found = stats.compare(shifted([0.01, 0.02, 0.03]), "a")["b"]
+    # mean .02, sd .01, t = .02 / (.01 / sqrt 3) = 2 sqrt 3; with 2 degrees of freedom p = 1 - t / sqrt(2 + t^2)
+    assert found.diff.value == pytest.approx(0.02, **CLOSE)
+    assert found.p == pytest.approx(1 - math.sqrt(12 / 14), **CLOSE)
+    # Hedges: gamma(1) / (sqrt(1) gamma(1/2)) = 1 / sqrt(pi), times d_z = 2
+    assert found.d_z == pytest.approx(2 / math.sqrt(math.pi), **CLOSE)
+    # all three won: the exact lower bound solves p^3 = .025
+    assert (found.paired_improvement.value, found.paired_improvement.high) == (1.0, 1.0)
+    assert found.paired_improvement.low == pytest.approx(0.025 ** (1 / 3), **CLOSE)
+    assert found.verdict == "not enough evidence"
+
+
+def test_both_kinds_of_test_are_adjusted_over_the_family():
+    rng = np.random.default_rng(0)
+    values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, 6)) for i in range(6)}
+    for family in (list(stats.compare(values, "v2").values()), list(stats.compare_all(values).values())):
+        tested = [c for c in family if c.verdict != "baseline"]
+        expected = stats.holm_exclusive([c.p for c in tested], [c.tost_p for c in tested])
+        assert [c.p_holm for c in tested] == expected[0].tolist()
+        assert [c.tost_p_holm for c in tested] == expected[1].tolist()
+        shared = stats.compare_all(values, rule=Rule(families=2))
+    assert [c.p_holm for c in shared.values()] == pytest.approx([min(2 * p, 1) for p in expected[0]], **CLOSE)
+
+
+def test_all_pairs_are_compared_and_the_baseline_is_always_the_reference():
+    values = {f"v{i}": by_seed(*(0.9 + 0.01 * i + d for d in (0.001, 0.002, 0.003 * i))) for i in range(4)}
+    pairs = stats.compare_all(values, "v1")
+    assert list(pairs) == [("v0", "v1"), ("v0", "v2"), ("v0", "v3"), ("v2", "v1"), ("v3", "v1"), ("v2", "v3")]
+    for (a, b), compared in pairs.items():
+        assert compared.diff.value == pytest.approx(np.mean([values[a][s] - values[b][s] for s in range(3)]))
+    versus = stats.against_baseline(pairs, values, "v1")
+    assert versus["v3"] is pairs["v3", "v1"] and versus["v1"].verdict == "baseline"
+
+
+def test_seeds_are_paired_and_the_rest_counted():
+    values = {"base": {0: 0.1, 1: 0.2, 2: 0.3, 7: 0.4, 8: NAN}, "v": {2: 0.35, 1: 0.22, 0: 0.11, 3: 0.9, 7: math.inf}}
+    found = stats.compare(values, "base")
+    assert (found["v"].n, found["v"].dropped) == (3, 3)  # used 0, 1, 2; not 3 (no partner), 7 and 8 (diverged)
+    assert found["v"].diff.value == pytest.approx((0.01 + 0.02 + 0.05) / 3, **CLOSE)
+    assert (found["base"].verdict, found["base"].n, found["base"].dropped) == ("baseline", 4, 1)
+    assert found["base"].diff.value == 0 and math.isnan(found["base"].p)
+
+
+@pytest.mark.parametrize(
+    ("diffs", "verdict"),
+    [
+        ([0.100, 0.101, 0.099, 0.102, 0.098], "better"),
+        ([-0.100, -0.101, -0.099, -0.102, -0.098], "worse"),
+        ([0.001, -0.001, 0.002, -0.002, 0.000], "equivalent"),
+        ([0.003, 0.004, 0.003, 0.004, 0.003], "equivalent"),  # reliably there, and reliably smaller than the margin
+        ([0.03, -0.02, 0.01, -0.03, 0.02], "not enough evidence"),
+        ([0.009, 0.011, 0.010, 0.0105, 0.0095], "better"),  # about the margin: there, but not shown to be small
+        ([0.1] * 5, "better"),
+        ([0.001] * 5, "equivalent"),
+        ([0.0] * 5, "equivalent"),
+        ([0.1] * 3, "better"),
+        ([0.01] * 3, "not enough evidence"),  # of one image of 100: equal by chance
+        ([0.1, 0.1], "better"),
+        ([0.01, 0.01], "not enough evidence"),
+        ([0.1], "not enough evidence"),
+        ([NAN, NAN, NAN], "not enough evidence"),
+    ],
+)
+def test_verdicts(diffs, verdict):
+    found = stats.compare(shifted(diffs), "a", Rule(margin=0.01, floor=0.005))["b"]
+    assert found.verdict == verdict
+    assert found.seeds_needed is None
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 10])
+@pytest.mark.parametrize("diff", [0.0, 0.005, 0.1])
+def test_equal_differences_without_a_known_step_are_no_evidence(n, diff):
+    found = stats.compare(shifted([diff] * n), "a")["b"]
+    assert found.verdict == "not enough evidence" and math.isnan(found.p) and math.isnan(found.diff.low)
+
+
+@pytest.mark.parametrize("base", [0.0, 0.1, 0.3, 0.7, 0.8])
+def test_a_difference_of_exactly_the_margin_does_not_depend_on_rounding(base):
+    """0.8 + 0.01 - 0.8 is above 0.01 and 0.1 + 0.01 - 0.1 below it, as floats."""
+    values = {"a": by_seed(*[base] * 5), "b": by_seed(*[base + 0.01] * 5)}
+    found = stats.compare(values, "a", Rule(margin=0.01, floor=1e-12))["b"]
+    assert found.tost_p == pytest.approx(0.5, abs=1e-12)
+    assert found.verdict == "better"
+
+
+def test_less_of_a_loss_is_better():
+    found = stats.compare(shifted([-0.100, -0.101, -0.099, -0.102]), "a", Rule(lower_is_better=True))["b"]
+    assert found.verdict == "better" and found.paired_improvement.value == 1.0
+    assert found.diff.value == pytest.approx(-0.1005, **CLOSE)
+
+
+def test_a_verdict_takes_the_familys_level():
+    diffs = [0.010, 0.013, 0.004, 0.018, 0.009]  # p = .009 alone
+    alone = stats.compare(shifted(diffs), "a", Rule(margin=0.001))["b"]
+    noise = {f"v{i}": by_seed(*(0.5 + d for d in (0.1, -0.1, 0.05, -0.07, 0.02 * i))) for i in range(9)}
+    among = stats.compare({**shifted(diffs), **noise}, "a", Rule(margin=0.001))["b"]
+    assert alone.verdict == "better" and among.verdict == "not enough evidence"
+    assert among.p == alone.p and among.p_holm == pytest.approx(10 * alone.p, **CLOSE)
+    assert among.detectable > alone.detectable
+
+
+def test_no_spread_is_no_spread_whatever_the_rounding():
+    base = [0.3, 0.7, 0.1, 0.9]
+    values = {"a": by_seed(*base), "b": by_seed(*(x + 0.1 for x in base))}
+    found = stats.compare(values, "a")["b"]  # the floats differ by .1 only to the last digits
+    assert math.isnan(found.p) and found.diff.value == pytest.approx(0.1)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8), st.floats(0.001, 0.1))
+def test_the_two_sides_mirror_each_other(pairs, margin):
+    values = {"a": by_seed(*(a for a, _ in pairs)), "b": by_seed(*(b for _, b in pairs))}
+    there, back = (stats.compare(values, x, Rule(margin=margin))[y] for x, y in ("ab", "ba"))
+    assert there.diff.value == pytest.approx(-back.diff.value, abs=1e-12)
+    assert (there.p, there.tost_p) == pytest.approx((back.p, back.tost_p), rel=1e-6, nan_ok=True)
+    assert there.paired_improvement.value == pytest.approx(1 - back.paired_improvement.value)
+    assert there.posterior.better == pytest.approx(back.posterior.worse, nan_ok=True, abs=1e-9)
+    assert there.seed_correlation == pytest.approx(back.seed_correlation, nan_ok=True)
+    mirror = {"better": "worse", "worse": "better"}
+    assert there.verdict == mirror.get(back.verdict, back.verdict)
+
+
+@pytest.mark.parametrize(("wins", "n"), [(0, 5), (1, 5), (3, 5), (5, 5), (7, 10), (1, 1)])
+def test_probability_of_improvement_is_exact_binomial(wins, n):
+    found = stats.paired_improvement([1.0] * wins + [0.0] * (n - wins), [0.5] * n)
+    exact = scipy_stats.binomtest(wins, n).proportion_ci(method="exact")
+    assert (found.value, found.low, found.high) == pytest.approx((wins / n, exact.low, exact.high), **CLOSE)
+
+
+def test_a_tie_is_half_an_improvement():
+    found = stats.paired_improvement([1.0, 0.5, 0.5, NAN], [0.5, 0.5, 0.5, 0.1])
+    assert (found.value, found.n) == (pytest.approx(2 / 3), 3)
+    assert 0 < found.low < 0.5 < found.high < 1
+
+
+@pytest.mark.parametrize(
+    ("baseline", "margin", "alpha", "names"),
+    [
+        ("nobody", 0.01, 0.05, ["baseline", "nobody", "'a', 'b'"]),
+        ("a", 0.0, 0.05, ["margin", "0.0"]),
+        ("a", NAN, 0.05, ["margin", "nan"]),
+        ("a", 0.01, 0.7, ["alpha", "0.7"]),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(baseline, margin, alpha, names):
+    with pytest.raises(UserError) as error:
+        stats.compare(shifted([0.1, 0.2]), baseline, Rule(margin, alpha))
+    assert all(name in str(error.value) for name in names)
+
+
+def test_a_study_of_the_baseline_alone_has_nothing_to_compare():
+    assert [c.verdict for c in stats.compare({"a": by_seed(*A)}, "a").values()] == ["baseline"]
+    assert stats.compare_all({"a": by_seed(*A)}) == {}
+
+
+def test_an_open_comparison_says_how_many_seeds_would_do():
+    diffs = np.tile([0.03, -0.02, 0.01, -0.03, 0.02], 2)
+    found = stats.compare(shifted(diffs.tolist()), "a")["b"]
+    assert [found.seeds_needed] == stats.seeds_needed_band(diffs.std(ddof=1), diffs.mean(), 10, 0.01)
+    assert 10 < found.seeds_needed.low < found.seeds_needed.high
+    assert found.detectable == pytest.approx(stats.detectable(diffs.std(ddof=1), 10), **CLOSE)
+    assert stats.compare(shifted(diffs[:9].tolist()), "a")["b"].seeds_needed is None
+
+
+def test_posterior_is_students_t_about_the_mean():
+    found = stats.compare({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.004))["a"].posterior
+    diffs = np.subtract(A, B)
+    t = scipy_stats.t(6, diffs.mean(), diffs.std(ddof=1) / math.sqrt(7))
+    assert (found.worse, found.better) == pytest.approx((t.cdf(-0.004), t.sf(0.004)), **CLOSE)
+    assert found.within == pytest.approx(t.cdf(0.004) - t.cdf(-0.004), **CLOSE)
+    loss = stats.compare({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.004, lower_is_better=True))["a"]
+    assert (loss.posterior.worse, loss.posterior.better) == pytest.approx((found.better, found.worse), **CLOSE)
+
+
+def test_seed_correlation_is_pearsons():
+    found = stats.compare({"b": by_seed(*B), "a": by_seed(*A)}, "b")["a"]
+    assert found.seed_correlation == pytest.approx(np.corrcoef(A, B)[0, 1], **CLOSE)
+    gap = {"b": {**by_seed(*B), 7: NAN, 9: 0.9}, "a": {**by_seed(*A), 7: 0.9, 8: 0.1}}
+    assert stats.compare(gap, "b")["a"].seed_correlation == pytest.approx(found.seed_correlation, **CLOSE)
+    assert math.isnan(stats.compare(shifted([0.1, 0.2, 0.3]), "a")["b"].seed_correlation)  # "a" does not vary
+    assert math.isnan(stats.compare({"a": by_seed(1, 2), "b": by_seed(3, 5)}, "a")["b"].seed_correlation)
+
+
+def test_a_verdict_says_whether_it_depends_on_diverged_runs():
+    found = stats.compare(shifted([0.1, 0.11, 0.09, 0.1]), "a")["b"]
+    worse = stats.compare(shifted([-0.1, -0.11, -0.09, -0.1]), "a")["b"]
+    assert not found.depends_on_diverged and not stats.with_diverged(found, worse, diverged=False).depends_on_diverged
+    both = stats.with_diverged(found, worse, diverged=True)
+    assert both.depends_on_diverged and (both.verdict, both.verdict_with_diverged) == ("better", "worse")

@@ -1,0 +1,104 @@
+"""Estimates of one sample against scipy, statsmodels and cases worked by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from statsmodels.stats.weightstats import DescrStatsW
+
+from analysis import stats
+
+NAN = float("nan")
+CLOSE = {"rel": 1e-9, "abs": 1e-12}
+A = [0.951, 0.962, 0.948, 0.957, 0.969, 0.944, 0.960]
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 7])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_mean_has_students_interval(n, level):
+    found = stats.mean(A[:n], level)
+    low, high = DescrStatsW(A[:n]).tconfint_mean(alpha=1 - level)
+    assert (found.value, found.low, found.high) == pytest.approx((np.mean(A[:n]), low, high), **CLOSE)
+    assert found.n == n
+
+
+def test_mean_by_hand():
+    found = stats.mean([1.0, 2.0, 4.0])  # sd = sqrt(7/3), t(0.975, 2) = 4.302652729749464
+    half = 4.302652729749464 * math.sqrt(7 / 3) / math.sqrt(3)
+    assert (found.value, found.low, found.high) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("values", "value", "n"),
+    [([], NAN, 0), ([0.5], 0.5, 1), ([0.5, NAN], 0.5, 1), ([0.5, 0.5], 0.5, 2), ([0.1] * 3, 0.1, 3)],
+)
+def test_values_without_spread_have_no_interval(values, value, n):
+    for found in (stats.mean(values), stats.iqm_interval(values)):
+        assert found.value == pytest.approx(value, nan_ok=True)
+        assert math.isnan(found.low) and math.isnan(found.high)
+        assert found.n == n
+
+
+def test_equal_accuracies_are_credited_with_half_an_image():
+    found = stats.mean([0.9, 0.9, 0.9, 0.9], floor=0.005)  # of 100 images
+    half = scipy_stats.t.isf(0.025, 3) * 0.005 / 2
+    assert (found.low, found.high) == pytest.approx((0.9 - half, 0.9 + half), **CLOSE)
+    assert stats.iqm_interval([0.9] * 3, floor=0.005) == stats.mean([0.9] * 3, floor=0.005)
+
+
+def test_a_wider_spread_than_the_floor_is_kept():
+    assert stats.mean(A, floor=1e-4) == stats.mean(A)
+
+
+def test_diverged_runs_are_left_out():
+    assert stats.mean([1.0, NAN, 2.0, math.inf, 4.0]) == stats.mean([1.0, 2.0, 4.0])
+    assert stats.sd([1.0, NAN, 2.0, 4.0]) == pytest.approx(math.sqrt(7 / 3), **CLOSE)
+    assert stats.iqm([NAN, *A]) == stats.iqm(A)
+
+
+def test_interquartile_mean_by_hand():
+    assert stats.iqm([10, 1, 3, 2, 100]) == pytest.approx(5.0, **CLOSE)  # one cut at each end: 2, 3, 10
+    assert stats.iqm([1, 2, 6]) == pytest.approx(3.0, **CLOSE)  # a quarter of three rounds down to none
+    assert stats.iqm(range(8)) == pytest.approx(3.5, **CLOSE)
+
+
+@pytest.mark.parametrize("values", [A, A[:5], [1.0, 2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 40.0]])
+def test_interval_of_the_interquartile_mean_is_that_of_yuens_test(values):
+    found = stats.iqm_interval(values)
+    # Yuen's two-sample test against a sample that does not vary is the one-sample test
+    with np.errstate(all="ignore"):
+        yuen = scipy_stats.ttest_ind(values, [0.0] * len(values), trim=0.25, equal_var=False)
+    half = scipy_stats.t.isf(0.025, yuen.df) * found.value / yuen.statistic
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), **CLOSE)
+
+
+def test_spread_of_a_sample():
+    found = stats.spread([3.0, 1.0, NAN, 2.0])
+    assert (found.sd, found.lowest, found.highest) == (1.0, 1.0, 3.0)
+    assert found.iqm == stats.mean([1.0, 2.0, 3.0])
+    assert math.isnan(stats.spread([]).lowest) and math.isnan(stats.spread([]).sd)
+
+
+@pytest.mark.parametrize("images", [100, 360, 1797, 10_000])
+def test_step_of_an_accuracy_is_one_image(images):
+    correct = np.random.default_rng(images).integers(images // 2, images, 20)
+    assert stats.accuracy_step(correct / images) == pytest.approx(1 / images, rel=1e-12)
+    assert stats.accuracy_step([*(correct / images).astype(np.float32), NAN]) == pytest.approx(1 / images, rel=1e-12)
+
+
+def test_step_of_values_that_are_no_shares_of_images():
+    assert stats.accuracy_step(np.random.default_rng(0).uniform(size=20)) == 0.0
+    assert stats.accuracy_step([NAN]) == 0.0
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (1, 5), (3, 5), (5, 5), (7, 10), (1, 1)])
+def test_proportion_has_clopper_and_pearsons_interval(hits, n):
+    (found,) = stats.proportion(hits, n)
+    exact = scipy_stats.binomtest(hits, n).proportion_ci(method="exact")
+    assert (found.value, found.low, found.high, found.n) == pytest.approx((hits / n, exact.low, exact.high, n), **CLOSE)
+
+
+def test_proportion_of_no_trials_is_not_known():
+    (found,) = stats.proportion(0, 0)
+    assert math.isnan(found.value) and math.isnan(found.low) and found.n == 0

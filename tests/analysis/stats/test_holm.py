@@ -1,0 +1,61 @@
+"""Holm's adjustment against statsmodels; its form for exclusive hypotheses against a procedure written out in full."""
+
+import math
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from analysis import stats
+
+NAN = float("nan")
+CLOSE = {"rel": 1e-9, "abs": 1e-12}
+
+
+@pytest.mark.parametrize(
+    "p", [[0.03], [0.5, 0.5], [0.01, 0.04, 0.03, 0.005], [0.0, 1.0, 1e-9], [0.2, 0.01, 0.01, 0.9, 0.02]]
+)
+def test_holm_is_statsmodels_and_passes_over_what_was_not_tested(p):
+    expected = multipletests(p, method="holm")[1].tolist()
+    assert stats.holm(p).tolist() == pytest.approx(expected, **CLOSE)
+    with_gap = stats.holm([NAN, *p])
+    assert math.isnan(with_gap[0]) and with_gap[1:].tolist() == pytest.approx(expected, **CLOSE)
+    assert stats.holm([p, p[::-1]])[1].tolist() == pytest.approx(expected[::-1], **CLOSE)
+
+
+def rejected_one_by_one(p, q, alpha):
+    """Shaffer's procedure: while the smallest p is at most alpha / (places that can still hold a true hypothesis)."""
+    left = [(value, place, kind) for kind, values in enumerate((p, q)) for place, value in enumerate(values)]
+    left = sorted(hypothesis for hypothesis in left if not math.isnan(hypothesis[0]))
+    gone = set()
+    while left:
+        possible = len({place for _, place, _ in left})
+        if left[0][0] > alpha / possible:
+            break
+        gone.add(left.pop(0)[1:])
+    return gone
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_exclusive_hypotheses_are_adjusted_as_the_procedure_rejects(seed):
+    rng = np.random.default_rng(seed)
+    places = int(rng.integers(1, 6))
+    p, q = rng.uniform(size=(2, places)) ** rng.choice([1, 4, 8], size=(2, places))
+    if places > 2:
+        p[0] = q[0] = NAN
+    adjusted = stats.holm_exclusive(p, q)
+    for alpha in (0.01, 0.05, 0.2):
+        found = {(i, kind) for kind in (0, 1) for i in range(places) if adjusted[kind][i] <= alpha}
+        assert found == rejected_one_by_one(p, q, alpha)
+
+
+def test_exclusive_hypotheses_of_one_place_need_no_adjustment():
+    assert [float(each[0]) for each in stats.holm_exclusive([0.03], [0.9])] == [0.03, 0.9]
+
+
+def test_families_are_adjusted_each_for_itself():
+    p, q = np.random.default_rng(0).uniform(size=(2, 7, 4)) ** 4
+    together = stats.holm_exclusive(p, q)
+    for i in range(7):
+        alone = stats.holm_exclusive(p[i], q[i])
+        assert together[0][i].tolist() == alone[0].tolist() and together[1][i].tolist() == alone[1].tolist()

@@ -1,0 +1,82 @@
+"""Power and numbers of seeds against statsmodels and closed forms."""
+
+import math
+
+import pytest
+from scipy import stats as scipy_stats
+from statsmodels.stats.power import TTestPower
+
+from analysis import stats
+from analysis.stats.power import MOST_SEEDS, sd_quantiles
+
+NAN = float("nan")
+CLOSE = {"rel": 1e-9, "abs": 1e-12}
+NEVER = 1e-9  # a margin within which nothing is shown to lie
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10, 100])
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.01, 0.9)])
+def test_detectable_difference_is_where_statsmodels_finds_that_power(n, alpha, power):
+    difference = stats.detectable(0.02, n, alpha, power)
+    found = TTestPower().power(difference / 0.02, n, alpha)
+    if math.isnan(found):  # statsmodels adds the wrong side's power, which underflows there
+        found = TTestPower().power(difference / 0.02, n, alpha / 2, alternative="larger")
+    assert found == pytest.approx(power, **CLOSE)
+
+
+def test_detectable_difference_at_the_edges():
+    assert stats.detectable(0.0, 5) == 0.0
+    assert math.isnan(stats.detectable(0.02, 1))
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.3, 0.5, 1.0, 2.0, 5.0])
+def test_seeds_to_decide_are_the_first_with_that_power(ratio):
+    (n,) = stats.seeds_to_decide(0.02, 0.02 * ratio, NEVER)
+    power = TTestPower().power
+    assert power(ratio, n, 0.05) >= 0.8
+    assert n == 2 or power(ratio, n - 1, 0.05) < 0.8
+    assert stats.seeds_to_decide(0.02, -0.02 * ratio, NEVER) == [n]
+
+
+def test_seeds_to_decide_at_the_edges():
+    assert stats.seeds_to_decide(0.02, 0.0, NEVER) == [None]  # nothing shows a difference of nothing
+    assert stats.seeds_to_decide(0.02, 1e-5, NEVER) == [None]  # more than MOST_SEEDS
+    assert stats.seeds_to_decide(0.0, 0.01, NEVER) == [2]
+
+
+def test_seeds_to_decide_take_the_shorter_way():
+    (far,) = stats.seeds_to_decide(0.02, 0.05, margin=0.01)
+    assert [far] == stats.seeds_to_decide(0.02, 0.05, NEVER)  # a difference, and no equivalence to be had
+    (none,) = stats.seeds_to_decide(0.02, 0.0, margin=0.01)
+    # without a difference both one-sided tests need power .9: the one-sample one-sided count of statsmodels
+    one_sided = TTestPower().solve_power(0.5, alpha=0.05, power=0.9, alternative="larger")
+    assert none == math.ceil(one_sided)
+    assert stats.seeds_to_decide([0.02, NAN], [0.0, 0.1], margin=0.01) == [none, None]
+    assert stats.seeds_to_decide(0.02, 0.05, margin=0.01, least=40) == [40]
+
+
+def test_seeds_needed_are_those_of_the_spreads_that_the_seeds_leave_open():
+    (found,) = stats.seeds_needed_band(0.02, 0.005, 10, 0.01)
+    low, high = (0.02 * math.sqrt(9 / scipy_stats.chi2.ppf(q, 9)) for q in (0.9, 0.1))
+    assert found.low == max(stats.seeds_to_decide(low, 0.005, 0.01)[0], 11)
+    assert found.high == stats.seeds_to_decide(high, 0.005, 0.01)[0]
+    assert found.low < stats.seeds_to_decide(0.02, 0.005, 0.01)[0] < found.high
+
+
+@pytest.mark.parametrize(("n", "sd"), [(9, 0.02), (3, 0.02), (10, NAN)])
+def test_too_few_seeds_say_nothing_of_how_many_are_needed(n, sd):
+    assert stats.seeds_needed_band(sd, 0.005, n, 0.01) == [None]
+
+
+def test_more_seeds_than_anyone_trains_are_no_number():
+    (found,) = stats.seeds_needed_band(0.02, 3e-4, 20, NEVER)
+    assert found.high is None and (found.low is None or found.low < MOST_SEEDS)
+
+
+@pytest.mark.parametrize("n", [10, 20])
+def test_quantiles_of_the_standard_deviation_hold_in_simulation(n):
+    import numpy as np
+
+    sd = np.random.default_rng(n).normal(size=(20_000, n)).std(axis=1, ddof=1)
+    low, high = sd_quantiles(sd, np.full(len(sd), n))
+    assert np.mean(low > 1) == pytest.approx(0.1, abs=0.01) and np.mean(high < 1) == pytest.approx(0.1, abs=0.01)
