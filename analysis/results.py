@@ -10,6 +10,7 @@ import pandas as pd
 from analysis import stats
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import published_claims
+from analysis.image_results import ImageResults, image_results
 from analysis.metric import Metric
 from analysis.sources.study import ENDED, METRICS, Study, factor_levels
 from experiments.data.catalogue import DATASETS
@@ -64,6 +65,8 @@ class Results:
     claims: list[ClaimResult]
     batches: stats.BatchEffect
     """finished runs of different hardware or commits, compared by the study's metric"""
+    images: ImageResults | None
+    """statistics of the test images; None where no record holds test predictions"""
 
     @property
     def others(self) -> list[str]:
@@ -113,6 +116,7 @@ def analyze(study: Study) -> Results:
         factorial_trouble=trouble,
         claims=check(published_claims(), study.plan, values, ALPHA, floors[metric], counted),
         batches=_batches(finished, metric),
+        images=image_results(study, floors[Metric("test/acc")]),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.comparison import Change, TwoStudies, compare_studies
 from analysis.figures.comparison_figure import comparison_plot
 from analysis.report.document import Code, Document, Facts, Section
-from analysis.report.methods import SCOPE
+from analysis.report.methods import scope
 from analysis.report.phrases import alpha_text, names
 from analysis.report.provenance import provenance, reproduce
 from analysis.report.study_report import summary
@@ -120,7 +120,7 @@ def _methods(both: TwoStudies) -> Section:
             "The difference from the baseline in B − the difference from the baseline in A, for each seed that all four "
             "runs have, tested in the same way.",
         ),
-        SCOPE,
+        *dict.fromkeys((scope(both.a), scope(both.b))),
         ("Other methods", "As in the report of each study."),
     )
     return Section("methods", "Methods", [Facts(facts)])

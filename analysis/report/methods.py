@@ -6,12 +6,37 @@ from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.results import Results
 
-SCOPE = (
-    "Scope",
+FIXED_SPLIT = (
     "The seed sets the initial weights, the order of the images, augmentation and dropout. It does not change which "
     "images are used for training and testing. Intervals and tests therefore apply to other seeds on the same images, "
-    "and not to other images.",
+    "and not to other images."
 )
+SPLIT_BY_SEED = (
+    "The seed sets the initial weights, the order of the images, augmentation, dropout and the split of the images "
+    "(data.split_seed is per-seed). Variants with the same seed share the split. Intervals and tests therefore apply to "
+    "other seeds and other splits of the same dataset."
+)
+SPLIT_BY_SEED_OF_SOME = (
+    "The seed sets the initial weights, the order of the images, augmentation and dropout, and in some variants the split "
+    "of the images (data.split_seed is per-seed). Intervals and tests of these variants apply to other seeds and other "
+    "splits, those of the other variants to other seeds on the same images."
+)
+TEST_IMAGES = (
+    "New test images",
+    "The interval for new seeds and new test images treats both as random samples (two-way random effects of seed and "
+    "image, from mean squares, with Satterthwaite's degrees of freedom). It is never shorter than the interval for new "
+    "seeds. It does not cover new training images.",
+)
+
+
+def scope(results: Results) -> tuple[str, str]:
+    """Say which sources of variation the intervals cover: the seed, or the seed and the split."""
+    settings = results.study.settings()
+    splits = list(settings["data.split_seed"]) if "data.split_seed" in settings else []
+    by_seed = [split == "per-seed" for split in splits]
+    if any(by_seed):
+        return "Scope", SPLIT_BY_SEED if all(by_seed) else SPLIT_BY_SEED_OF_SOME
+    return "Scope", FIXED_SPLIT
 
 
 def methods(results: Results) -> Section:
@@ -45,7 +70,8 @@ def _data(results: Results) -> list[tuple[str, str]]:
             "Means over the finished runs of a variant, with Student's t interval at 95 %. Runs that diverged or were "
             "pruned have no final value: they are listed and excluded from all means.",
         ),
-        SCOPE,
+        scope(results),
+        *((TEST_IMAGES,) if results.images is not None else ()),
     ]
 
 

@@ -15,6 +15,7 @@ from analysis.report.tables.claims import claims_table
 from analysis.report.tables.comparisons import MOST_PAIR_ROWS, baseline_table, pairs_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
+from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
@@ -95,13 +96,18 @@ def _sections(results: Results, models: Section | None) -> list[Section]:
     """Every section but the list of runs, in order; empty sections are left out."""
     plots = {plot.name: plot for plot in all_plots(results)}
     sections = [
-        Section("result", "Results", _items(variants_table(results), plots.get("accuracy"))),
+        Section("result", "Results", _items(variants_table(results), images_table(results), plots.get("accuracy"))),
         _factors(results, plots),
         _differences(results, plots),
         Section("paper", "Published figures: ViT paper, Table 8", _items(paper_table(results))),
         Section("claims", "Published claims", _items(claims_table(results))),
         Section("curves", "Learning curves", _items(plots.get("curves"))),
         Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
+        Section(
+            "images",
+            "Test images",
+            _items(classes_table(results), agreement_table(results), disagreement_table(results)),
+        ),
         models,
         Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),
         methods(results),

@@ -37,18 +37,19 @@ class ImageEstimate:
     components: Components
 
 
-def over_images(values: ArrayLike, level: float = 0.95) -> ImageEstimate:
+def over_images(values: ArrayLike, level: float = 0.95, floor: float = 0.0) -> ImageEstimate:
     """The mean of values (seeds, images), such as hits (0 or 1) or paired differences of hits (-1, 0 or 1).
 
     The interval for new seeds and images uses Student's t with Satterthwaite's degrees of freedom, and is at least as wide
     as the interval for new seeds: with five seeds or fewer, Satterthwaite's alone is too short where seeds dominate. It is
-    NaN for fewer than two seeds or images, and where the spread over seeds is not known (see `moments`).
+    NaN for fewer than two seeds or images, and where the spread over seeds is not known (see `moments`). `floor` is the
+    smallest standard deviation of the means of the seeds.
     """
     values = np.asarray(values)
     s, n = values.shape
     of_seeds, of_images = values.mean(axis=1, dtype=float), values.mean(axis=0, dtype=float)
-    centre, deviation, _ = moments(of_seeds)
-    seeds = mean(of_seeds, level)
+    centre, deviation, _ = moments(of_seeds, floor)
+    seeds = mean(of_seeds, level, floor)
     if s < 2 or n < 2:
         nan = float("nan")
         return ImageEstimate(seeds, Estimate(float(centre), nan, nan, s), n, Components(nan, nan, nan))

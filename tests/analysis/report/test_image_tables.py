@@ -1,0 +1,113 @@
+"""Tables about the test images, from hits that are written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import t
+from synthetic import add_predictions, write_study
+
+from analysis.report.methods import scope
+from analysis.report.study_report import study_document
+from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
+from analysis.results import Results, analyze
+from analysis.sources.read import read
+from experiments.runs import record
+from experiments.runs.predictions import to_bytes
+
+NONE = [[1, 1, 0, 0], [1, 0, 0, 0]]  # hits of two seeds on four images
+LEARNED = [[1, 1, 1, 0], [1, 1, 1, 1]]
+LABELS = [0, 0, 1, 1]
+
+
+def results_of(tmp_path: Path, **hits: list[list[int]]) -> Results:
+    """Results of a study with these hits, by variant (with _ for -) and seed."""
+    names = {name.replace("_", "-"): runs for name, runs in hits.items()}
+    folder = write_study(tmp_path, accuracy=dict.fromkeys(names, 0.5), seeds=2)
+    for index, runs in enumerate(names.values()):
+        for seed, row in enumerate(runs):
+            path = folder / f"v{index}-s{seed}"
+            body = {k: v for k, v in record.read_summary(path).items() if k not in ("files", "digest")}
+            record.write_bytes(path / record.PREDICTIONS, to_bytes(row, np.full(4, 0.5), LABELS))
+            record.write_summary(path, {**body, "test/acc": sum(row) / 4})
+    return analyze(read(str(folder)))
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return results_of(tmp_path, none=NONE, learned_1d=LEARNED)
+
+
+def texts(table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+def test_intervals_of_differences_by_hand(results: Results) -> None:
+    """learned-1d - none: seed 0: 0 0 1 0, seed 1: 0 1 1 1. Means of seeds 1/4 and 3/4."""
+    row = dict(zip((column.title for column in images_table(results).columns), images_table(results).rows[1]))
+    value, low, high = row["new seeds: difference from none, points"].data
+    half = t.ppf(0.975, 1) * 0.25
+    assert (value, low, high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
+    value, low, high = row["new seeds and images: difference from none, points"].data
+    assert value == 0.5
+    assert low <= 0.5 - half
+    assert high >= 0.5 + half
+    assert (row["n"].text, row["test images"].text) == ("2", "4")
+
+
+def test_accuracy_by_class_by_hand(results: Results) -> None:
+    assert texts(classes_table(results)) == [["none", "75.0", "0.0"], ["learned-1d", "100.0", "75.0"]]
+
+
+def test_agreement_by_hand(results: Results) -> None:
+    """The two runs of none agree on 3 of 4 images. With the runs of learned-1d they agree on 3, 2, 2 and 1 images."""
+    assert texts(agreement_table(results)) == [["none", "75.0", "50.0"], ["learned-1d", "50.0", "75.0"]]
+
+
+def test_images_on_which_variants_differ_most_come_first(results: Results) -> None:
+    assert texts(disagreement_table(results)) == [
+        ["2", "1", "learned-1d: 100 %", "none: 0 %"],
+        ["1", "0", "learned-1d: 100 %", "none: 50 %"],
+        ["3", "1", "learned-1d: 50 %", "none: 0 %"],
+    ]
+
+
+def test_variants_that_never_differ_give_no_table_of_disagreement(tmp_path: Path) -> None:
+    assert disagreement_table(results_of(tmp_path, none=NONE, learned_1d=NONE)) is None
+
+
+def test_records_without_predictions_give_no_tables(tmp_path: Path) -> None:
+    results = analyze(read(str(write_study(tmp_path))))
+    assert results.images is None
+    for table in (images_table, classes_table, agreement_table, disagreement_table):
+        assert table(results) is None
+    assert "images" not in [section.id for section in study_document(results).sections]
+
+
+def test_the_report_shows_the_tables(tmp_path: Path) -> None:
+    folder = write_study(tmp_path)
+    add_predictions(folder)
+    document = study_document(analyze(read(str(folder))))
+    names = [table.name for table in document.tables]
+    assert names[:2] == ["variants", "images"]
+    assert {"classes", "agreement", "disagreement"} < set(names)
+
+
+@pytest.mark.parametrize(
+    ("splits", "words"),
+    [
+        ([0, 0], "to other seeds on the same images, and not to other images"),
+        (["per-seed", "per-seed"], "to other seeds and other splits of the same dataset"),
+        ([0, "per-seed"], "in some variants the split"),
+    ],
+)
+def test_methods_say_what_an_interval_covers(splits: list[int | str], words: str, tmp_path: Path) -> None:
+    folder = write_study(
+        tmp_path,
+        accuracy={"a": 0.5, "b": 0.6},
+        factors={"data.split_seed": splits},
+        levels=lambda variant: {"data.split_seed": splits["ab".index(variant)]},
+    )
+    assert words in scope(analyze(read(str(folder))))[1]
