@@ -128,7 +128,9 @@ def _metavar(setting: Setting) -> str:
     if setting.choices:
         listed = f"{{{','.join(setting.choices)}}}"
         return listed if len(listed) < 50 else "NAME"
-    return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|none")
+    if setting.optional:
+        return "INT|none"
+    return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|per-seed")
 
 
 def settings(arguments: argparse.Namespace) -> dict[str, str]:

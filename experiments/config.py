@@ -21,6 +21,7 @@ from vit.registry import REGISTRY, nearest
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PER_SEED: Literal["per-seed"] = "per-seed"  # the value of data.split_seed that varies the split with the run's seed
 
 
 class Section(BaseModel):
@@ -52,7 +53,10 @@ class DataConfig(Section):
     test_fraction: float = Field(
         0.2, gt=0, lt=1, description="fraction of all images used for testing if the dataset has no test set"
     )
-    split_seed: int = Field(0, ge=0, lt=2**31, description="seed of the split; independent of the run's seed")
+    split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
+        0,
+        description="seed of the split, for all runs; or per-seed: the seed of the run, so that the split varies with it",
+    )
     train_limit: Count | None = Field(
         None, description="number of training images to use, stratified by class; default: all"
     )
@@ -154,6 +158,11 @@ class RunConfig(Section):
             )
         return self
 
+    @property
+    def split_seed(self) -> int:
+        """The seed of the split: `data.split_seed`, or the seed of the run for "per-seed"."""
+        return self.seed if self.data.split_seed == PER_SEED else self.data.split_seed
+
     def vit_config(self, num_classes: int | None = None) -> ViTConfig:
         """The complete model for these data. `num_classes` is used if the catalogue has none (imagefolder)."""
         in_chans, img_size = self.data.image_shape
@@ -244,8 +253,12 @@ def run_id(config: RunConfig) -> str:
 
 
 def cohort_key(config: RunConfig) -> bytes:
-    """Equal for runs that can be trained as one stacked model: they differ only in the settings in `FREE`."""
-    return canonical({path: value for path, value in flatten(config.model_dump()) if path not in FREE})
+    """Equal for runs that can be trained as one stacked model: they differ only in the settings in `FREE`.
+
+    Where the split varies with the seed, the seeds must be equal as well: a cohort shares its images.
+    """
+    held = {path: value for path, value in flatten(config.model_dump()) if path not in FREE}
+    return canonical(held | ({"split": config.split_seed} if config.data.split_seed == PER_SEED else {}))
 
 
 def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
@@ -287,13 +300,22 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {**tree, **sections}
 
 
+def _path(loc: tuple[int | str, ...], section: str) -> str:
+    """The dotted path of an error. pydantic adds the type for a setting with alternatives; it is left out."""
+    path = ".".join(filter(None, (section, *map(str, loc))))
+    return next((name for name in SETTINGS if path.startswith(f"{name}.")), path)
+
+
 def _first_error(error: ValidationError, section: str = "") -> str:
     """The first error of a validation as one line: path, value, what is allowed."""
-    first = error.errors(include_url=False)[0]
-    path = ".".join(filter(None, (section, *map(str, first["loc"]))))
+    errors = error.errors(include_url=False)
+    first, path = errors[0], _path(errors[0]["loc"], section)
     if first["type"] == "value_error":  # raised by a validator of the section `path`, starting with the field
         return f"{path}.{first['ctx']['error']}" if path else str(first["ctx"]["error"])
     if first["type"] == "extra_forbidden":
         return f"{path}: no such setting"
-    message = first["msg"][0].lower() + first["msg"][1:]
+    messages = [each["msg"] for each in errors if _path(each["loc"], section) == path]  # several for alternatives
+    message = ", or ".join(
+        [messages[0][0].lower() + messages[0][1:], *(m.removeprefix("Input should be ") for m in messages[1:])]
+    )
     return f"{path or 'configuration'}: {first['input']!r} is not allowed: {message}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.results import Results
+from experiments.config import PER_SEED
 
 FIXED_SPLIT = (
     "The seed sets the initial weights, the order of the images, augmentation and dropout. It does not change which "
@@ -33,7 +34,7 @@ def scope(results: Results) -> tuple[str, str]:
     """Say which sources of variation the intervals cover: the seed, or the seed and the split."""
     settings = results.study.settings()
     splits = list(settings["data.split_seed"]) if "data.split_seed" in settings else []
-    by_seed = [split == "per-seed" for split in splits]
+    by_seed = [split == PER_SEED for split in splits]
     if any(by_seed):
         return "Scope", SPLIT_BY_SEED if all(by_seed) else SPLIT_BY_SEED_OF_SOME
     return "Scope", FIXED_SPLIT

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.config import PER_SEED
 from experiments.data.catalogue import DATASETS
 from experiments.runs import predictions, record
 
@@ -57,7 +58,7 @@ def _identity(config: Mapping[str, Any], labels: np.ndarray) -> str:
     data = config["data"]
     parts = [data["name"], hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
     if data["name"] not in DATASETS or DATASETS[data["name"]].source != "torchvision":
-        split = config["seed"] if data["split_seed"] == "per-seed" else data["split_seed"]
+        split = config["seed"] if data["split_seed"] == PER_SEED else data["split_seed"]
         parts += [f"split {split}", f"test fraction {data['test_fraction']}"]
     return ", ".join(parts)
 

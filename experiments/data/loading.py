@@ -1,4 +1,4 @@
-"""Loads a dataset: read it, split it, resize it. The split is stratified and fixed by `data.split_seed`."""
+"""Loads a dataset: read it, split it, resize it. The split is stratified and fixed by the run's `split_seed`."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`;
 
 def load(config: RunConfig) -> Splits:
     """The splits of a run's dataset. Raises `UserError` if files are missing or do not fit the configuration."""
-    data = config.data
-    parts, classes = _read(data)
+    data, seed = config.data, config.split_seed
+    parts, classes = _read(data, seed)
     if "test" in parts:
         rest, test = parts["train"], parts["test"]
     else:
-        rest, test = _split(parts["train"], data.test_fraction, data, "test_fraction")
-    train, val = _split(rest, data.val_fraction, data, "val_fraction")
+        rest, test = _split(parts["train"], data.test_fraction, data, "test_fraction", seed)
+    train, val = _split(rest, data.val_fraction, data, "val_fraction", seed)
     if data.train_limit is not None:
         if data.train_limit > len(train):
             raise UserError(
                 f"data.train_limit: {data.train_limit} is not allowed: there are {len(train)} training images"
             )
         if data.train_limit < len(train):
-            train, _ = _split(train, len(train) - data.train_limit, data, "train_limit")
+            train, _ = _split(train, len(train) - data.train_limit, data, "train_limit", seed)
     if data.shuffle_patches:
-        patch_size, numbered = config.model.patch_size, enumerate((train, val, test), data.split_seed)
-        train, val, test = (shuffle_patches(part, patch_size, seed) for seed, part in numbered)
+        patch_size, numbered = config.model.patch_size, enumerate((train, val, test), seed)
+        train, val, test = (shuffle_patches(part, patch_size, number) for number, part in numbered)
     return Splits(train, val, test, classes, *_channel_moments(data.normalize, train.x))
 
 
-def _read(data: DataConfig) -> Parts:
+def _read(data: DataConfig, seed: int) -> Parts:
     """Read the parts that the dataset comes in, resized to the side that the configuration asks for."""
     readers = {
         "sklearn": _read_sklearn,
         "torchvision": _read_torchvision,
         "folder": read_folder,
-        "generated": _generate,
+        "generated": lambda data: _generate(data, seed),
     }
     parts, classes = readers[DATASETS[data.name].source](data)
     side = data.image_shape[1]
@@ -94,10 +94,10 @@ def _download_lock(data: DataConfig) -> Iterator[None]:
         yield
 
 
-def _generate(data: DataConfig) -> Parts:
+def _generate(data: DataConfig, seed: int) -> Parts:
     from experiments.data.probes import generate
 
-    parts, classes = generate(data.name, data.split_seed)
+    parts, classes = generate(data.name, seed)
     return {name: Images(*part) for name, part in parts.items()}, classes
 
 
@@ -110,17 +110,12 @@ def _resized(x: Tensor, side: int) -> Tensor:
     return resize(x, [side, side], antialias=True)
 
 
-def _split(images: Images, second: float, data: DataConfig, field: str) -> tuple[Images, Images]:
-    """Split in two, stratified by class. The second part gets a fraction (float) or a number (int) of the images.
-
-    Depends on `data.split_seed` only, not on the seed of the run.
-    """
+def _split(images: Images, second: float, data: DataConfig, field: str, seed: int) -> tuple[Images, Images]:
+    """Split in two, stratified by class. The second part gets a fraction (float) or a number (int) of the images."""
     from sklearn.model_selection import train_test_split
 
     try:
-        parts = train_test_split(
-            range(len(images)), test_size=second, stratify=images.y.tolist(), random_state=data.split_seed
-        )
+        parts = train_test_split(range(len(images)), test_size=second, stratify=images.y.tolist(), random_state=seed)
     except ValueError as error:
         value = getattr(data, field)
         raise UserError(

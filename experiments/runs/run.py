@@ -53,10 +53,20 @@ def train(
     if states:
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config, _memory(torch_device))
-        splits = loading.load(runs[0].config).to(torch_device)
-        for group in _groups(states, len(splits.classes), torch_device, memory_share):
-            _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
+        for members in _by_split(states):
+            config = next(iter(members.values())).spec.config
+            splits = loading.load(config).to(torch_device)
+            for group in _groups(members, len(splits.classes), torch_device, memory_share):
+                _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
+
+
+def _by_split(states: dict[int, RunState]) -> list[dict[int, RunState]]:
+    """Divide the runs by the seed of their split. There is one part, unless data.split_seed is per-seed."""
+    parts: dict[int, dict[int, RunState]] = {}
+    for i, run in states.items():
+        parts.setdefault(run.spec.config.split_seed, {})[i] = run
+    return list(parts.values())
 
 
 def _memory(device: torch.device) -> float:

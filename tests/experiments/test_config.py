@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.config import SETTINGS, RunConfig, load, override, run_id
+from experiments.config import SETTINGS, RunConfig, cohort_key, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 
@@ -307,7 +307,9 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"train.epochs": -1}, ["train.epochs", "-1"]),
     ({"seed": -1}, ["seed", "-1"]),
     ({"seed": 2**31}, ["seed", str(2**31)]),
-    ({"data.split_seed": 2**31}, ["data.split_seed", str(2**31)]),
+    ({"data.split_seed": 2**31}, ["data.split_seed: ", str(2**31), "less than", "or 'per-seed'"]),
+    ({"data.split_seed": "by-seed"}, ["data.split_seed: 'by-seed' is not allowed", "integer", "or 'per-seed'"]),
+    ({"data.split_seed": True}, ["data.split_seed: true", "expected a number"]),
     ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),
     ({"model.embed_dim": 30}, ["model.embed_dim: 30", "num_heads, 4"]),
     (
@@ -357,3 +359,18 @@ def test_every_setting_has_a_description() -> None:
 def test_unknown_preset_is_refused() -> None:
     with pytest.raises(UserError, match="'digit' is not known; did you mean 'digits'"):
         preset("digit")
+
+
+def test_the_split_is_fixed_or_varies_with_the_seed() -> None:
+    fixed = override(RunConfig(), {"data.split_seed": "3", "seed": 5})
+    varied = override(RunConfig(), {"data.split_seed": "per-seed", "seed": 5})
+    assert (fixed.split_seed, varied.split_seed) == (3, 5)
+    assert run_id(varied) != run_id(override(varied, {"data.split_seed": 5}))
+
+
+def test_runs_of_different_splits_are_not_one_cohort() -> None:
+    for split, together in ((0, True), ("per-seed", False)):
+        first, other = (override(RunConfig(), {"data.split_seed": split, "seed": seed}) for seed in (0, 1))
+        assert (cohort_key(first) == cohort_key(other)) == together
+    same_seed = override(first, {"optim.lr": 0.1})
+    assert cohort_key(same_seed) == cohort_key(first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,20 @@ def test_split_depends_on_split_seed_only() -> None:
     for name in ("train", "val", "test"):
         assert torch.equal(getattr(first, name).x, getattr(other_run, name).x)
         assert rows(getattr(first, name)) != rows(getattr(other_split, name))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"data__train_limit": 100}, {"data__shuffle_patches": True}, {"data__name": "probe-where"}],
+    ids=["digits", "train limit", "shuffled patches", "generated"],
+)
+def test_a_split_per_seed_is_that_of_the_seed(changes: dict[str, Any]) -> None:
+    varied = load(data__split_seed="per-seed", seed=3, **changes)
+    fixed = load(data__split_seed=3, seed=0, **changes)
+    for name in ("train", "val", "test"):
+        assert torch.equal(getattr(varied, name).x, getattr(fixed, name).x)
+        assert torch.equal(getattr(varied, name).y, getattr(fixed, name).y)
+    assert torch.equal(varied.mean, fixed.mean)
 
 
 @pytest.mark.parametrize(
