@@ -15,7 +15,7 @@ FIXED_SPLIT = (
 SPLIT_BY_SEED = (
     "The seed sets the initial weights, the order of the images, augmentation, dropout and the split of the images "
     "(data.split_seed is per-seed). Variants with the same seed share the split. Intervals and tests therefore apply to "
-    "other seeds and other splits of the same dataset."
+    "other seeds and other splits of the same dataset. The splits share images, so they do not cover new images."
 )
 SPLIT_BY_SEED_OF_SOME = (
     "The seed sets the initial weights, the order of the images, augmentation and dropout, and in some variants the split "
