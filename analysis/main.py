@@ -31,7 +31,10 @@ def parser() -> Parser:
         "study", metavar="STUDY", nargs="?", help=f"the folder of a study or of an exported study; or {SOURCES}"
     )
     parser.add_argument(
-        "--out", metavar="DIR", type=Path, help="folder of the report; replaces an earlier report there [STUDY/report]"
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="folder of the report; replaces an earlier report there (default: STUDY/report)",
     )
     parser.add_argument(
         "--export",
@@ -50,15 +53,17 @@ def parser() -> Parser:
         action="store_true",
         help="leave out the figures made from checkpoints, which need the data set and some seconds",
     )
-    parser.add_argument("--metric", help="metric to compare, for sources without a plan [test/acc]")
+    parser.add_argument("--metric", help="metric to compare, for sources without a plan (default: test/acc)")
     parser.add_argument(
-        "--baseline", metavar="VARIANT", help="variant to compare with, for sources without a plan [the first by name]"
+        "--baseline",
+        metavar="VARIANT",
+        help="variant to compare with, for sources without a plan (default: the first by name)",
     )
     parser.add_argument(
         "--compare",
         metavar=("A", "B"),
         nargs=2,
-        help="compare two studies, for example of two commits or scales [B/report-against-A]",
+        help="compare two studies, for example of two commits or scales (default folder: B/report-against-A)",
     )
     parser.add_argument(
         "--watch",
@@ -66,7 +71,7 @@ def parser() -> Parser:
         nargs="?",
         type=_seconds,
         const=30,
-        help="update the report while the sweep runs, until all planned runs have ended [30]",
+        help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s)",
     )
     return parser
 

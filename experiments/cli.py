@@ -69,8 +69,8 @@ class Parser(argparse.ArgumentParser):
         known = list(self._option_string_actions)
         for flag in (word.partition("=")[0] for word in words):
             if flag.startswith("--") and flag not in ("--", *known):
-                close = difflib.get_close_matches(flag, known, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"{self.prog} --help lists all flags"
+                close = difflib.get_close_matches(flag[2:], [name[2:] for name in known if name.startswith("--")], n=1)
+                hint = f"did you mean --{close[0]}?" if close else f"{self.prog} --help lists all flags"
                 self.error(f"{flag}: no such flag; {hint}")
 
     def error(self, message: str) -> NoReturn:
@@ -89,8 +89,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def add_settings(parser: argparse.ArgumentParser) -> None:
-    """Add a flag for every setting of `RunConfig`, with its description, choices and default in the preset digits."""
+def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) -> None:
+    """Add a flag for every setting of `RunConfig`, with its description, choices and default in the preset digits.
+
+    The help leaves out the settings in `hidden`, which the command reports as an error of its own.
+    """
     from experiments.config import SETTINGS, flatten
     from experiments.presets import preset
 
@@ -104,7 +107,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         if section not in groups:
             groups[section] = parser.add_argument_group(f"{section} settings")
         flag = f"--{path.replace('_', '-')}"
-        about = _help(setting, defaults[path])
+        about = argparse.SUPPRESS if path in hidden else _help(setting, defaults[path])
         action = groups[section].add_argument(
             flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about
         )

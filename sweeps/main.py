@@ -39,7 +39,7 @@ def _parser() -> Parser:
         _add_study_arguments(command)
     _add_run_arguments(run)
     for command in (show, run):
-        add_settings(command)
+        add_settings(command, hidden=["seed"])  # a study has `seeds`
     return parser
 
 
@@ -47,14 +47,18 @@ def _add_study_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "study", metavar="STUDY|FILE.yaml", help="a built-in study; a preset; or a YAML file with `name` and `factors`"
     )
-    command.add_argument("--preset", help="preset that the study starts from (default: the study's, else digits)")
+    command.add_argument(
+        "--preset", metavar="NAME", help="preset that the study starts from (default: the study's, else digits)"
+    )
     command.add_argument(
         "--seeds",
         type=_seeds,
         metavar="N",
         help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
     )
-    command.add_argument("--out", default="runs", help="parent folder of the study's folder (default: runs)")
+    command.add_argument(
+        "--out", metavar="DIR", default="runs", help="parent folder of the study's folder (default: runs)"
+    )
     command.add_argument(
         "--set",
         action="append",
@@ -161,7 +165,7 @@ def _assignments(text: str) -> dict[str, Any]:
     import yaml
 
     path, equals, value = text.partition("=")
-    if not equals:
+    if not equals or not path:
         raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
     paths = path.split("+")
     if len(paths) == 1 and not value.lstrip().startswith("["):

@@ -21,6 +21,13 @@ else:
     Metric = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
+_EXPECTED = {  # error type of pydantic -> what is allowed
+    "string_type": "a text",
+    "string_pattern_mismatch": "up to 80 letters, digits, '.', '_' and '-', with a letter or a digit first",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "too_short": "at least one value",
+}
 
 
 class Study(BaseModel):
@@ -68,6 +75,12 @@ class Study(BaseModel):
             allowed = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
             raise ValueError(f"{seeds!r} is not allowed: expected {allowed}")
         return seeds
+
+    @model_validator(mode="after")
+    def _check_margin(self) -> Study:
+        if self.metric.endswith("/acc") and self.margin >= 1:
+            raise ValueError(f"margin: {self.margin:g} is not allowed: accuracies are fractions, so 1 point is 0.01")
+        return self
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Study:
@@ -150,7 +163,8 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
     try:
         return Study.model_validate(tree)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        errors = error.errors(include_url=False)
+        first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])  # a typo explains the rest
         path = ".".join(str(part) for part in first["loc"] if part not in ("str", "int", "dict[str,any]", "list[int]"))
         if first["type"] == "value_error":
             message = f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
@@ -159,7 +173,9 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
         elif first["type"] == "extra_forbidden":
             message = f"{path}: no such key; {nearest(path, list(Study.model_fields))}"
         else:
-            message = f"{path}: {first['input']!r} is not allowed: {first['msg']}"
+            expected = _EXPECTED.get(first["type"])
+            allowed = f"expected {expected}" if expected else first["msg"][0].lower() + first["msg"][1:]
+            message = f"{path}: {first['input']!r} is not allowed: {allowed}"
         raise UserError(f"{source}: {message}") from error
 
 
@@ -190,6 +206,8 @@ def read_study_file(path: Path) -> Study:
         raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: YAML reads 2024-99-99 as a date
         raise UserError(f"{path}: is not valid YAML: {error}") from error
+    if tree is None:
+        raise UserError(f"{path}: is empty; expected a mapping with `name` and `factors`")
     if not isinstance(tree, dict):
         raise UserError(f"{path}: expected a mapping with `name` and `factors`, got {type(tree).__name__}")
     if not all(isinstance(key, str) for key in tree):

@@ -138,6 +138,13 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factors": {"model.depth": [1], "model.depth+model.act": [[2, "gelu"]]}}, "model.depth occurs twice"),
         ({"factors": {LINKED: [["none"]]}}, "list of 2 values"),
         ({"factor": {}}, "factor: no such key; did you mean 'factors'?"),
+        ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed: expected a list"),
+        ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed: expected at least one value"),
+        ({"factors": ["model.depth"]}, "factors: ['model.depth'] is not allowed: expected a mapping"),
+        ({"name": 42}, "name: 42 is not allowed: expected a text"),
+        ({"name": "my study"}, "name: 'my study' is not allowed: expected up to 80 letters, digits,"),
+        ({"margin": 1}, "margin: 1 is not allowed: accuracies are fractions, so 1 point is 0.01"),
+        ({"margin": "1%"}, "margin: '1%' is not allowed: input should be a valid number"),
         ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
         ({"extra": [{}]}, "a variant is empty"),
         ({"seeds": 0}, "seeds: 0"),
@@ -163,11 +170,16 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
     assert "\n" not in str(caught.value)
 
 
+def test_the_margin_of_a_loss_may_be_large():
+    assert plan_of(metric="val/loss", margin=1.5).study.margin == 1.5
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ("- a\n- b\n", "expected a mapping with `name` and `factors`, got list"),
-        ("", "expected a mapping"),
+        ("", "is empty; expected a mapping with `name` and `factors`"),
+        ("name: x\nfactor: {model.depth: [1]}\n", "factor: no such key; did you mean 'factors'?"),
         ("name: [x\n", "is not valid YAML: line 2"),
         ("name: x\n", "factors: is required"),
         ("factors: {model.depth: [1]}\n", "name: is required"),
