@@ -2,9 +2,8 @@
 
 `estimates` describes one sample, `proportion` a share. `student` holds the tests of paired differences, `comparisons` the
 verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
-number of seeds can show, `looks` tests after each of several planned numbers of seeds, `resolution` finds the step of
-an accuracy, `images` describes means over seeds and test images, and `batches` compares runs of different machines or
-commits.
+number of seeds can show, `resolution` finds the step of an accuracy, `images` describes means over seeds and test images,
+and `batches` compares runs of different machines or commits.
 """
 
 from analysis.stats.batches import BatchEffect, batch_effect
