@@ -8,7 +8,7 @@ from analysis import formatting
 from analysis.claims.check import ClaimResult, Evidence
 from analysis.claims.claim import Published
 
-INTERVAL = "90 % interval"  # the interval of one-sided tests at 5 %
+INTERVAL = "90 % CI"  # the interval of one-sided tests at 5 %
 
 
 def evidence_text(result: ClaimResult) -> str:
@@ -29,12 +29,12 @@ def _evidence(result: ClaimResult) -> str:
         lead = "" if total == 1 else f"Shown for {_all(total)} pairs. Weakest evidence: "
         return f"{lead}{measured}, which is {needed}."
     if result.finished == "does not hold here":
-        lead = "" if total == 1 else f"The opposite is shown for {hits} of {total} pairs, for example "
+        lead = "" if total == 1 else f"The opposite is shown for {hits} of {total} pairs. Example: "
         return f"{lead}{measured}; the claim says {needed}."
-    lead = "" if total == 1 else f"Not shown for {hits} of {total} pairs, for example "
+    lead = "" if total == 1 else f"Not shown for {hits} of {total} pairs. Example: "
     needed_seeds = result.more_seeds
     reason = f" {_why_open(decisive)}" if needed_seeds is not None and needed_seeds.low is None else ""
-    return f"{lead}{measured}. The test shows neither that it is {needed} nor that it is not.{reason}"
+    return f"{lead}{measured}. The data do not show whether the true difference is {needed}.{reason}"
 
 
 def _all(total: int) -> str:

@@ -102,7 +102,8 @@ def _against_baseline(results: Results) -> str:
             said.append(_GROUP[word](results, variants, than, total, word))
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
-    adjusted = ", Holm-adjusted over all pairs" if total > 1 else ""
+    doubled = " and doubled" if results.factorial is not None else ""  # the tests of factors use half of alpha
+    adjusted = f", p Holm-adjusted over all pairs{doubled}, intervals not adjusted" if total > 1 else ""
     seeds = seeds_text([results.versus[variant].n for variant in results.others])
     return f"{' '.join(said)} {seeds}{family}{adjusted}, alpha = {alpha_text()}."
 
@@ -254,14 +255,15 @@ def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
     metric = results.study.metric
     found = sorted(c.detectable for c in undecided if math.isfinite(c.detectable))
     if not found:
-        return "The study cannot show whether the other pairs differ: they need more seeds."
+        return "For the other pairs, the study has too few seeds to show whether they differ."
     if metric.is_share and found[-1] >= 1:
-        return "The study cannot exclude any difference where no significant one was found: it has too few seeds."
+        return "The study cannot exclude any difference for the pairs that are not significantly different: it has too few seeds."
     places = formatting.decimals(found[0] * metric.scale)
     texts = dict.fromkeys(formatting.number(value * metric.scale, places) for value in (found[0], found[-1]))
     depends = ", depending on the pair" if len(texts) > 1 else ""
+    pairs = "pairs that are" if len(undecided) > 1 else "pair that is"
     return (
-        "A difference that is not significant does not show that two variants are equal: the minimum detectable "
+        f"“Not significant” does not mean equal: for the {pairs} not significantly different, the minimum detectable "
         f"difference is {' to '.join(texts)}{metric.points}{depends} (80 % power). {_seeds_needed(undecided)}"
     )
 
@@ -288,8 +290,8 @@ def _power(results: Results) -> str:
     places = formatting.decimals(found[0] * metric.scale)
     texts = dict.fromkeys(formatting.number(value * metric.scale, places) for value in (found[0], found[-1]))
     return (
-        f"Differences below the minimum detectable difference of {' to '.join(texts)}{metric.points} (80 % power) can remain "
-        "undetected."
+        f"The minimum detectable difference is {' to '.join(texts)}{metric.points} (80 % power): the study can miss "
+        "smaller differences."
     )
 
 

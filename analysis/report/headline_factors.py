@@ -22,7 +22,10 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
         return ()
     tested = fitted.tested()
     seeds = formatting.plural(len(fitted.seeds), "seed")
-    model = f"Tested over {seeds}, Holm-adjusted, alpha = {alpha_text()} together with the pairs of variants"
+    model = (
+        f"{seeds}, paired t tests, p Holm-adjusted over factors and interactions and doubled (the tests of pairs of "
+        f"variants use the other half of alpha), intervals not adjusted, alpha = {alpha_text()}"
+    )
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
     main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."
@@ -53,7 +56,7 @@ def _interactions(fitted: Factorial, crossed: dict[tuple[str, ...], float]) -> s
     shown = [_interaction(fitted, term, p) for term, p in crossed.items() if p <= ALPHA]
     if shown:
         few = len(shown) == 1
-        advice = f"Read the main effects of {'these two factors' if few else 'the factors involved'} only as averages."
+        advice = f"So the main effects of {'these two factors' if few else 'these factors'} are only averages over different effects."
         return f"{'Interaction' if few else 'Interactions'}: {' '.join(shown)} {advice}"
     if len(crossed) == 1:
         ((term, p),) = crossed.items()
@@ -77,7 +80,7 @@ def _interaction(fitted: Factorial, term: tuple[str, ...], p: float) -> str:
         f"{metric.points} with {second} = {other}"
         for other in others
     ]
-    return f"{said}: {first} = {high} minus {first} = {low} is {formatting.listing(changes)}."
+    return f"{said}: the difference {first} = {high} − {first} = {low} is {formatting.listing(changes)}."
 
 
 def _absent(results: Results, fitted: Factorial) -> str:

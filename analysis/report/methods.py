@@ -68,8 +68,9 @@ def _data(results: Results) -> list[tuple[str, str]]:
         ("Metric", f"The {metric.label} after the last epoch. {better} is better. No epoch is selected by its result."),
         (
             "Means",
-            "Means over the finished runs of a variant, with Student's t interval at 95 %. Runs that diverged or were "
-            "pruned have no final value: they are listed and excluded from all means.",
+            "Means over the finished runs of a variant, with Student's t confidence interval (CI) at 95 %. An interval "
+            "that passes a possible limit, such as 100 %, is cut there and shown in brackets. Runs that diverged or "
+            "were pruned have no final value: they are listed and excluded from all means.",
         ),
         scope(results),
         *((TEST_IMAGES,) if results.images is not None else ()),
@@ -79,6 +80,9 @@ def _data(results: Results) -> list[tuple[str, str]]:
 def _tests(results: Results) -> list[tuple[str, str]]:
     study = results.study
     margin = formatting.margin(study.metric, study.margin)
+    shared, level = "", "5 %"
+    if results.factorial is not None:
+        shared, level = " The tests of pairs and the tests of factors each use half of alpha, so p is doubled.", "2.5 %"
     return [
         (
             "Differences",
@@ -91,10 +95,10 @@ def _tests(results: Results) -> list[tuple[str, str]]:
         ),
         (
             "Multiple comparisons",
-            "All pairs of variants are one family: the p-values of differences and of equivalence are adjusted together "
-            "with Holm's method. For one pair at most one of the two null hypotheses is true, so the first factor is the "
-            "number of pairs (Shaffer, 1986). All false verdicts together occur in at most 5 % of studies. In a study of "
-            "several factors, pairs and factors share alpha equally. Intervals are not adjusted.",
+            "The p-values of the t tests and the equivalence tests of all pairs are adjusted together with Holm's "
+            "method. The two null hypotheses of a pair cannot both be true, so the smallest p is multiplied by the number "
+            "of pairs, not by the number of tests (Shaffer, 1986). The probability of one or more false verdicts in a "
+            f"study is at most 5 %.{shared} Intervals are not adjusted.",
         ),
         (
             "Verdict",
@@ -105,7 +109,7 @@ def _tests(results: Results) -> list[tuple[str, str]]:
         (
             "Minimum detectable difference",
             "The smallest true difference that the t test finds with 80 % power, given the observed standard deviation "
-            "and number of seeds, at the strictest level of Holm's method (5 % divided by the number of comparisons).",
+            f"and number of seeds, at the strictest level of Holm's method ({level} divided by the number of comparisons).",
         ),
         (
             "Seeds needed",
@@ -115,8 +119,9 @@ def _tests(results: Results) -> list[tuple[str, str]]:
         ),
         (
             "Smallest standard deviation",
-            "An accuracy moves in steps of one image, so runs can agree by chance. A run is credited with a standard "
-            "deviation of at least half a step, and a difference of two runs with √2 times that.",
+            "An accuracy changes in steps of one image, so all seeds can have the same accuracy by chance. The tests and "
+            "intervals therefore use a standard deviation of at least half a step for runs, and √2 times that for "
+            "differences of two runs.",
         ),
         (
             "Diverged runs",
@@ -139,7 +144,7 @@ def _models(results: Results) -> list[tuple[str, str]]:
             (
                 "Factors",
                 "Main effects, contrasts and two-way interactions are computed for each seed, from all its combinations of "
-                "levels, and tested over the seeds by Student's t. So their error includes how much an effect varies "
+                "levels, and tested over the seeds with a t test. So the standard error includes how much an effect varies "
                 "between seeds. A combination counts if at least half of the seeds finished it; a seed counts if it "
                 "finished every combination used.",
             )

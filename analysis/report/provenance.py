@@ -69,7 +69,7 @@ def _origin(study: Study) -> list[tuple[str, str]]:
         ("Hardware", _counted(ended["hardware"])),
         (
             "Total time",
-            f"{formatting.seconds(wall)} for {formatting.plural(len(ended), 'run')}, "
+            f"{formatting.seconds(wall)} summed over {formatting.plural(len(ended), 'run')}, "
             f"of which {formatting.seconds(device)} device time",
         ),
         ("Date", f"{started.min()} to {finished.max()}" if len(started) else formatting.DASH),

@@ -85,7 +85,10 @@ def model_section(results: Results, skip_unreadable: bool = False) -> Section | 
     plots = model_plots(inspections, {results.best, results.study.baseline})
     paragraphs = []
     if inspections:
-        paragraphs.append("One finished run of each variant: the run with the lowest seed. These figures are examples.")
+        paragraphs.append(
+            "Each variant is shown by one finished run, the one with the lowest seed. These figures are examples. "
+            "Attention on test images is shown only for the baseline and the variant with the best mean."
+        )
     paragraphs += [f"No figures for {reason}." for reason in missing[:MOST_NOTES]]
     if len(missing) > MOST_NOTES:
         paragraphs.append(f"No figures for {len(missing) - MOST_NOTES} more.")

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
+from analysis.claims.claim import Published
 from analysis.report.claim_text import evidence_text
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import margin_text
 from analysis.results import Results
+
+_PUBLISHED = (
+    "A published accuracy comes from a single run. This study contradicts it only if it lies outside the prediction "
+    "interval for one more run of this study, widened by the margin."
+)
 
 
 def claims_table(results: Results) -> Table | None:
@@ -46,13 +52,14 @@ def claims_table(results: Results) -> Table | None:
 def _notes(results: Results) -> tuple[str, ...]:
     margin = margin_text(results)
     return (
-        "A claim is tested on every pair of variants that it applies to: pairs that differ in nothing else. Holds here: "
-        "it is shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted over "
-        "the pairs). Both are Holm-adjusted over the claims of this table, alpha = 5 %. Undecided here: neither, or the "
-        "outcome changes if diverged runs count as guessing.",
+        "A claim is tested on every pair of variants that it is about and that differ in nothing else. Holds here: the "
+        "claim is shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted "
+        "over the pairs). Undecided here: neither is shown, or the outcome changes if diverged runs count as guessing. All "
+        "outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
         f'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
-        f'{margin}, "little" and "reaches" mean within ±{margin}. The tests are one-sided, so the intervals are at 90 %. '
-        "A published figure comes from a single run: it is contradicted only if it lies outside the prediction interval of "
-        "one more run of this study, widened by the margin.",
+        f'{margin}, "little" and "reaches" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
+        "intervals (CI) are at 90 %. They are not adjusted.",
+        *((_PUBLISHED,) if any(isinstance(result.claim, Published) for result in results.claims) else ()),
+        "Additional seeds needed: – means that the claim is decided, or that there are too few seeds for an estimate.",
         "The sources use other models and data than this study.",
     )

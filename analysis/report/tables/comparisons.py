@@ -23,8 +23,8 @@ from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS
 
 NOT_ADJUSTED = (
-    "Intervals are not adjusted for multiple comparisons, verdicts are: an interval can exclude zero, or lie within the "
-    "margin, without a verdict."
+    "Verdicts are adjusted for multiple comparisons, intervals are not. So the verdict can be “not enough evidence” "
+    "although the interval excludes zero or lies within the margin."
 )
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
 
@@ -61,36 +61,36 @@ def pairs_table(results: Results) -> Table | None:
         Column("reference", ("reference",), numeric=False),
         *_columns(results.study.metric),
     )
-    notes = ("Columns as in the table of differences from the baseline, whose pairs are among these.",)
+    notes = ("Same columns as in the table of differences from the baseline. The pairs of that table are included.",)
     return Table("pairs", "All pairs of variants (variant − reference), paired by seed.", columns, rows, notes)
 
 
 def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     """Explain the columns; `compared` is the content of the table."""
     family = len(results.pairs) or len(compared)
-    adjusted = f"Holm-adjusted over all {family} pairs of variants" if family > 1 else "of a single comparison"
-    level = f"5 %/{family}" if family > 1 else "5 %"
+    adjusted = f"Holm-adjusted over all {family} pairs of variants" if family > 1 else "not adjusted (one comparison)"
+    level = f"5 % / {family}" if family > 1 else "5 %"
     if results.factorial is not None:  # pairs and factors share alpha
-        adjusted += " and doubled, because the tests of factors share alpha"
-        level = f"2.5 %/{family}" if family > 1 else "2.5 %"
+        adjusted += " and doubled (the tests of factors use the other half of alpha)"
+        level = f"2.5 % / {family}" if family > 1 else "2.5 %"
     notes = [
-        f"n: seeds with a result for both variants. Intervals are at 95 %. {NOT_ADJUSTED if family > 1 else ''}".strip(),
-        f"p: paired t test; equivalence p: two one-sided t tests within ±{margin_text(results)}; both {adjusted}. "
-        "Effect size d_z: mean over standard deviation of the paired differences. Better on: seeds on which the variant is "
-        "better than the reference (paired probability of improvement); a tie counts as half. Probability: that the "
-        "true difference is worse by more than the margin, within it, or better by more, given these seeds and an "
-        "uninformative prior. Seed correlation: between the two variants over the seeds; the closer to 1, the more "
-        "pairing by seed reduces the error.",
-        "Minimum detectable difference: the smallest true difference that the t test finds with 80 % power at "
-        f"{level}. Seeds needed: the total number of seeds that gives a verdict with 80 % power, if the observed "
-        "difference is the true one, for the 10 % and the 90 % quantile of the true standard deviation; – means that "
-        f"there is a verdict already, or fewer than {FEW_SEEDS} seeds, too few for an estimate.",
+        f"n: seeds with a result for both variants. CI: confidence interval. {NOT_ADJUSTED if family > 1 else ''}".strip(),
+        f"p: paired t test. Equivalence p: two one-sided t tests (TOST) within ±{margin_text(results)}. Both are {adjusted}. "
+        "Effect size d_z: mean of the paired differences divided by their standard deviation, with Hedges' correction for "
+        "small samples. Better on: seeds on which the variant is better than the reference; a tie counts as half. "
+        "Posterior probability: the probability that the true difference is worse by more than the margin, within the "
+        "margin, or better by more than the margin (t distribution, uninformative prior). Seed correlation: the "
+        "correlation of the two variants over the seeds. Pairing by seed reduces the error if it is positive.",
+        "Minimum detectable difference: the smallest true difference that the t test detects with 80 % power at alpha = "
+        f"{level}. Seeds needed: the total number of seeds for a verdict with 80 % power, if the observed difference is the "
+        "true one. It is a range, because the standard deviation is estimated (10 % to 90 % quantile). – means that "
+        f"there is a verdict already, or that fewer than {FEW_SEEDS} seeds are too few for an estimate.",
     ]
     if results.floor:
         step = formatting.number(100 * results.floor, 2)
         notes.append(
-            f"A run is credited with a standard deviation of at least half an image ({step} points): accuracies move in "
-            "steps of one image, so seeds can agree by chance."
+            "Accuracies change in steps of one image, so seeds can have equal accuracies by chance. The tests therefore "
+            f"use a standard deviation of at least half an image ({step} points) for each run."
         )
     return tuple(notes)
 
@@ -99,21 +99,23 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
     return (
         Column("n", ("n", "dropped"), help="seeds with a result for both variants; in brackets: seeds without"),
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
-        Column("95 % interval", ()),
-        Column("effect size d_z", ("d_z",), help="mean over standard deviation of the differences, Hedges' correction"),
-        Column("p", ("p", "p_holm")),
+        Column("95 % CI", ()),
+        Column(
+            "effect size d_z", ("d_z",), help="mean / standard deviation of the differences, with Hedges' correction"
+        ),
+        Column("p (adjusted)", ("p", "p_holm")),
         Column(
             "better on",
             ("paired_improvement", "paired_improvement_low", "paired_improvement_high"),
             help="seeds on which the variant is better: paired probability of improvement",
         ),
         Column(
-            "probability worse / within / better",
+            "posterior probability: worse / within margin / better",
             ("p_worse", "p_within", "p_better"),
             help="that the true difference is worse by more than the margin, within it, or better by more",
         ),
         Column("seed correlation", ("seed_correlation",), help="between the two variants over the seeds"),
-        Column("equivalence p", ("tost_p", "tost_p_holm")),
+        Column("equivalence p (adjusted)", ("tost_p", "tost_p_holm")),
         Column("verdict", ("verdict",), numeric=False),
         Column(f"minimum detectable difference{points(metric)}", ("detectable",)),
         Column("seeds needed (80 % power)", ("seeds_needed_low", "seeds_needed_high")),

@@ -35,7 +35,11 @@ def cost_table(results: Results) -> Table:
         (*variant_cells(results, variant), *cost_cells(results, variant, *_COLUMNS)) for variant in results.variants
     )
     caption = "Cost of each variant. Times are medians over the variant's runs."
-    return Table("cost", caption, (*variant_columns(results), *_COLUMNS.values()), rows)
+    note = (
+        "Fixed values: position values that are not trained. Time relative to baseline: the median of the ratios of runs "
+        "with the same seed and hardware. It can differ from the ratio of the medians."
+    )
+    return Table("cost", caption, (*variant_columns(results), *_COLUMNS.values()), rows, (note,))
 
 
 def cost_columns(*names: str) -> tuple[Column, ...]:

@@ -37,12 +37,13 @@ def terms_table(fitted: Factorial) -> Table:
     columns = (
         Column("factor or interaction", ("term",), numeric=False),
         Column("contrasts", ("contrasts",), help="pairs of levels, or distinct effects of combinations"),
-        Column("p", ("p", "p_holm")),
+        Column("p (adjusted)", ("p", "p_holm")),
     )
     note = (
-        f"Each contrast is computed for each seed and tested over the {formatting.plural(len(fitted.seeds), 'seed')} by "
-        "Student's t. p: the smallest Holm-adjusted p-value of the contrasts, Holm-adjusted over the factors and "
-        "interactions, and doubled because the tests of pairs of variants share alpha."
+        "Contrasts: the number of differences tested. Each is computed for each seed and tested over the "
+        f"{formatting.plural(len(fitted.seeds), 'seed')} with a t test. p: the smallest Holm-adjusted p-value of the contrasts, "
+        "Holm-adjusted over the factors and interactions, and doubled (the tests of pairs of variants use the other half "
+        "of alpha)."
     )
     return Table("terms", "Tests of factors and interactions.", columns, rows, (note, *_grid_notes(fitted)))
 
@@ -68,7 +69,7 @@ def effects_table(fitted: Factorial) -> Table:
     """Return the main effects: the mean of each level over the other factors, and its deviation from the grand mean."""
     note = (
         "Mean: average over all combinations of the other factors with equal weights. Effect: this mean − the grand mean. "
-        "p is Holm-adjusted over the levels of a factor."
+        "p is Holm-adjusted over the levels of a factor, and at least the p-value of the factor."
     )
     return _effects(fitted, 1, "effects", "Main effects: each level, averaged over the other factors.", note)
 
@@ -77,8 +78,14 @@ def interactions_table(fitted: Factorial) -> Table:
     """Return the interactions: what each combination of two levels adds to the two main effects."""
     note = (
         "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
-        "combinations if there is no interaction. p is Holm-adjusted over the combinations of two factors."
+        "combinations if there is no interaction. p is Holm-adjusted over the combinations of two factors, and at least "
+        "the p-value of the interaction."
     )
+    if all(len(levels) == 2 for levels in fitted.levels.values()):
+        note += (
+            " With two levels each, all four effects have the same size: a quarter of the difference between the effect of "
+            "one factor at the two levels of the other."
+        )
     return _effects(fitted, 2, "interactions", "Interactions: each combination of the levels of two factors.", note)
 
 
@@ -100,7 +107,7 @@ def contrasts_table(fitted: Factorial) -> Table:
         _LEVEL,
         Column("reference", ("reference",), numeric=False),
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
-        Column("p", ("p", "p_holm")),
+        Column("p (adjusted)", ("p", "p_holm")),
     )
     note = "p is Holm-adjusted over the pairs of levels of a factor, and at least the p-value of the factor."
     caption = "Pairs of levels (level − reference), averaged over the other factors."
@@ -131,7 +138,7 @@ def _effects(fitted: Factorial, order: int, name: str, caption: str, note: str) 
         _LEVEL if order == 1 else Column("levels", ("level",), numeric=False),
         Column(f"mean {metric.label}{metric.unit}", ("mean", "mean_low", "mean_high")),
         Column(f"effect{points(metric)}", ("effect", "effect_low", "effect_high")),
-        Column("p", ("p", "p_holm")),
+        Column("p (adjusted)", ("p", "p_holm")),
     )
     return Table(name, caption, columns, tuple(rows), (note,))
 

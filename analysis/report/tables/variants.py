@@ -70,9 +70,7 @@ def variants_table(results: Results) -> Table:
                 *cost_cells(results, variant, "params", "flops_per_image", "device_seconds"),
             )
         )
-    caption = (
-        f"{metric.label.capitalize()} of each variant: mean ± half-width of the 95 % interval. n: number of seeds."
-    )
+    caption = f"{metric.label.capitalize()} of each variant: mean ± half-width of the 95 % confidence interval. n: number of seeds."
     notes = [mark_note(results), verdict_note(results), _no_interval_note(results), *extra.notes, counts_note(results)]
     return Table("variants", caption, columns, tuple(rows), tuple(note for note in notes if note))
 
@@ -89,7 +87,7 @@ def metrics_table(results: Results) -> Table:
         )
         for variant in results.variants
     )
-    caption = "All metrics after the last epoch: mean ± half-width of the 95 % interval."
+    caption = "All metrics after the last epoch: mean ± half-width of the 95 % confidence interval."
     return Table("metrics", caption, columns, rows, (counts_note(results),))
 
 

@@ -35,7 +35,9 @@ def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
     assert first.startswith("All three positional embeddings reach a higher test accuracy than none (7")
     diff, low, high = by_hand(results.values, "sinusoidal", "none")
     assert f"sinusoidal by {diff:.2f} points (95 % CI {low:.2f} to {high:.2f})" in first
-    assert first.endswith("5 seeds, paired t tests, Holm-adjusted over all pairs, alpha = 5 %.")
+    assert first.endswith(
+        "5 seeds, paired t tests, p Holm-adjusted over all pairs, intervals not adjusted, alpha = 5 %."
+    )
     assert second.startswith("Among the three positional embeddings themselves, ")
     assert "other data" in third
 

@@ -92,7 +92,7 @@ def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):
     assert "one run of none took 100.0 times the median" in said and "2 kinds of hardware" in said
     (made,) = (each for each in study_document(results).sections if each.id == "provenance")
     assert dict(made.items[0].facts)["Total time"].startswith(
-        "20 s for 10 runs"
+        "20 s summed over 10 runs"
     )  # ten runs, each a fifth of a cohort's 10 s
 
 
