@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analysis.stats.estimates import Estimate
@@ -143,8 +144,10 @@ def quoted(variant: str) -> str:
     return f"“{variant}”" if "," in variant or " " in variant else variant
 
 
-def factor_name(factor: str) -> str:
-    """Return a factor without its section, `pos_embed`; linked settings are joined by "+"."""
+def factor_name(factor: str, names: Mapping[str, str]) -> str:
+    """Return a factor's name in `names`, else the factor without its section, `pos_embed`, linked settings joined by "+"."""
+    if factor in names:
+        return plain(names[factor])
     return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
 
 

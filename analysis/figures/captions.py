@@ -91,7 +91,7 @@ def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[
 def interaction(results: Results) -> tuple[str, str]:
     """Return the caption and the alternative text of the heat map of two factors."""
     label = results.study.metric.label
-    down, across, *others = map(formatting.factor_name, results.study.factors)
+    down, across, *others = (formatting.factor_name(factor, results.study.names) for factor in results.study.factors)
     over = f", averaged over {formatting.listing(others)}" if others else ""
     caption = f"Mean {label} by {down} and {across}{over}. Empty cells have no finished run."
     return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."

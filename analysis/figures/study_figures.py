@@ -74,8 +74,8 @@ def interaction(results: Results) -> Plot | None:
         linecolor=PAPER,
         cbar_kws={"label": f"{study.metric.label}{study.metric.unit}"},
     )
-    axes.set_xlabel(formatting.factor_name(across))
-    axes.set_ylabel(formatting.factor_name(down))
+    axes.set_xlabel(formatting.factor_name(across, results.study.names))
+    axes.set_ylabel(formatting.factor_name(down, results.study.names))
     tilt: dict[str, Any] = (
         {"rotation": 45, "ha": "right"} if len(table.columns) >= TILTED else {"rotation": 0, "ha": "center"}
     )

@@ -44,7 +44,8 @@ def headline(results: Results) -> tuple[str, ...]:
         return _not_testable(results, most)
     factors = factor_paragraphs(results)
     among = () if factors else _among_others(results)
-    return (*factors, _against_baseline(results), *_on_diverged(results), *among, *_limits(results))
+    compared = _against_baseline(results) + (_different_others(results) if factors else "")
+    return (*factors, compared, *_on_diverged(results), *among, *_limits(results))
 
 
 def _single_variant(results: Results) -> tuple[str, ...]:
@@ -189,6 +190,15 @@ def _among_others(results: Results) -> tuple[str, ...]:
         return (f"Among {among}, no pair is significantly different with {seeds}; the largest difference is {apart}.",)
     parts = [_group_of_pairs(results, word, found, len(pairs)) for word, found in groups.items() if found]
     return (f"Among {among}, {'; '.join(parts)}.{_standing_of_best(results)}",)
+
+
+def _different_others(results: Results) -> str:
+    """The significantly different pairs without the baseline, in a study of several factors; empty if there are none."""
+    pairs = _other_pairs(results)
+    different = [pair for pair, compared in pairs.items() if compared.verdict in ("better", "worse")]
+    return (
+        f" Among the other pairs, {_group_of_pairs(results, 'different', different, len(pairs))}." if different else ""
+    )
 
 
 def _group_of_pairs(results: Results, word: str, pairs: list[tuple[str, str]], total: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from analysis import formatting
 from analysis.formatting import factor_name
@@ -20,24 +21,23 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     fitted = results.factorial
     if fitted is None:
         return ()
-    tested = fitted.tested()
+    tested, names = fitted.tested(), results.study.names
     seeds = formatting.plural(len(fitted.seeds), "seed")
-    model = (
-        f"{seeds}, paired t tests, p Holm-adjusted over factors and interactions and doubled (the tests of pairs of "
-        f"variants use the other half of alpha), intervals not adjusted, alpha = {alpha_text()}"
-    )
+    model = f"{seeds}, t tests over the seeds, p Holm-adjusted and doubled (see Methods), intervals not adjusted, alpha = {alpha_text()}"
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
-    effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)]) for factor in fitted.factors)
+    effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)], names) for factor in fitted.factors)
     main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."
     crossed: dict[tuple[str, ...], float] = {term: p for term, p in tested.items() if len(term) == 2}
-    return (main, _interactions(fitted, crossed)) if crossed else (main,)
+    return (main, _interactions(fitted, crossed, names)) if crossed else (main,)
 
 
-def _main_effect(fitted: Factorial, factor: str, p: float) -> str:
+def _main_effect(fitted: Factorial, factor: str, p: float, names: Mapping[str, str]) -> str:
     """`depth = 2 has a higher test accuracy than depth = 1, by 5.0 points (95 % CI 4.5 to 5.5, p < 0.001)`"""
-    name, metric = factor_name(factor), Metric(fitted.metric)
+    name, metric = factor_name(factor, names), Metric(fitted.metric)
     if not p <= ALPHA:
-        return f"{name} has no significant effect{f' ({_p(p)})' if math.isfinite(p) else ''}"
+        return (
+            f"{name} has no significant effect{f' ({_p(p)}{_two_levels(fitted, factor)})' if math.isfinite(p) else ''}"
+        )
     levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not metric.lower_is_better)
     best, worst = levels[0].levels[0], levels[-1].levels[0]
     contrast = _contrast(fitted, factor, best, worst)
@@ -48,12 +48,20 @@ def _main_effect(fitted: Factorial, factor: str, p: float) -> str:
     return f"{name} = {best} has the {extremes[0]} {metric.label} and {name} = {worst} the {extremes[1]}; they differ {detail}"
 
 
+def _two_levels(fitted: Factorial, factor: str) -> str:
+    """`, difference 0.1 points, 95 % CI −1.1 to 1.4` for a factor of two levels; empty for any other factor."""
+    metric, found = Metric(fitted.metric), [c.diff for c in fitted.contrasts if c.factor == factor]
+    if len(found) != 1:
+        return ""
+    return f", difference {by_points(found[0], metric)}, {interval_text(found[0], metric)}"
+
+
 def _contrast(fitted: Factorial, factor: str, a: object, b: object) -> Contrast:
     return next(c for c in fitted.contrasts if c.factor == factor and {c.high, c.low} == {a, b})
 
 
-def _interactions(fitted: Factorial, crossed: dict[tuple[str, ...], float]) -> str:
-    shown = [_interaction(fitted, term, p) for term, p in crossed.items() if p <= ALPHA]
+def _interactions(fitted: Factorial, crossed: dict[tuple[str, ...], float], names: Mapping[str, str]) -> str:
+    shown = [_interaction(fitted, term, p, names) for term, p in crossed.items() if p <= ALPHA]
     if shown:
         few = len(shown) == 1
         advice = f"So the main effects of {'these two factors' if few else 'these factors'} are only averages over different effects."
@@ -61,13 +69,13 @@ def _interactions(fitted: Factorial, crossed: dict[tuple[str, ...], float]) -> s
     if len(crossed) == 1:
         ((term, p),) = crossed.items()
         detail = f" ({_p(p)})" if math.isfinite(p) else ""
-        return f"Interaction: no significant interaction of {factor_name(term[0])} and {factor_name(term[1])}{detail}."
+        return f"Interaction: no significant interaction of {factor_name(term[0], names)} and {factor_name(term[1], names)}{detail}."
     return "Interactions: no pair of factors has a significant interaction."
 
 
-def _interaction(fitted: Factorial, term: tuple[str, ...], p: float) -> str:
+def _interaction(fitted: Factorial, term: tuple[str, ...], p: float, names: Mapping[str, str]) -> str:
     """`the effect of depth depends on head (p < 0.001): from 1 to 2 it is +10.0 points for logits and 0.0 for softmax.`"""
-    first, second = factor_name(term[0]), factor_name(term[1])
+    first, second = factor_name(term[0], names), factor_name(term[1], names)
     said = f"the effect of {first} depends on {second} ({_p(p)})"
     levels, others = (list(dict.fromkeys(effect.levels[at] for effect in fitted.of(*term))) for at in (0, 1))
     if len(levels) != 2 or len(others) > MOST_LEVELS:

@@ -98,7 +98,7 @@ def _tests(results: Results) -> list[tuple[str, str]]:
             "The p-values of the t tests and the equivalence tests of all pairs are adjusted together with Holm's "
             "method. The two null hypotheses of a pair cannot both be true, so the smallest p is multiplied by the number "
             "of pairs, not by the number of tests (Shaffer, 1986). The probability of one or more false verdicts in a "
-            f"study is at most 5 %.{shared} Intervals are not adjusted.",
+            f"study is at most 5 %.{shared} Published claims are a separate family. Intervals are not adjusted.",
         ),
         (
             "Verdict",
@@ -146,7 +146,7 @@ def _models(results: Results) -> list[tuple[str, str]]:
                 "Main effects, contrasts and two-way interactions are computed for each seed, from all its combinations of "
                 "levels, and tested over the seeds with a t test. So the standard error includes how much an effect varies "
                 "between seeds. A combination counts if at least half of the seeds finished it; a seed counts if it "
-                "finished every combination used.",
+                "finished every combination used. p is Holm-adjusted over the factors and interactions, and doubled.",
             )
         )
     return facts

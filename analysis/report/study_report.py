@@ -52,7 +52,7 @@ def study_document(results: Results, models: Section | None = None, out: Path | 
 
 def title(study: Study) -> str:
     """Return the report's title."""
-    factors = formatting.listing([formatting.factor_name(factor) for factor in study.factors])
+    factors = formatting.listing([formatting.factor_name(factor, study.names) for factor in study.factors])
     return f"{study.name}: {study.metric.label} by {factors}"
 
 

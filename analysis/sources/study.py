@@ -80,6 +80,13 @@ class Study:
         return self.plan.get("command")
 
     @property
+    def names(self) -> dict[str, str]:
+        """The names that the study gives to factors: factor -> name."""
+        definition = self.plan.get("study")
+        given = definition.get("names") if isinstance(definition, Mapping) else None
+        return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+
+    @property
     def variants(self) -> list[str]:
         """Every planned variant, in the plan's order."""
         planned = self.runs[self.runs["status"] != "unplanned"]

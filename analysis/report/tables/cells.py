@@ -64,8 +64,8 @@ def variant_columns(results: Results) -> tuple[Column, ...]:
         return (Column("variant", ("variant",), numeric=False),)
     first, *others = results.study.factors
     return (
-        Column(formatting.factor_name(first), ("variant", first), numeric=False),
-        *(Column(formatting.factor_name(factor), (factor,), numeric=False) for factor in others),
+        Column(formatting.factor_name(first, results.study.names), ("variant", first), numeric=False),
+        *(Column(formatting.factor_name(factor, results.study.names), (factor,), numeric=False) for factor in others),
     )
 
 

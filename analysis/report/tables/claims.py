@@ -60,6 +60,8 @@ def _notes(results: Results) -> tuple[str, ...]:
         f'{margin}, "little" and "reaches" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
         "intervals (CI) are at 90 %. They are not adjusted.",
         *((_PUBLISHED,) if any(isinstance(result.claim, Published) for result in results.claims) else ()),
+        "The tests of claims are separate from the verdicts on pairs: they are one-sided and adjusted over the claims only. So "
+        "a claim can hold for a pair whose verdict is “not enough evidence”.",
         "Additional seeds needed: – means that the claim is decided, or that there are too few seeds for an estimate.",
         "The sources use other models and data than this study.",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from analysis import formatting
 from analysis.formatting import factor_name
 from analysis.metric import Metric
@@ -15,20 +17,20 @@ _FACTOR, _LEVEL = Column("factor", ("factor",), numeric=False), Column("level", 
 
 def factor_tables(results: Results) -> list[Table]:
     """Return all tables of factors; none for a study of one factor, or without a complete grid."""
-    fitted = results.factorial
+    fitted, names = results.factorial, results.study.names
     if fitted is None:
         return []
-    tables = [terms_table(fitted), effects_table(fitted), contrasts_table(fitted)]
+    tables = [terms_table(fitted, names), effects_table(fitted, names), contrasts_table(fitted, names)]
     if any(len(effect.term) == 2 for effect in fitted.effects):
-        tables.append(interactions_table(fitted))
+        tables.append(interactions_table(fitted, names))
     return tables
 
 
-def terms_table(fitted: Factorial) -> Table:
+def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the test of each factor and interaction: which of them have an effect."""
     rows = tuple(
         (
-            Cell(term_name(test.term), ("+".join(test.term),)),
+            Cell(term_name(test.term, names), ("+".join(test.term),)),
             Cell(str(test.contrasts), (test.contrasts,), test.contrasts),
             p_cell(test.p, test.p_holm),
         )
@@ -45,15 +47,15 @@ def terms_table(fitted: Factorial) -> Table:
         "Holm-adjusted over the factors and interactions, and doubled (the tests of pairs of variants use the other half "
         "of alpha)."
     )
-    return Table("terms", "Tests of factors and interactions.", columns, rows, (note, *_grid_notes(fitted)))
+    return Table("terms", "Tests of factors and interactions.", columns, rows, (note, *_grid_notes(fitted, names)))
 
 
-def _grid_notes(fitted: Factorial) -> list[str]:
+def _grid_notes(fitted: Factorial, names: Mapping[str, str]) -> list[str]:
     """Which runs, combinations and seeds the tests leave out."""
     gaps, notes = fitted.gaps, []
     if gaps.missing:
         missing = f"{gaps.missing} of {gaps.cells} combinations finished on fewer than half of the seeds"
-        without = formatting.listing([f"{factor_name(factor)} = {level}" for factor, level in gaps.left_out])
+        without = formatting.listing([f"{factor_name(factor, names)} = {level}" for factor, level in gaps.left_out])
         if gaps.additive:
             notes.append(f"{missing}, and no complete grid is left. Only main effects are fitted, as if they added up.")
         else:
@@ -65,16 +67,16 @@ def _grid_notes(fitted: Factorial) -> list[str]:
     return notes
 
 
-def effects_table(fitted: Factorial) -> Table:
+def effects_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the main effects: the mean of each level over the other factors, and its deviation from the grand mean."""
     note = (
         "Mean: average over all combinations of the other factors with equal weights. Effect: this mean − the grand mean. "
         "p is Holm-adjusted over the levels of a factor, and at least the p-value of the factor."
     )
-    return _effects(fitted, 1, "effects", "Main effects: each level, averaged over the other factors.", note)
+    return _effects(fitted, names, 1, "effects", "Main effects: each level, averaged over the other factors.", note)
 
 
-def interactions_table(fitted: Factorial) -> Table:
+def interactions_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the interactions: what each combination of two levels adds to the two main effects."""
     note = (
         "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
@@ -86,15 +88,17 @@ def interactions_table(fitted: Factorial) -> Table:
             " With two levels each, all four effects have the same size: a quarter of the difference between the effect of "
             "one factor at the two levels of the other."
         )
-    return _effects(fitted, 2, "interactions", "Interactions: each combination of the levels of two factors.", note)
+    return _effects(
+        fitted, names, 2, "interactions", "Interactions: each combination of the levels of two factors.", note
+    )
 
 
-def contrasts_table(fitted: Factorial) -> Table:
+def contrasts_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the difference of each pair of levels of each factor, averaged over the other factors."""
     metric = Metric(fitted.metric)
     rows = tuple(
         (
-            Cell(term_name((contrast.factor,)), (contrast.factor,)),
+            Cell(term_name((contrast.factor,), names), (contrast.factor,)),
             Cell(str(contrast.high), (contrast.high,)),
             Cell(str(contrast.low), (contrast.low,)),
             _estimate(contrast.diff, metric.scale, signed=True),
@@ -114,17 +118,17 @@ def contrasts_table(fitted: Factorial) -> Table:
     return Table("contrasts", caption, columns, rows, (note,))
 
 
-def term_name(term: tuple[str, ...]) -> str:
+def term_name(term: tuple[str, ...], names: Mapping[str, str]) -> str:
     """Return a term as text: `pos_embed × pos_site`."""
-    return " × ".join(factor_name(factor) for factor in term)
+    return " × ".join(factor_name(factor, names) for factor in term)
 
 
-def _effects(fitted: Factorial, order: int, name: str, caption: str, note: str) -> Table:
+def _effects(fitted: Factorial, names: Mapping[str, str], order: int, name: str, caption: str, note: str) -> Table:
     """The table of main effects (order 1) or of interactions of two factors (order 2)."""
     metric = Metric(fitted.metric)
     rows = [
         (
-            Cell(term_name(effect.term), ("+".join(effect.term),)),
+            Cell(term_name(effect.term, names), ("+".join(effect.term),)),
             Cell(" × ".join(map(str, effect.levels)), (" x ".join(map(str, effect.levels)),)),
             _estimate(effect.mean, metric.scale),
             _estimate(effect.effect, metric.scale, signed=True),

@@ -1,6 +1,7 @@
 """The headline: what it says of clear differences, of undecided ones, of factors and of studies that cannot be tested."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,21 @@ def test_a_study_of_two_factors_starts_with_its_main_effects(tmp_path):
         r"is \+(9\.\d|10\.\d)\d* points with head = logits and [+−]?0\.\d+ points with head = softmax", interaction
     )
     assert "“depth=2, head=logits” reaches a higher test accuracy than “depth=1, head=logits”" in combinations
+
+
+def test_a_study_of_two_factors_names_the_other_pairs_that_differ(tmp_path):
+    """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
+    *_, combinations, _ = headline(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
+    assert "Among the other pairs, " in combinations
+    assert "“depth=2, head=logits” is better than “depth=2, head=softmax”" in combinations
+
+
+def test_factors_have_the_names_that_the_study_gives_them(tmp_path):
+    study = read_folder(write_factorial(tmp_path, (0.80, 0.70, 0.90, 0.70)))
+    named = replace(study, plan={**study.plan, "study": {"names": {"model.depth": "number of layers"}}})
+    document = study_document(analyze(named))
+    assert document.title.endswith("test accuracy by number of layers and head")
+    assert "the effect of number of layers depends on head" in document.headline[1]
 
 
 def test_factors_without_an_effect_have_no_significant_effect(tmp_path):
