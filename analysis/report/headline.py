@@ -30,6 +30,7 @@ from analysis.results import Results
 from analysis.sources.study import ENDED
 from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
+from experiments.config import PER_SEED
 
 _NOUNS = {"model.pos_embed": "positional embedding"}
 MOST_NAMED_PAIRS = 3  # significantly different pairs that are named, not counted
@@ -104,7 +105,9 @@ def _against_baseline(results: Results) -> str:
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
     doubled = " and doubled" if results.factorial is not None else ""  # the tests of factors use half of alpha
-    adjusted = f", p Holm-adjusted over all pairs{doubled}, intervals not adjusted" if total > 1 else ""
+    adjusted = f", p Holm-adjusted over all pairs{doubled}" if total > 1 else ""
+    if adjusted and (groups["better"] or groups["worse"]):  # these come with intervals
+        adjusted += ", intervals not adjusted"
     seeds = seeds_text([results.versus[variant].n for variant in results.others])
     return f"{' '.join(said)} {seeds}{family}{adjusted}, alpha = {alpha_text()}."
 
@@ -255,8 +258,9 @@ def _limits(results: Results) -> tuple[str, ...]:
     undecided = [c for c in compared.values() if c.verdict == "not enough evidence"]
     said = [_undecided(results, undecided)] if undecided else [_power(results)]
     on = study.base.get("data.name")
-    images = f"the same training and test images{f' ({on})' if on else ''}"
-    said.append(f"All runs use {images}, so the tests say nothing about other data.")
+    splits = study.settings().get("data.split_seed", ())
+    images = "images of the same dataset" if PER_SEED in list(splits) else "the same training and test images"
+    said.append(f"All runs use {images}{f' ({on})' if on else ''}, so the tests say nothing about other data.")
     return (" ".join(said),)
 
 

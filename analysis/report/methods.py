@@ -24,9 +24,9 @@ SPLIT_BY_SEED_OF_SOME = (
 )
 TEST_IMAGES = (
     "New test images",
-    "The interval for new seeds and new test images treats both as random samples (two-way random effects of seed and "
-    "image, from mean squares, with Satterthwaite's degrees of freedom). It is never shorter than the interval for new "
-    "seeds. It does not cover new training images.",
+    "Only the intervals headed “new seeds and images” also apply to new test images. They treat seeds and images as random "
+    "samples (two-way random effects, from mean squares, with Satterthwaite's degrees of freedom). They are never shorter "
+    "than the intervals for new seeds. They do not cover new training images.",
 )
 
 

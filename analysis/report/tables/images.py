@@ -57,9 +57,11 @@ def images_table(results: Results) -> Table | None:
         "Test accuracy: mean ± half-width of the 95 % interval for new seeds on the same test images, and for new seeds "
         "and new test images."
     )
-    return Table(
-        "images", caption, columns, tuple(rows), ("Use the second interval for a statement about new images.",)
+    note = (
+        "“New seeds and images”: use this interval for a statement about new test images. All verdicts and p-values of this "
+        "report are about new seeds, not about new images."
     )
+    return Table("images", caption, columns, tuple(rows), (note,))
 
 
 def classes_table(results: Results) -> Table | None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import t
 from synthetic import add_predictions, write_study
 
+from analysis.report.headline import headline
 from analysis.report.methods import scope
 from analysis.report.study_report import study_document
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
@@ -110,4 +111,6 @@ def test_methods_say_what_an_interval_covers(splits: list[int | str], words: str
         factors={"data.split_seed": splits},
         levels=lambda variant: {"data.split_seed": splits["ab".index(variant)]},
     )
-    assert words in scope(analyze(read(str(folder))))[1]
+    results = analyze(read(str(folder)))
+    assert words in scope(results)[1]
+    assert ("the same training and test images" in headline(results)[-1]) == ("per-seed" not in splits)
