@@ -54,7 +54,7 @@ def worker_configs(
     """The configuration of each worker: on a CPU one per core, with one thread each; else one per visible GPU.
 
     `workers` is another number of workers in all, `workers_per_gpu` another number on each GPU. Workers on one GPU divide
-    its free memory. Raises `UserError` for a device that is not here.
+    its free memory. Raises `UserError` for a device that is not available.
     """
     from experiments.runs.run import pick_device
 

@@ -93,7 +93,7 @@ def interaction(results: Results) -> tuple[str, str]:
     label = results.study.metric.label
     down, across, *others = (formatting.factor_name(factor, results.study.names) for factor in results.study.factors)
     over = f", averaged over {formatting.listing(others)}" if others else ""
-    caption = f"Mean {label} by {down} and {across}{over}. Empty cells have no finished run."
+    caption = f"Mean {label} by {down} and {across}{over}. A cell is empty where no run has finished."
     return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."
 
 

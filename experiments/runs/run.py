@@ -82,7 +82,9 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, ImportError) as error:
-        raise UserError(f"device: {name!r} is not here; allowed: auto, cpu, or a GPU's name such as cuda:0") from error
+        raise UserError(
+            f"device: {name!r} is not available; allowed: auto, cpu, or a GPU's name such as cuda:0"
+        ) from error
     return device
 
 

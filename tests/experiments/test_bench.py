@@ -427,7 +427,10 @@ def test_results_are_kept_when_the_command_is_stopped(tmp_path: Path) -> None:
         (["--out", "x.md"], "out: 'x.md' is not allowed: a name that ends in .json"),
         (["--out", "old.json"], "out: 'old.json' exists; delete it, or choose another name with --out"),
         (["--out", "old.json/x.json"], "out: 'old.json/x.json' cannot be written"),
-        (["--device", "cuda:99"], "device: 'cuda:99' is not here; allowed: auto, cpu, or a GPU's name such as cuda:0"),
+        (
+            ["--device", "cuda:99"],
+            "device: 'cuda:99' is not available; allowed: auto, cpu, or a GPU's name such as cuda:0",
+        ),
         (["--only", "tim"], "only: 'tim' is not a workload; did you mean 'timm'? allowed: " + ", ".join(NAMES)),
     ],
 )

@@ -199,7 +199,7 @@ def test_refused_input_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "hpu"])
 def test_a_device_that_is_not_here_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match=f"device: '{name}' is not here; allowed: auto, cpu"):
+    with pytest.raises(UserError, match=f"device: '{name}' is not available; allowed: auto, cpu"):
         pick_device(name)
 
 
