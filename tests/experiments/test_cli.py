@@ -53,6 +53,12 @@ def test_shell_completion(line: str, completions: set[str], tmp_path: Path) -> N
 LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--tracking", "off"]
 
 
+def hear_signals() -> None:
+    """Undo what nohup and a shell's `&` do: a process that they start ignores SIGHUP and SIGINT, and so do its children."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
     """Start `vit-train` in a process of its own."""
     command = [sys.executable, "-m", "experiments.main", *flags(), *map(str, arguments)]
@@ -62,7 +68,7 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signal_saves_the_run_and_prints_how_to_resume(number: signal.Signals, tmp_path: Path) -> None:
     for _ in range(2):
-        with start(*LONG, "--out", tmp_path) as process:
+        with start(*LONG, "--out", tmp_path, preexec_fn=hear_signals) as process:
             first = process.stdout.readline()
             process.send_signal(number)
             _, error = process.communicate(timeout=60)
