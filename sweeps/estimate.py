@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.canonical import canonical
-from experiments.config import RunConfig, load, override
+from experiments.config import RunConfig, flatten, load, override
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
-from sweeps.plan import flatten
 from sweeps.study_folder import LOG
 from sweeps.worker import Worker, WorkerConfig
 

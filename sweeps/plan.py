@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.config import RunConfig, override, run_id
+from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError
 from experiments.presets import preset
 from experiments.runs.spec import RunSpec
@@ -122,12 +122,3 @@ def _run(label: str, levels: Levels, config: RunConfig, seed: int) -> RunSpec:
     config = config.model_copy(update={"seed": seed})  # already validated: the variant here, the seed by the study
     slug = re.sub(r"[^A-Za-z0-9._=,-]+", "-", label.replace(", ", ","))[:MAX_SLUG].strip(".-,") or "variant"
     return RunSpec(f"{slug}-s{seed}-{run_id(config)[:8]}", config, label, levels)
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted path, value) of every leaf of a nested mapping."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value

@@ -10,11 +10,11 @@ from typing import Any
 
 from filelock import FileLock
 
-from experiments.config import RunConfig, load, override, run_id
+from experiments.config import RunConfig, flatten, load, override, run_id
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
-from sweeps.plan import Plan, flatten
+from sweeps.plan import Plan
 from sweeps.study import format_level
 
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
