@@ -59,7 +59,7 @@ class Results:
     """mean metric by the first factor (rows) and the second (columns); None for a study of one factor"""
     factorial: stats.Factorial | None
     """the effects of a study of several factors. They share the level of significance with the pairs, so the adjusted p
-    of both is doubled"""
+    of both is multiplied by 2"""
     factorial_trouble: str
     """why a study of several factors has no `factorial`"""
     claims: list[ClaimResult]
@@ -139,9 +139,9 @@ def _floor(finished: pd.DataFrame, metric: Metric) -> float:
 
 
 def _with_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
-    """The values where diverged runs have the metric of guessing; None where no run diverged or that is not known.
+    """The values where diverged runs have the metric of chance level; None where no run diverged or that is not known.
 
-    Guessing among k classes has an accuracy of 1/k and a cross-entropy of log k. An unknown number of classes counts as
+    Chance among k classes is an accuracy of 1/k and a cross-entropy of log k. An unknown number of classes counts as
     an accuracy of 0, the worst case.
     """
     diverged, settings = study.of("diverged"), study.settings()

@@ -92,7 +92,7 @@ def published_claims() -> tuple[Claim, ...]:
     figures = [
         Published(
             id=f"headline-{name}",
-            statement=f"{name} reaches {formatting.number(100 * preset.claim, 2)} % test accuracy.",
+            statement=f"{name} has a test accuracy of {formatting.number(100 * preset.claim, 2)} %.",
             source=f"{preset.source} ({preset.scored})",
             preset=name,
             accuracy=preset.claim,

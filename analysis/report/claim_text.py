@@ -15,9 +15,7 @@ def evidence_text(result: ClaimResult) -> str:
     """Return the number of pairs that support the outcome, and the numbers of the pair with the weakest support."""
     if not result.depends_on_diverged:
         return _evidence(result)
-    return (
-        f"{_evidence(result)} This is the result of the finished runs. It changes if diverged runs count as guessing."
-    )
+    return f"{_evidence(result)} This is the result of the finished runs. It changes if diverged runs are counted at chance level."
 
 
 def _evidence(result: ClaimResult) -> str:

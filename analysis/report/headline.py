@@ -51,19 +51,19 @@ def headline(results: Results) -> tuple[str, ...]:
 
 def _single_variant(results: Results) -> tuple[str, ...]:
     study, mean = results.study, results.mean(results.study.baseline)
-    reached = (
-        f"{quoted(study.baseline)} reaches a {study.metric.label} of {value_text(mean, study.metric)} "
+    mean_text = (
+        f"{quoted(study.baseline)} has a {study.metric.label} of {value_text(mean, study.metric)} "
         f"(mean of {plural(mean.n, 'seed')}). There is no other variant to compare it with."
     )
     if mean.n < 2:
-        return reached, "One run gives no interval. For more runs, repeat the command with a higher --seeds."
+        return mean_text, "One run gives no interval. For more runs, repeat the command with a higher --seeds."
     percent = " %" if study.metric.is_share else ""
     interval = formatting.bounds(mean, study.metric.scale, signed=False)
     published = [
         f"Published claim: {result.claim.statement} {result.verdict.capitalize()}: {evidence_text(result)}"
         for result in results.claims
     ]
-    return reached, " ".join([f"The 95 % interval of the mean is {interval}{percent}.", *published])
+    return mean_text, " ".join([f"The 95 % interval of the mean is {interval}{percent}.", *published])
 
 
 def _not_testable(results: Results, most: int) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
     known = [variant for variant in results.others if results.versus[variant].n]
     best = results.best if results.best in known else known[0]
     first = (
-        f"{quoted(best)} reaches a {study.metric.label} of {value_text(results.mean(best), study.metric)}, "
+        f"{quoted(best)} has a {study.metric.label} of {value_text(results.mean(best), study.metric)}, "
         f"{quoted(study.baseline)} {value_text(results.mean(study.baseline), study.metric)}. With a single seed no "
         "statistical test is possible, so no variant can be called better, worse or equivalent."
     )
@@ -90,7 +90,7 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
 
 
 def _against_baseline(results: Results) -> str:
-    """`All three positional embeddings reach a higher test accuracy than none (72.4 %): ... 5 seeds, paired t tests.`"""
+    """`All three positional embeddings have a higher test accuracy than none (72.4 %): ... 5 seeds, paired t tests.`"""
     study, total = results.study, len(results.others)
     groups = {
         word: [variant for variant in results.others if results.versus[variant].verdict == word]
@@ -104,8 +104,8 @@ def _against_baseline(results: Results) -> str:
             said.append(_GROUP[word](results, variants, than, total, word))
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
-    doubled = " and doubled" if results.factorial is not None else ""  # the tests of factors use half of alpha
-    adjusted = f", p Holm-adjusted over all pairs{doubled}" if total > 1 else ""
+    shared = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
+    adjusted = f", p Holm-adjusted over all pairs{shared}" if total > 1 else ""
     if adjusted and (groups["better"] or groups["worse"]):  # these come with intervals
         adjusted += ", intervals not adjusted"
     seeds = seeds_text([results.versus[variant].n for variant in results.others])
@@ -115,10 +115,10 @@ def _against_baseline(results: Results) -> str:
 def _different(results: Results, variants: list[str], than: str, total: int, word: str) -> str:
     metric = results.study.metric
     comparative = f"a {higher(metric, word == 'better')} {metric.label} than {than}"
-    listed, counted = names(variants), f"{_count(results, variants, total)} reach {comparative}"
+    listed, counted = names(variants), f"{_count(results, variants, total)} have {comparative}"
     if len(variants) == 1:
         compared = results.versus[variants[0]]
-        return f"{listed} reaches {comparative}, by {by_points(compared.diff, metric)} ({interval_text(compared.diff, metric)})."
+        return f"{listed} has {comparative}, by {by_points(compared.diff, metric)} ({interval_text(compared.diff, metric)})."
     if listed is None:
         most = max(variants, key=lambda variant: abs(results.versus[variant].diff.value))
         diffs = [results.versus[variant].diff for variant in variants]
@@ -164,11 +164,11 @@ def _on_diverged(results: Results) -> tuple[str, ...]:
     depends = [variant for variant in results.others if results.versus[variant].depends_on_diverged]
     said = f"{formatting.listing(lost)} diverged; the comparisons use the other runs."
     if not depends:
-        return (f"{said} The verdicts stay the same if diverged runs count as guessing.",)
+        return (f"{said} The verdicts stay the same if diverged runs are counted at chance level.",)
     listed = names(depends) or plural(len(depends), "variant")
     verdict = "verdicts on" if len(depends) > 1 else "verdict on"
     verb = "change" if len(depends) > 1 else "changes"
-    return (f"{said} The {verdict} {listed} {verb} if diverged runs count as guessing.",)
+    return (f"{said} The {verdict} {listed} {verb} if diverged runs are counted at chance level.",)
 
 
 def _among_others(results: Results) -> tuple[str, ...]:
@@ -278,8 +278,20 @@ def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
     pairs = "pairs that are" if len(undecided) > 1 else "pair that is"
     return (
         f"“Not significant” does not mean equal: for the {pairs} not significantly different, the minimum detectable "
-        f"difference is {' to '.join(texts)}{metric.points}{depends} (80 % power). {_seeds_needed(undecided)}"
+        f"difference is {' to '.join(texts)}{metric.points}{depends} (80 % power). {_margin_detected(results, undecided)} "
+        f"{_seeds_needed(undecided)}"
     )
+
+
+def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
+    """Whether these seeds can detect a difference as small as the margin, which the study says would matter."""
+    known = [c for c in compared if math.isfinite(c.detectable)]
+    missed = [c for c in known if c.detectable > results.study.margin]
+    seeds = seeds_text([c.n for c in known])
+    small = f"to detect differences as small as the margin ({margin_text(results)})"
+    if not missed:
+        return f"So {seeds} are enough {small}."
+    return f"So {seeds} are too few {small}{' for some of the pairs' if len(missed) < len(known) else ''}."
 
 
 def _seeds_needed(undecided: Sequence[Comparison]) -> str:
@@ -296,8 +308,8 @@ def _seeds_needed(undecided: Sequence[Comparison]) -> str:
 
 
 def _power(results: Results) -> str:
-    found = [results.versus[variant].detectable for variant in results.others]
-    found = sorted(value for value in found if math.isfinite(value))
+    compared = [results.versus[variant] for variant in results.others]
+    found = sorted(c.detectable for c in compared if math.isfinite(c.detectable))
     if not found:
         return "The spread of the differences is unknown, so the study has no estimate of its precision."
     metric = results.study.metric
@@ -305,7 +317,7 @@ def _power(results: Results) -> str:
     texts = dict.fromkeys(formatting.number(value * metric.scale, places) for value in (found[0], found[-1]))
     return (
         f"The minimum detectable difference is {' to '.join(texts)}{metric.points} (80 % power): the study can miss "
-        "smaller differences."
+        f"smaller differences. {_margin_detected(results, compared)}"
     )
 
 

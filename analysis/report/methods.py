@@ -78,11 +78,19 @@ def _data(results: Results) -> list[tuple[str, str]]:
 
 
 def _tests(results: Results) -> list[tuple[str, str]]:
+    return [*_verdicts(results), *_precision(results), *_exceptions()]
+
+
+def _verdicts(results: Results) -> list[tuple[str, str]]:
+    """How a pair gets its verdict."""
     study = results.study
     margin = formatting.margin(study.metric, study.margin)
-    shared, level = "", "5 %"
+    shared = ""
     if results.factorial is not None:
-        shared, level = " The tests of pairs and the tests of factors each use half of alpha, so p is doubled.", "2.5 %"
+        shared = (
+            " The tests of pairs and the tests of factors share the 5 %: each set is tested at 2.5 %. So every p is "
+            "multiplied by 2 and compared with 5 %."
+        )
     return [
         (
             "Differences",
@@ -106,6 +114,13 @@ def _tests(results: Results) -> list[tuple[str, str]]:
             'otherwise "better" or "worse" if the difference is significant; otherwise "not enough evidence", which '
             "does not mean that there is no difference.",
         ),
+    ]
+
+
+def _precision(results: Results) -> list[tuple[str, str]]:
+    """What a number of seeds can show."""
+    level = "5 %" if results.factorial is None else "2.5 %"
+    return [
         (
             "Minimum detectable difference",
             "The smallest true difference that the t test finds with 80 % power, given the observed standard deviation "
@@ -117,6 +132,12 @@ def _tests(results: Results) -> list[tuple[str, str]]:
             "difference is the true one. The range is for the 10 % and the 90 % quantile of the true standard deviation, "
             "from its chi-square distribution.",
         ),
+    ]
+
+
+def _exceptions() -> list[tuple[str, str]]:
+    """Accuracies that agree by chance, and runs without a final value."""
+    return [
         (
             "Smallest standard deviation",
             "An accuracy changes in steps of one image, so all seeds can have the same accuracy by chance. The tests and "
@@ -125,8 +146,8 @@ def _tests(results: Results) -> list[tuple[str, str]]:
         ),
         (
             "Diverged runs",
-            "Verdicts use the finished runs. Each is computed again with diverged runs at the level of guessing (an "
-            "accuracy of 1 / number of classes). Where the two differ, the verdict says that it depends on diverged runs.",
+            "Verdicts use the finished runs. Each is computed again with diverged runs at chance level (an accuracy of "
+            "1 / number of classes). Where the two differ, the verdict says that it depends on diverged runs.",
         ),
     ]
 
@@ -146,7 +167,7 @@ def _models(results: Results) -> list[tuple[str, str]]:
                 "Main effects, contrasts and two-way interactions are computed for each seed, from all its combinations of "
                 "levels, and tested over the seeds with a t test. So the standard error includes how much an effect varies "
                 "between seeds. A combination counts if at least half of the seeds finished it; a seed counts if it "
-                "finished every combination used. p is Holm-adjusted over the factors and interactions, and doubled.",
+                "finished every combination used. p is Holm-adjusted over the factors and interactions, and multiplied by 2.",
             )
         )
     return facts

@@ -145,11 +145,40 @@ def factorial(
     seed has a value in every cell.
     """
     runs = _finite_runs(frame, metric, factors)
+    values = _values(runs, metric, factors)
+    grid = _grid_used(runs, values, factors, len(frame) - len(runs))
+    order = 1 if grid.gaps.additive else min(len(factors), 2)
+    terms = [term for size in range(1, order + 1) for term in combinations(factors, size)]
+    table = np.array([[values[cell][seed] for cell in grid.cells] for seed in grid.seeds])
+    model = _Model(grid.levels, terms, grid.cells, values, table, level, floor)
+    return Factorial(
+        metric=metric,
+        factors=tuple(factors),
+        levels=grid.levels,
+        seeds=grid.seeds,
+        n=table.size,
+        grand=model.estimates([model.marginal({})])[0][0],
+        **_tests(model, families),
+        gaps=grid.gaps,
+    )
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The levels, cells and seeds used, and what they leave out."""
+
+    levels: dict[str, tuple]
+    cells: list[Cell]
+    seeds: tuple
+    gaps: Gaps
+
+
+def _grid_used(runs: "pd.DataFrame", values: dict[Cell, dict], factors: list[str], not_finite: int) -> _Grid:
+    """Choose them as the module says. Raises `UserError` where a factor does not vary or no seed is complete."""
     whole = {factor: tuple(runs[factor].unique().tolist()) for factor in factors}
     for factor, found in whole.items():
         if len(found) < 2:
             raise UserError(f"factors: {factor} takes only {list(found)} in these runs; two levels or more are needed")
-    values = _values(runs, metric, factors)
     seeds = tuple(runs["seed"].unique().tolist())
     present = {cell for cell, by_seed in values.items() if 2 * len(by_seed) >= len(seeds)}
     complete = _complete_grid(present, whole)
@@ -161,27 +190,16 @@ def factorial(
     used = tuple(seed for seed in seeds if all(seed in values[cell] for cell in cells))
     if not used or not cells:
         raise UserError(f"factors: no seed has a finished run of every combination of {' and '.join(factors)}")
-    order = min(len(factors), 2) if complete else 1
-    terms = [term for size in range(1, order + 1) for term in combinations(factors, size)]
-    table = np.array([[values[cell][seed] for cell in cells] for seed in used])
-    model = _Model(levels, terms, cells, values, table, level, floor)
-    return Factorial(
-        metric=metric,
-        factors=tuple(factors),
-        levels=levels,
-        seeds=used,
-        n=table.size,
-        grand=model.estimates([model.marginal({})])[0][0],
-        **_tests(model, families),
-        gaps=Gaps(
-            not_finite=len(frame) - len(runs),
-            cells=math.prod(map(len, whole.values())),
-            missing=math.prod(map(len, whole.values())) - len(present),
-            left_out=tuple((f, value) for f in factors for value in whole[f] if value not in levels[f]),
-            additive=not complete,
-            seeds_left_out=tuple(seed for seed in seeds if seed not in used),
-        ),
+    size = math.prod(map(len, whole.values()))
+    gaps = Gaps(
+        not_finite=not_finite,
+        cells=size,
+        missing=size - len(present),
+        left_out=tuple((f, value) for f in factors for value in whole[f] if value not in levels[f]),
+        additive=not complete,
+        seeds_left_out=tuple(seed for seed in seeds if seed not in used),
     )
+    return _Grid(levels, cells, used, gaps)
 
 
 @dataclass(frozen=True)

@@ -164,11 +164,15 @@ def verdict_note(results: Results) -> str:
     if not results.others:
         return ""
     depends = any(compared.depends_on_diverged for compared in results.versus.values())
-    half = " and doubled (the tests of factors use the other half of alpha)" if results.factorial is not None else ""
+    half = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
     return (
         f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
         f"Holm-adjusted over all pairs of variants{half}, alpha = 5 %."
-        + (" Depends on diverged runs: the verdict changes if diverged runs count as guessing." if depends else "")
+        + (
+            " Depends on diverged runs: the verdict changes if diverged runs are counted at chance level."
+            if depends
+            else ""
+        )
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
+from analysis.claims.check import ClaimResult
 from analysis.claims.claim import Published
 from analysis.report.claim_text import evidence_text
 from analysis.report.render import Cell, Column, Table
@@ -31,7 +32,7 @@ def claims_table(results: Results) -> Table | None:
     )
     rows = []
     for result in results.claims:
-        more, evidence = result.more_seeds, evidence_text(result)
+        more, evidence = result.more_seeds, evidence_text(result) + _beside_verdicts(results, result)
         rows.append(
             (
                 Cell(result.claim.statement, (result.claim.id, result.claim.statement)),
@@ -49,19 +50,37 @@ def claims_table(results: Results) -> Table | None:
     return Table("claims", "Published claims and the outcome in this study.", columns, tuple(rows), _notes(results))
 
 
+def _beside_verdicts(results: Results, result: ClaimResult) -> str:
+    """Why a claim holds for pairs that have no verdict; empty where that is not so."""
+    pairs = {frozenset(evidence.variants) for evidence in result.hypotheses}
+    undecided = [
+        pair
+        for pair, compared in results.pairs.items()
+        if frozenset(pair) in pairs and compared.verdict == "not enough evidence"
+    ]
+    if result.verdict != "holds here" or not undecided:
+        return ""
+    which = "this pair" if len(pairs) == 1 else f"{len(undecided)} of these pairs"
+    return (
+        f" The verdict on {which} is “not enough evidence”: verdicts are two-sided and adjusted over all pairs, claims are "
+        "one-sided and adjusted over the claims."
+    )
+
+
 def _notes(results: Results) -> tuple[str, ...]:
     margin = margin_text(results)
     return (
         "A claim is tested on every pair of variants that it is about and that differ in nothing else. Holds here: the "
         "claim is shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted "
-        "over the pairs). Undecided here: neither is shown, or the outcome changes if diverged runs count as guessing. All "
+        "over the pairs). Undecided here: neither is shown, or the outcome changes if diverged runs are counted at chance "
+        "level. All "
         "outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
         f'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
-        f'{margin}, "little" and "reaches" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
+        f'{margin}, "little" and "has a test accuracy of" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
         "intervals (CI) are at 90 %. They are not adjusted.",
         *((_PUBLISHED,) if any(isinstance(result.claim, Published) for result in results.claims) else ()),
-        "The tests of claims are separate from the verdicts on pairs: they are one-sided and adjusted over the claims only. So "
-        "a claim can hold for a pair whose verdict is “not enough evidence”.",
+        "The claims are a second set of tests, separate from the verdicts on pairs. Each set has a false result in at most 5 % "
+        "of studies, so the report as a whole can have one in more than 5 % (at most 10 %).",
         "Additional seeds needed: – means that the claim is decided, or that there are too few seeds for an estimate.",
         "The sources use other models and data than this study.",
     )

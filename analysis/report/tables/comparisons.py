@@ -71,7 +71,7 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     adjusted = f"Holm-adjusted over all {family} pairs of variants" if family > 1 else "not adjusted (one comparison)"
     level = f"5 % / {family}" if family > 1 else "5 %"
     if results.factorial is not None:  # pairs and factors share alpha
-        adjusted += " and doubled (the tests of factors use the other half of alpha)"
+        adjusted += " and multiplied by 2 (pairs and factors share the 5 %)"
         level = f"2.5 % / {family}" if family > 1 else "2.5 %"
     notes = [
         f"n: seeds with a result for both variants. CI: confidence interval. {NOT_ADJUSTED if family > 1 else ''}".strip(),

@@ -44,8 +44,8 @@ def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     note = (
         "Contrasts: the number of differences tested. Each is computed for each seed and tested over the "
         f"{formatting.plural(len(fitted.seeds), 'seed')} with a t test. p: the smallest Holm-adjusted p-value of the contrasts, "
-        "Holm-adjusted over the factors and interactions, and doubled (the tests of pairs of variants use the other half "
-        "of alpha)."
+        "Holm-adjusted over the factors and interactions, and multiplied by 2 (factors and pairs of variants share the "
+        "5 %)."
     )
     return Table("terms", "Tests of factors and interactions.", columns, rows, (note, *_grid_notes(fitted, names)))
 

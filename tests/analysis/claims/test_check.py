@@ -309,7 +309,7 @@ def test_a_claim_does_not_hold_on_the_surviving_runs_alone():
     counted["variant 1"] |= {0: 0.1, 1: 0.1}
     (found,) = check(literature.LITERATURE, study(kinds("none", "learned-1d")), runs, with_diverged=counted)
     assert (found.verdict, found.finished, found.depends_on_diverged) == ("undecided here", "holds here", True)
-    assert "It changes if diverged runs count as guessing." in evidence_text(found)
+    assert "It changes if diverged runs are counted at chance level." in evidence_text(found)
     counted["variant 1"] |= {0: 0.89, 1: 0.88}
     (found,) = check(literature.LITERATURE, study(kinds("none", "learned-1d")), runs, with_diverged=counted)
     assert (found.verdict, found.depends_on_diverged) == ("holds here", False)

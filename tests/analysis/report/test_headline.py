@@ -33,7 +33,7 @@ def by_hand(values, a, b):
 def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
     results = results_of(tmp_path, spread=0.01)
     first, second, third = headline(results)
-    assert first.startswith("All three positional embeddings reach a higher test accuracy than none (7")
+    assert first.startswith("All three positional embeddings have a higher test accuracy than none (7")
     diff, low, high = by_hand(results.values, "sinusoidal", "none")
     assert f"sinusoidal by {diff:.2f} points (95 % CI {low:.2f} to {high:.2f})" in first
     assert first.endswith(
@@ -46,8 +46,8 @@ def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
 def test_a_mixed_result_names_each_group(tmp_path):
     accuracy = {"none": 0.8, "cpe": 0.9, "relative": 0.7, "rope-2d": 0.8005}
     first, *_ = headline(results_of(tmp_path, accuracy=accuracy, spread=0.01))
-    assert first.startswith("cpe reaches a higher test accuracy than none (")
-    assert "relative reaches a lower test accuracy than none, by" in first
+    assert first.startswith("cpe has a higher test accuracy than none (")
+    assert "relative has a lower test accuracy than none, by" in first
     assert "rope-2d does not differ significantly from none." in first
 
 
@@ -63,7 +63,7 @@ def test_a_study_of_two_factors_starts_with_its_main_effects(tmp_path):
     assert re.search(
         r"is \+(9\.\d|10\.\d)\d* points with head = logits and [+−]?0\.\d+ points with head = softmax", interaction
     )
-    assert "“depth=2, head=logits” reaches a higher test accuracy than “depth=1, head=logits”" in combinations
+    assert "“depth=2, head=logits” has a higher test accuracy than “depth=1, head=logits”" in combinations
 
 
 def test_a_study_of_two_factors_names_the_other_pairs_that_differ(tmp_path):
@@ -135,7 +135,7 @@ def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
     )
     second = headline(results)[1]
     assert (
-        "Published claim: pulfer-mnist reaches 78.85 % test accuracy. Holds here: sinusoidal − the published 78.85 % is"
+        "Published claim: pulfer-mnist has a test accuracy of 78.85 %. Holds here: sinusoidal − the published 78.85 % is"
         in second
     )
 
@@ -149,6 +149,14 @@ def test_the_minimum_detectable_difference_has_80_percent_power(tmp_path):
         f"the minimum detectable difference is {100 * compared.detectable:.1f} points (80 % power)"
         in headline(results)[-1]
     )
+
+
+@pytest.mark.parametrize(("margin", "word"), [(0.01, "too few"), (0.3, "enough")])
+def test_the_headline_says_whether_the_seeds_can_detect_the_margin(margin, word, tmp_path):
+    results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.72}, spread=0.05, seeds=5, margin=margin)
+    assert (results.versus["learned-1d"].detectable > margin) == (word == "too few")
+    points = f"{100 * margin:g} point" + "s" * (margin > 0.01)
+    assert f"So 5 seeds are {word} to detect differences as small as the margin ({points})." in headline(results)[-1]
 
 
 def test_two_seeds_with_a_large_spread_exclude_no_difference(tmp_path):
@@ -181,7 +189,7 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
     assert results.versus["cpe"].verdict_with_diverged == "worse"
     (said,) = (paragraph for paragraph in headline(results) if "diverged" in paragraph)
     assert "1 of 6 runs of learned-1d and 1 of 6 runs of cpe diverged" in said
-    assert "The verdict on learned-1d changes if diverged runs count as guessing." in said
+    assert "The verdict on learned-1d changes if diverged runs are counted at chance level." in said
     row = {row[0].text: row for row in variants_table(results).rows}["learned-1d"]
     assert row[2].text == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
     assert "better (depends on diverged runs)" in [cell.text for cell in row]
@@ -190,7 +198,7 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
 def test_lower_is_better_for_a_loss(tmp_path):
     results = results_of(tmp_path, metric="test/loss", margin=0.05)
     assert results.best == "sinusoidal" and results.versus["sinusoidal"].verdict == "better"
-    assert "points" not in " ".join(headline(results)) and "reach a lower test loss than none" in headline(results)[0]
+    assert "points" not in " ".join(headline(results)) and "have a lower test loss than none" in headline(results)[0]
 
 
 def test_nothing_finished_is_an_error(tmp_path):

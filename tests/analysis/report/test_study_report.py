@@ -52,7 +52,7 @@ def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
     table = variants_table(results)
     assert [row[2].mark for row in table.rows] == [""] + ["best"] * 7
     assert (
-        "All seven positional embeddings reach a higher" in headline(results)[0]
+        "All seven positional embeddings have a higher" in headline(results)[0]
         and "by 50.00 points." in headline(results)[0]
     )
     assert any("at least half an image" in note for note in baseline_table(results).notes)

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from synthetic import write_factorial, write_study
 
 from analysis.report import render
 from analysis.report.tables.cells import counts_note
+from analysis.report.tables.claims import claims_table
 from analysis.report.tables.comparisons import baseline_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
@@ -217,3 +219,14 @@ def test_spread_against_numpy(tmp_path):
         assert float(row["sd"]) == pytest.approx(np.std(values, ddof=1), rel=1e-12)
         assert float(row["iqm"]) == pytest.approx(np.mean(values[2:6]), rel=1e-12)  # a quarter of eight at each end
         assert (float(row["lowest"]), float(row["highest"])) == (values[0], values[-1])
+
+
+def test_a_claim_that_holds_beside_an_undecided_pair_is_explained(tmp_path):
+    results = analyze(read_folder(write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9})))
+    evidence = {row[0].text: row[2].text for row in claims_table(results).rows}
+    assert "not enough evidence" not in " ".join(evidence.values())
+    pairs = {pair: replace(compared, verdict="not enough evidence") for pair, compared in results.pairs.items()}
+    table = claims_table(replace(results, pairs=pairs))
+    (explained,) = (row[2].text for row in table.rows if row[1].text == "holds here")
+    assert "The verdict on this pair is “not enough evidence”: verdicts are two-sided" in explained
+    assert "so the report as a whole can have one in more than 5 % (at most 10 %)" in " ".join(table.notes)
