@@ -243,12 +243,15 @@ def run_id(config: RunConfig) -> str:
 
     A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
     For the same reason a published default must never change. Where files are stored is left out, except for an
-    imagefolder, whose folder is its only name. A natural site counts as the site that it stands for.
+    imagefolder, whose folder is its only name. A natural site counts as the site that it stands for. The source of a
+    plug-in counts: a changed class is another run.
     """
     settings = dict(flatten(config.model_dump()))
     settings["model.pos_site"] = config.vit_config(config.data.num_classes or 2).site
     ignored = {"data.download"} if DATASETS[config.data.name].source == "folder" else {"data.download", "data.root"}
     changed = {path: value for path, value in settings.items() if path not in ignored and value != DEFAULTS[path]}
+    if plugin := REGISTRY[config.model.pos_embed].plugin:
+        changed["plugin"] = plugin.digest
     return hashlib.sha256(canonical(changed)).hexdigest()[:16]
 
 

@@ -99,6 +99,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
+    from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.spec import RunSpec
     from experiments.runs.tracking import Tracking
 
@@ -107,6 +108,7 @@ def _train(arguments: argparse.Namespace) -> int:
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
     run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
     trained_before = is_finished(out / name)
+    warn_of_uncommitted_plugins([config], PROG)
     try:
         with EpochPrinter(config.train.epochs) as printer:
             (summary,) = train(

@@ -1,4 +1,4 @@
-"""Which code is running: the package version and the git commit. It imports no torch."""
+"""Which code is running: the package version, the git commit and uncommitted changes. It imports no torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "vit-ablation"
+MAX_DIFF = 2**20  # bytes of a diff that a record holds
 
 
 def describe() -> str:
@@ -25,18 +26,47 @@ def describe() -> str:
 
 
 def code() -> dict[str, Any]:
-    """The git commit of the running code and whether tracked files differ from it; both None outside a checkout."""
-    file = Path(__file__).resolve()
-    if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:  # installed in another project's checkout
+    """The git commit of the running code and whether tracked files differ from it; both None outside a checkout.
+
+    The first call in a process decides: the code is imported once, and files may change while it runs.
+    """
+    folder = _checkout()
+    if folder is None:
         return {"commit": None, "dirty": None}
-    commit, changes = _git(file.parent, "rev-parse", "HEAD"), _git(file.parent, "status", "--porcelain", "-uno")
+    commit, changes = _text(folder, "rev-parse", "HEAD"), _text(folder, "status", "--porcelain", "-uno")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
 
 
+def uncommitted_diff() -> bytes:
+    """The changes of tracked files since the commit, as git prints them, cut at `MAX_DIFF`; empty where there are none."""
+    if not code()["dirty"]:
+        return b""
+    diff = _git(_checkout(), "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", ":/") or b""
+    end = b"\n[cut: the diff has %d bytes]\n" % len(diff)
+    return diff if len(diff) <= MAX_DIFF else diff[: MAX_DIFF - len(end)] + end
+
+
+def is_committed(folder: Path, names: tuple[str, ...]) -> bool:
+    """Whether git holds these files of a folder as they are now. False outside a repository."""
+    tracked = _git(folder, "ls-files", "--error-unmatch", "--", *names)
+    return tracked is not None and _git(folder, "status", "--porcelain", "--", *names) == b""
+
+
+def _checkout() -> Path | None:
+    """This file's folder; None where it is not tracked, as when installed in another project's checkout."""
+    file = Path(__file__).resolve()
+    return file.parent if _git(file.parent, "ls-files", "--error-unmatch", file.name) is not None else None
+
+
+def _text(folder: Path, *arguments: str) -> str | None:
+    output = _git(folder, *arguments)
+    return None if output is None else output.decode(errors="replace").strip()
+
+
 @functools.cache
-def _git(folder: Path, *arguments: str) -> str | None:
+def _git(folder: Path, *arguments: str) -> bytes | None:
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout if done.returncode == 0 else None

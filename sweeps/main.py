@@ -207,6 +207,7 @@ def _show(plan: Plan, study_dir: Path) -> None:
 
 
 def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: str) -> int:
+    from experiments.runs.source import warn_of_uncommitted_plugins
     from sweeps.study_folder import LOG
     from sweeps.worker import worker_configs
 
@@ -222,6 +223,7 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
         return _dry_run(plan, study_dir, configs)
     from sweeps.pool import run_sweep
 
+    warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     state = run_sweep(plan, study_dir, command, configs, arguments.cohort)
     return _report(plan, study_dir, state.failed)
 

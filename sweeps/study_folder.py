@@ -16,6 +16,7 @@ from experiments.runs import record
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
 from sweeps.study import format_level
+from vit.registry import REGISTRY
 
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
@@ -107,7 +108,13 @@ def _different_runs(old: Mapping[str, Any], plan: Plan) -> Iterator[str]:
             yield f"the variant {labels[run.run_id]!r} there is called {run.variant!r} here"
         entry = known.get((run.variant, run.seed))
         if entry and entry["run_id"] != run.run_id:
-            yield f"{entry['run']} has the run id {entry['run_id']} there and {run.run_id} here"
+            kind = run.config.model.pos_embed
+            reason = (
+                f": the source of the plug-in {kind!r} was changed, or is not recorded there"
+                if REGISTRY[kind].is_plugin
+                else ""
+            )
+            yield f"{entry['run']} has the run id {entry['run_id']} there and {run.run_id} here{reason}"
 
 
 def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
@@ -133,7 +140,12 @@ def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
 
 
 def _remove(new: list[Path], study_dir: Path) -> None:
-    worthless = (record.CONFIG, ERROR)  # what a run may write before the end of its first epoch
+    worthless = (
+        record.CONFIG,
+        record.PLUGIN,
+        record.DIFF,
+        ERROR,
+    )  # what a run may write before the end of its first epoch
     files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
     kept = [path for path in files if path.name not in worthless and not path.name.startswith(record.PART)]
     if study_dir not in new or kept:

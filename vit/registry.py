@@ -6,14 +6,17 @@ named in the environment variable VIT_PLUGINS, whose classes carry the decorator
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
-import os
-import traceback
+import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, get_args
+
+from vit import plugins
+from vit.plugins import PluginError
 
 if TYPE_CHECKING:
     from vit.config import ViTConfig
@@ -26,6 +29,7 @@ column offset, their distance, or the offset of adjacent patches only."""
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
 ATTENTION = ("every-layer", "every-layer-shared")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # it becomes part of the name of a folder
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,13 @@ class Kind:
     encodes: Encodes | None = "none"
     encodes_prefix: Encodes | None = "none"
     multiples: tuple[tuple[str, int], ...] = ()
+    plugin: plugins.Source | None = dataclasses.field(default=None, compare=False)
+    """the source of a plug-in; None for a built-in kind, or where there is no source file"""
+
+    @property
+    def is_plugin(self) -> bool:
+        """Whether a user's module registered the kind."""
+        return not isinstance(self.source, str)
 
     @property
     def cls(self) -> type[PosEmbed]:
@@ -64,11 +75,12 @@ class Kind:
                 value = f"{field}: {getattr(cfg, field)}" if field == "embed_dim" else own
                 raise ValueError(f"{value}; {name} needs a multiple of {divisor}")
         if not isinstance(self.source, str):
-            self.source.check(cfg)
-
-
-class PluginError(ImportError):
-    """A module named in VIT_PLUGINS cannot be imported. The message is one line: module, reason, file and line."""
+            try:
+                getattr(self.source, "check", lambda _: None)(cfg)
+            except ValueError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise PluginError(f"{name}: {self.source.__name__}.check raises {plugins.reason(error)}") from error
 
 
 class Registry(UserDict[str, Kind]):
@@ -83,12 +95,12 @@ class Registry(UserDict[str, Kind]):
         if self.plugins_imported:
             return
         self.plugins_imported = True
-        for name in plugins():
+        for name in plugins.names():
             before = len(self.data)
-            _import_plugin(name)
+            plugins.import_plugin(name)
             own = [kind for kind in self.data.values() if not isinstance(kind.source, str)]
             if len(self.data) == before and not any(kind.source.__module__ == name for kind in own):
-                raise PluginError(f"VIT_PLUGINS: {name!r} registers no positional embedding")
+                raise PluginError(f"{plugins.VARIABLE}: {name!r} registers no positional embedding")
 
     def __iter__(self) -> Iterator[str]:
         self.import_plugins()
@@ -107,28 +119,41 @@ class Registry(UserDict[str, Kind]):
         return super().__getitem__(name)
 
 
-def plugins() -> list[str]:
-    """The modules named in VIT_PLUGINS, a comma-separated list. Worker processes inherit it."""
-    return [name for name in os.environ.get("VIT_PLUGINS", "").split(",") if name]
-
-
 def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
     """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
-    The class may have the attributes `sites`, `encodes` and `encodes_prefix`, as in `Kind`. Raises `ValueError` if the
-    name is already registered.
+    The class may have the attributes `sites`, `encodes` and `encodes_prefix`, as in `Kind`. Raises `ValueError` if one of
+    them is not allowed, or if the name is not allowed or already registered.
     """
+    if not isinstance(name, str):
+        raise TypeError('register needs a name: @register("my-kind")')
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"register({name!r}): expected up to 60 letters, digits, '.', '_' and '-', a letter or a digit first"
+        )
 
     def add(cls: type[PosEmbed]) -> type[PosEmbed]:
         if name in REGISTRY.data:
             raise ValueError(
                 f"a positional embedding named {name!r} is already registered: {REGISTRY.data[name].source}"
             )
-        own = vars(cls)
-        REGISTRY[name] = Kind(cls, tuple(cls.sites), own.get("encodes"), own.get("encodes_prefix", "none"))
+        REGISTRY[name] = _kind(name, cls)
         return cls
 
     return add
+
+
+def _kind(name: str, cls: type[PosEmbed]) -> Kind:
+    """The kind of a plug-in's class. A class without the base class is an error when it is used, not when it is listed."""
+    own, known = vars(cls), get_args(Encodes)
+    encodes, encodes_prefix = own.get("encodes"), own.get("encodes_prefix", "none")
+    for attribute, value in (("encodes", encodes), ("encodes_prefix", encodes_prefix)):
+        if value not in (None, *known):
+            raise ValueError(f"{name}: {attribute}: {value!r} is not allowed; allowed: {', '.join(known)}")
+    sites = getattr(cls, "sites", ATTENTION[:1])
+    if not isinstance(sites, tuple | list) or not sites or any(site not in ADDITIVE for site in sites):
+        raise ValueError(f"{name}: sites: {sites!r} is not allowed; expected a tuple of: {', '.join(ADDITIVE)}")
+    return Kind(cls, tuple(sites), encodes, encodes_prefix, plugin=plugins.read_source(cls.__module__))
 
 
 def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
@@ -148,23 +173,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
     return (f"did you mean {close[0]!r}? " if close else "") + "allowed: " + ", ".join(known)
-
-
-def _import_plugin(name: str) -> Any:
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise PluginError(
-            f"VIT_PLUGINS: {name!r} is not a module name; expected names such as my_embedding, with the module's folder "
-            "in PYTHONPATH"
-        )
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = (
-            f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else f"{place.filename}:{place.lineno}"
-        )
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise PluginError(f"VIT_PLUGINS: {name!r} cannot be imported: {reason} ({where})") from error
 
 
 BUILTIN: dict[str, Kind] = {

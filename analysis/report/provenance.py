@@ -28,13 +28,14 @@ def reproduce(study: Study) -> Section:
     lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
     if len(commits) > 1:
         lines.append("# several commits: check out each one for the seeds listed under Provenance")
+    lines += _plugins(study)
     lines += [_with_all_seeds(study)] if study.command else []
     if source := study.plan.get("source"):  # W&B or Optuna, which hold no plan
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
     else:
         words = [f"{_out(study.command)}/{study.name}"]
     lines.append(f"vit-report {shlex.join(words)}")
-    return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study)])
+    return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study), *_sources(study)])
 
 
 def digest(study: Study) -> str:
@@ -65,6 +66,7 @@ def _origin(study: Study) -> list[tuple[str, str]]:
     started, finished = ended["started"].dropna(), ended["finished"].dropna()
     return [
         ("Commit", "; ".join(commits)),
+        *((("Plug-in source", _counted(digests)),) if (digests := ended["plugin_digest"]).notna().any() else ()),
         ("Versions", _counted(ended["versions"])),
         ("Hardware", _counted(ended["hardware"])),
         (
@@ -84,6 +86,24 @@ def _definition(study: Study) -> list[Code]:
         return []
     text = yaml.safe_dump(study.plan["study"], sort_keys=False, allow_unicode=True)
     return [Code(f"# {file}, as the sweep read it\n{text.rstrip()}")]
+
+
+def _plugins(study: Study) -> list[str]:
+    """The line that makes the plug-ins of the runs known."""
+    modules = sorted(study.of(*ENDED)["plugin_modules"].dropna().unique())
+    if not modules:
+        return []
+    listed = ",".join(dict.fromkeys(name for value in modules for name in str(value).split(",")))
+    return [f"export VIT_PLUGINS={shlex.quote(listed)}  # the folder of its source must be in PYTHONPATH"]
+
+
+def _sources(study: Study) -> list[Code]:
+    """The source of each plug-in, as the records hold it."""
+    return [
+        Code(f"# {name}, as the runs used it (SHA-256 of the plug-in: {digest})\n{text.rstrip()}")
+        for digest, files in sorted(study.sources.items())
+        for name, text in files.items()
+    ]
 
 
 def _with_all_seeds(study: Study) -> str:

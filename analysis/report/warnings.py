@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.audit import audit_warnings
 from analysis.results import Results
+from analysis.sources.pooling import unrecorded_plugins
 from analysis.sources.study import ENDED, Study, not_held_fixed
 
 SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
@@ -50,6 +51,19 @@ def _code(study: Study) -> list[str]:
         said.append(f"The runs come from {len(commits)} different commits, listed under Provenance.")
     if ended["dirty"].eq(True).any():
         said.append("Some runs come from code with uncommitted changes, listed under Provenance.")
+    return said + _plugins(study)
+
+
+def _plugins(study: Study) -> list[str]:
+    said = []
+    if len(lost := unrecorded_plugins(study)):
+        kinds = formatting.listing(sorted(lost["model.pos_embed"].unique()))
+        said.append(
+            f"{formatting.plural(len(lost), 'run')} of the plug-in {kinds}: source not recorded. "
+            "Nothing shows that all of them trained the same code."
+        )
+    if study.of(*ENDED)["plugin_committed"].eq(False).any():
+        said.append("The source of a plug-in is not committed to git. The records hold a copy, shown under Reproduce.")
     return said
 
 

@@ -1,6 +1,6 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
-test_hits.npz is the fourth file, for records that hold test predictions. study.json is the plan with one more key,
+test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins. study.json is the plan with one more key,
 "export": the type of every column, a digest for each of the other files, the reasons why records are excluded, and a
 digest over study.json itself. So a change to any of the files is noticed.
 """
@@ -13,17 +13,18 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from analysis.sources import tables
-from analysis.sources.hits import RunHits
 from analysis.sources.hits import from_bytes as hits_from_bytes
 from analysis.sources.hits import to_bytes as hits_to_bytes
 from analysis.sources.plan import read_plan
+from analysis.sources.plugin_source import from_bytes as sources_from_bytes
+from analysis.sources.plugin_source import to_bytes as sources_to_bytes
 from analysis.sources.settings import flatten, nested
 from analysis.sources.study import COLUMNS, ENDED, Study, assemble
 from experiments.canonical import canonical, finite
@@ -31,9 +32,11 @@ from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
 
+Part = TypeVar("Part")
 SCHEMA = 1
-RUNS, CURVES, HITS = "runs.csv", "curves.csv", "test_hits.npz"
-FILES = (RUNS, CURVES, HITS, record.STUDY)
+RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
+OPTIONAL = (HITS, PLUGINS)
+FILES = (RUNS, CURVES, *OPTIONAL, record.STUDY)
 
 
 def is_export(folder: Path) -> bool:
@@ -63,8 +66,9 @@ def read_export(folder: Path) -> Study:
     if "source" not in plan:
         rows = [_completed(row) for row in rows]
     plan = {key: value for key, value in plan.items() if key != record.EXPORT}
-    hits = _read_hits(folder / HITS, parts["hits"]) if "hits" in parts else None
-    return assemble(plan, rows, curves, parts["troubles"], hits=hits)
+    hits = _read_part(folder / HITS, parts["hits"], hits_from_bytes) if "hits" in parts else None
+    sources = _read_part(folder / PLUGINS, parts["plugins"], sources_from_bytes) if "plugins" in parts else None
+    return assemble(plan, rows, curves, parts["troubles"], hits=hits, sources=sources)
 
 
 def _files(study: Study) -> dict[str, bytes]:
@@ -79,6 +83,9 @@ def _files(study: Study) -> dict[str, bytes]:
     if study.hits:
         files[HITS] = hits_to_bytes(study.hits)
         plan[record.EXPORT]["hits"] = {"digest": hashlib.sha256(files[HITS]).hexdigest()}
+    if study.sources:
+        files[PLUGINS] = sources_to_bytes(study.sources)
+        plan[record.EXPORT]["plugins"] = {"digest": hashlib.sha256(files[PLUGINS]).hexdigest()}
     plan[record.EXPORT]["digest"] = _digest(plan)
     return {**files, record.STUDY: (json.dumps(plan, indent=1, ensure_ascii=False) + "\n").encode()}
 
@@ -115,18 +122,21 @@ def _read_table(path: Path, part: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise record.RecordError(f"{path}: is not a CSV file: {error}") from error
 
 
-def _read_hits(path: Path, part: Mapping[str, Any]) -> dict[str, RunHits]:
+def _read_part(path: Path, part: Mapping[str, Any], parse: Callable[[bytes], Part]) -> Part:
+    """The content of an optional file, its digest checked."""
     try:
         body = path.read_bytes()
         if hashlib.sha256(body).hexdigest() != part.get("digest"):
             raise record.RecordError(
                 f"{path}: does not match its digest in {record.STUDY}; it was changed after the export"
             )
-        return hits_from_bytes(body)
+        return parse(body)
     except OSError as error:
         raise record.RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise record.RecordError(f"{path}: is not a file of hits: {error}") from error
+        if isinstance(error, record.RecordError):
+            raise
+        raise record.RecordError(f"{path}: cannot be read: {error}") from error
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +191,9 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         for name in files:
             os.replace(temporary / name, folder / name)
-        if HITS not in files:
-            (folder / HITS).unlink(missing_ok=True)  # of an older export of the same runs
+        for name in OPTIONAL:
+            if name not in files:
+                (folder / name).unlink(missing_ok=True)  # of an older export of the same runs
     except OSError as error:
         raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
     finally:

@@ -14,6 +14,7 @@ import numpy as np
 
 from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.plan import read_plan
+from analysis.sources.plugin_source import Sources, read_sources
 from analysis.sources.settings import flatten, level_text
 from analysis.sources.study import Study, assemble, run_row
 from experiments.config import completed
@@ -43,7 +44,7 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
     for folder in sorted(study_dir.iterdir()):
         if folder.name not in planned and (folder / record.CONFIG).is_file():
             reader.add_unplanned(folder)
-    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir, reader.hits)
+    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir, reader.hits, reader.sources)
 
 
 class _Reader:
@@ -54,6 +55,7 @@ class _Reader:
         self.rows: list[dict[str, Any]] = []
         self.curves: list[dict[str, Any]] = []
         self.troubles: dict[str, str] = {}
+        self.sources: Sources = {}  # of plug-ins
         self.hits: dict[str, RunHits] = {}
         self.labels: dict[str, np.ndarray] = {}  # of the test images; see read_hits
 
@@ -67,6 +69,7 @@ class _Reader:
             _check_plan(run, entry)
             config = completed(run.config)
             hits = read_hits(run, config, self.labels)
+            read_sources(run, self.sources)
         except record.RecordError as error:
             self._trouble(entry, error)
             return

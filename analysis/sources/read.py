@@ -7,6 +7,7 @@ from pathlib import Path
 from analysis.sources.exported import is_export, read_export
 from analysis.sources.folder import read_folder
 from analysis.sources.imported import METRIC, infer
+from analysis.sources.pooling import check_pooling
 from analysis.sources.run_folders import has_runs, read_runs
 from analysis.sources.study import METRICS, Study
 from experiments.errors import UserError
@@ -53,9 +54,13 @@ def read(source: str, skip_unreadable: bool = False, metric: str | None = None, 
     """Read a study.
 
     `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or "optuna:FILE[#STUDY]".
-    `metric` and `baseline` are for sources without a plan. Raises `UserError` naming what is missing or not possible.
+    `metric` and `baseline` are for sources without a plan. Raises `UserError` naming what is missing or not possible, and
+    where runs of a variant are not of one model.
     """
-    source = locate(source)
+    return check_pooling(_read(locate(source), skip_unreadable, metric, baseline), skip_unreadable)
+
+
+def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
     if has_plan(source):
         for name, given in (("metric", metric), ("baseline", baseline)):
             if given is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.imported import ImportedRun, infer
+from analysis.sources.plugin_source import Sources, read_sources
 from analysis.sources.study import Study
 from experiments.config import completed
 from experiments.runs import record
@@ -25,9 +26,10 @@ def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline:
     troubles: dict[str, str] = {}
     hits: dict[str, RunHits] = {}
     labels: dict[str, np.ndarray] = {}
+    sources: Sources = {}
     for path in sorted(folder.glob(f"*/{record.CONFIG}")):
         try:
-            run, own_hits = _read_run(path.parent, labels)
+            run, own_hits = _read_run(path.parent, labels, sources)
         except record.RecordError as error:
             if not skip_unreadable:
                 raise record.RecordError(
@@ -41,12 +43,14 @@ def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline:
     study = infer(folder.resolve().name, str(folder), runs, metric, baseline, folder)
     study.troubles.update(troubles)
     study.hits.update(hits)
+    study.sources.update(sources)
     return study
 
 
-def _read_run(folder: Path, labels: dict[str, np.ndarray]) -> tuple[ImportedRun, RunHits | None]:
+def _read_run(folder: Path, labels: dict[str, np.ndarray], sources: Sources) -> tuple[ImportedRun, RunHits | None]:
     if record.is_finished(folder):
         run = record.read_run(folder)
+        read_sources(run, sources)
         config = completed(run.config)
         found = ImportedRun(run.name, run.summary["status"], config, "", run.summary, run.rows)
         return found, read_hits(run, config, labels)

@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis.metric import METRICS, Metric
 from analysis.sources.hits import RunHits
+from analysis.sources.plugin_source import Sources
 from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
 from experiments.runs import record
@@ -27,6 +28,7 @@ COST = (
 )
 IMAGES = ("train_images", "val_images", "test_images")
 PLANNED = tuple(f"planned_{name}" for name in record.COMPARISON)  # what the study stated when the run started
+PLUGIN = ("plugin_modules", "plugin_digest", "plugin_committed")  # None for built-in kinds
 PROVENANCE = ("commit", "dirty", "started", "finished", "command")
 COLUMNS = (
     "run",
@@ -40,6 +42,7 @@ COLUMNS = (
     *IMAGES,
     *PLANNED,
     *PROVENANCE,
+    *PLUGIN,
     "hardware",
     "versions",
     "digest",
@@ -57,7 +60,8 @@ class Study:
     `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
     study.json. `base`: the settings that every run starts from, by dotted path. `troubles`: run -> why the record is
-    excluded. `hits`: run -> its hits on the test images, for records that hold them. `folder`: the folder of the run folders; None where there is none.
+    excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins by
+    digest. `folder`: the folder of the run folders; None where there is none.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Study:
     base: dict[str, Any] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     hits: dict[str, RunHits] = field(default_factory=dict)
+    sources: Sources = field(default_factory=dict)
     folder: Path | None = None
 
     @property
@@ -108,6 +113,7 @@ def assemble(
     troubles: Mapping[str, str] | None = None,
     folder: Path | None = None,
     hits: Mapping[str, RunHits] | None = None,
+    sources: Sources | None = None,
 ) -> Study:
     """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
@@ -133,6 +139,7 @@ def assemble(
         base=dict(flatten(plan.get("base") or {})),
         troubles=dict(troubles or {}),
         hits=dict(hits or {}),
+        sources=dict(sources or {}),
         folder=folder,
     )
 
@@ -161,6 +168,7 @@ def run_row(
         **{name: images.get(name) for name in IMAGES},
         **{f"planned_{name}": _planned_cell(planned.get(name)) for name in record.COMPARISON},
         **{name: provenance.get(name) for name in PROVENANCE},
+        **{name: _section(provenance, "plugin").get(name.removeprefix("plugin_")) for name in PLUGIN},
         "hardware": _hardware(_section(provenance, "hardware")),
         "versions": ", ".join(f"{package} {version}" for package, version in versions),
         "digest": summary.get("digest"),

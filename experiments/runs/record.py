@@ -5,6 +5,8 @@ STUDY/RUN/config.json                 the configuration
 STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
 STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
+STUDY/RUN/plugin/                     the source of the run's plug-in, where it uses one: see `source`
+STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
 
@@ -33,6 +35,7 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT, PREDICTIONS = (
     "checkpoint.safetensors",
     "test_predictions.npz",
 )
+PLUGIN, DIFF = "plugin", "uncommitted.diff"
 EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
 PART = ".part-"  # prefix of a file that is being written
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
@@ -104,12 +107,19 @@ def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Write the summary with the digests of the run's files and of itself. Returns what was written."""
     run_dir = Path(run_dir)
-    names = (CONFIG, METRICS, CHECKPOINT, *((PREDICTIONS,) if (run_dir / PREDICTIONS).is_file() else ()))
+    optional = [name for name in (PREDICTIONS, DIFF) if (run_dir / name).is_file()]
+    names = (CONFIG, METRICS, CHECKPOINT, *optional, *plugin_files(run_dir))
     files = {name: _sha256(run_dir / name) for name in names}
     sealed = finite({"schema": SCHEMA, **summary, "files": files})
     sealed["digest"] = hashlib.sha256(canonical(sealed)).hexdigest()
     write_json(run_dir / SUMMARY, sealed)
     return sealed
+
+
+def plugin_files(run_dir: Path) -> list[str]:
+    """The names of the files that hold the source of the run's plug-in: `plugin/...`, relative to its folder."""
+    found = (path for path in sorted((run_dir / PLUGIN).rglob("*.py")) if path.is_file())
+    return [path.relative_to(run_dir).as_posix() for path in found]
 
 
 def write_study(study_dir: Path, study: Mapping[str, Any]) -> None:
@@ -158,10 +168,9 @@ def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False)
     """
     run_dir = Path(run_dir)
     summary = read_summary(run_dir)
-    more = (*((CHECKPOINT,) if checkpoint else ()), *((PREDICTIONS,) if predictions else ()))
-    for name in (CONFIG, METRICS, *more):
-        if name == PREDICTIONS and name not in summary["files"]:
-            continue  # an older record, or a run that did not finish
+    always = (CONFIG, METRICS, *((CHECKPOINT,) if checkpoint else ()))
+    large = (CHECKPOINT, *(() if predictions else (PREDICTIONS,)))  # predictions: not every record has them
+    for name in dict.fromkeys((*always, *(name for name in summary["files"] if name not in large))):
         if _sha256(run_dir / name) != summary["files"].get(name):
             raise RecordError(f"{run_dir / name}: does not match the digest in {SUMMARY}; it was changed after the run")
     return Run(run_dir.name, run_dir, _json(run_dir / CONFIG), _rows(run_dir / METRICS), summary)

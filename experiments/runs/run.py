@@ -14,6 +14,7 @@ from experiments.data import loading
 from experiments.errors import UserError
 from experiments.memory import check_model, machine_memory
 from experiments.runs import predictions, provenance, record
+from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
 from experiments.runs.tracking import Tracking
@@ -205,6 +206,7 @@ def _finish(
             "command": provenance.command(),
             "versions": provenance.versions(),
             "hardware": provenance.hardware(device),
+            **plugin_provenance(run.spec.config),
         },
     }
     images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None

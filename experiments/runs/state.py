@@ -17,6 +17,7 @@ from torch import Tensor
 from experiments.config import load, run_id
 from experiments.errors import TakenOver, UserError
 from experiments.runs import record, resume
+from experiments.runs.source import source_files
 from experiments.runs.spec import RunSpec
 from experiments.runs.tracking import RunTracker, Tracking
 
@@ -50,6 +51,11 @@ class RunState:
 
         Raises `RecordError` where the folder holds another run or a file that cannot be read.
         """
+        if run_id(spec.config) != spec.run_id:  # this process started later than the one that planned the run
+            raise UserError(
+                f"model.pos_embed: the source of {spec.config.model.pos_embed!r} was changed after the command started; "
+                "run the command again"
+            )
         run = cls(spec, folder)
         path = folder / record.CONFIG
         if path.exists() and (found_id := _id_in(path)) != spec.run_id:
@@ -80,6 +86,9 @@ class RunState:
             self.dir.mkdir(parents=True, exist_ok=True)
             if not (self.dir / record.CONFIG).exists():
                 record.write_json(self.dir / record.CONFIG, config)
+            for name, body in source_files(self.spec.config).items():
+                (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
+                record.write_bytes(self.dir / name, body)
         except OSError as error:
             raise UserError(f"out: {str(self.dir)!r} cannot be written: {error.strerror}") from error
         if self.tracker.run is None:

@@ -61,8 +61,8 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def files(folder: Path) -> set[str]:
-    """What lies in a folder."""
-    return {path.name for path in folder.iterdir()}
+    """What lies in a folder. The diff of a checkout with changes is left out."""
+    return {path.name for path in folder.iterdir()} - {record.DIFF}
 
 
 class Stop(Exception):

@@ -1,0 +1,53 @@
+"""The code of a run that its commit does not name: the source of its plug-in, and uncommitted changes of this project."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from experiments.config import RunConfig
+from experiments.runs import record
+from experiments.version import is_committed, uncommitted_diff
+from vit import plugins
+from vit.registry import REGISTRY
+
+
+def source_files(config: RunConfig) -> dict[str, bytes]:
+    """The files that the run's folder gets: name -> content. Empty for built-in kinds and a clean checkout."""
+    found = {}
+    if source := REGISTRY[config.model.pos_embed].plugin:
+        found = {f"{record.PLUGIN}/{name}": body for name, body in source.files.items()}
+    if diff := uncommitted_diff():
+        found[record.DIFF] = diff
+    return found
+
+
+def plugin_provenance(config: RunConfig) -> Mapping[str, Any]:
+    """What the summary says of the run's plug-in: {} for a built-in kind.
+
+    `modules` is the value of VIT_PLUGINS, `digest` is `vit.plugins.digest` of the copy in the run's folder, `committed`
+    whether git holds the same source. Without a source file, as in a notebook, the latter two are None.
+    """
+    kind = REGISTRY[config.model.pos_embed]
+    if not kind.is_plugin:
+        return {}
+    source = kind.plugin
+    return {
+        "plugin": {
+            "modules": ",".join(plugins.names()) or kind.cls.__module__,
+            "digest": source and source.digest,
+            "committed": source and is_committed(source.folder, tuple(source.files)),
+        }
+    }
+
+
+def warn_of_uncommitted_plugins(configs: Iterable[RunConfig], prog: str) -> None:
+    """Print a line for each plug-in of these runs whose source git does not hold as it is."""
+    for kind in dict.fromkeys(config.model.pos_embed for config in configs):
+        source = REGISTRY[kind].plugin
+        if source and not is_committed(source.folder, tuple(source.files)):
+            listed = ", ".join(str(source.folder / name) for name in source.files)
+            print(
+                f"{prog}: warning: {listed}: not committed to git; the record of each run holds a copy", file=sys.stderr
+            )

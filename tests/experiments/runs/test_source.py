@@ -1,0 +1,123 @@
+"""The source of a plug-in is part of a run: of its id, of its folder, of the report. So are uncommitted changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+
+from analysis.report import write
+from analysis.report.study_report import study_document
+from analysis.results import analyze
+from analysis.sources.exported import export
+from analysis.sources.read import read
+from experiments import version
+from experiments.config import run_id
+from experiments.runs import record
+
+ROOT = Path(__file__).resolve().parents[3]
+PLUGIN = """
+import torch
+from torch import nn
+from vit.pos_embed import Additive, register
+from my_scale import SCALE
+
+@register("mine")
+class Mine(Additive):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.table = nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
+
+    def add(self, x):
+        return x + SCALE * self.table
+"""
+STUDY = "name: s\nfactors:\n  model.pos_embed: [none, mine]\nbase: {}\n"
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """A user's folder with a plug-in of two files and a study."""
+    (tmp_path / "my_plugin.py").write_text(PLUGIN)
+    (tmp_path / "my_scale.py").write_text("SCALE = 2.0\n")
+    (tmp_path / "not_imported.py").write_text("")
+    (tmp_path / "s.yaml").write_text(STUDY.replace("{}", json.dumps(tiny.settings(train__epochs=1))))
+    return tmp_path
+
+
+def sweep(seeds: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the study in the user's folder."""
+    env = {**os.environ, "VIT_PLUGINS": "my_plugin", "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
+    words = ["run", "s.yaml", "--seeds", seeds, "--workers", "1", "--tracking", "off"]
+    command = [sys.executable, "-m", "sweeps.main", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
+
+
+def test_changed_plugin_is_another_run(workplace: Path) -> None:
+    done = sweep("1", workplace)
+    assert done.returncode == 0, done.stderr
+    assert f"warning: {workplace / 'my_plugin.py'}, {workplace / 'my_scale.py'}: not committed to git" in done.stderr
+    (mine,) = workplace.glob("runs/s/mine-*")
+    assert {path.name: path.read_text() for path in (mine / "plugin").iterdir()} == {
+        "my_plugin.py": PLUGIN,
+        "my_scale.py": "SCALE = 2.0\n",
+    }
+    (none,) = workplace.glob("runs/s/none-*")
+    assert not (none / "plugin").exists()
+    assert "plugin" not in json.loads((none / record.SUMMARY).read_text())["provenance"]
+
+    study = read(str(workplace / "runs/s"))
+    report = write.make(study_document(analyze(study)))["report.md"].decode()
+    assert "export VIT_PLUGINS=my_plugin" in report and "return x + SCALE * self.table" in report
+    assert "not committed to git" in report
+    assert read(str(export(study, workplace / "kept"))).sources == study.sources
+
+    (workplace / "my_scale.py").write_text("SCALE = 3.0\n")  # the same parameters, another model
+    done = sweep("2", workplace)
+    assert done.returncode == 2
+    assert "the source of the plug-in 'mine' was changed" in done.stderr.splitlines()[-1]
+    assert len(list(workplace.glob("runs/s/mine-*"))) == 1
+
+    (mine / "plugin" / "my_scale.py").write_text("SCALE = 4.0\n")
+    with pytest.raises(record.RecordError, match="my_scale.py: does not match the digest"):
+        read(str(workplace / "runs/s"))
+
+
+def test_uncommitted_changes_are_kept_beside_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = tmp_path / "project"
+    (checkout / "experiments").mkdir(parents=True)
+    file = checkout / "experiments" / "version.py"
+    file.write_text("one\n")
+    git = ["git", "-C", str(checkout), "-c", "user.name=n", "-c", "user.email=e"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "m"]):
+        subprocess.run([*git, *words], check=True)
+    monkeypatch.setattr(version, "__file__", str(file))
+    version._git.cache_clear()
+    tiny.run(tmp_path / "clean")
+    assert not (tmp_path / "clean" / record.DIFF).exists()
+
+    file.write_text("two\n")
+    version._git.cache_clear()
+    tiny.run(tmp_path / "changed")
+    diff = (tmp_path / "changed" / record.DIFF).read_text()
+    assert "-one\n+two\n" in diff
+    applied = subprocess.run([*git, "apply", "--reverse"], input=diff, text=True, cwd=checkout)
+    assert applied.returncode == 0 and file.read_text() == "one\n"
+    assert record.DIFF in record.read_run(tmp_path / "changed").summary["files"]
+
+    file.write_text("x" * (version.MAX_DIFF + 1))
+    version._git.cache_clear()
+    tiny.run(tmp_path / "large", seed=1)
+    body = (tmp_path / "large" / record.DIFF).read_bytes()
+    assert len(body) == version.MAX_DIFF and b"[cut: the diff has" in body[-100:]
+    version._git.cache_clear()
+
+
+def test_ids_of_runs_without_plugins_are_unchanged() -> None:
+    """As they were before plug-ins had a part in ids."""
+    assert run_id(tiny.config()) == "abc842786f63f6b3"
+    assert run_id(tiny.config(model__pos_embed="rope-2d", model__embed_dim=32)) == "32b48c024fb57430"
