@@ -10,6 +10,7 @@ import collections
 import contextlib
 import functools
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -90,6 +91,10 @@ class Queue:
         if study.direction != direction and not any(map(_is_assigned, running)):
             optuna.delete_study(study_name=name, storage=self.storage)
             study = load()
+        if study.direction == direction and study.metric_names != [self.metric]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                study.set_metric_names([self.metric])  # a reader must not take the values for the study's own metric
         return study
 
     @contextlib.contextmanager

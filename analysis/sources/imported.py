@@ -6,11 +6,13 @@ runs. The user gives baseline and metric, or they have defaults; the report says
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from analysis.metric import Metric
 from analysis.sources.settings import PLACES, flatten, level_text, nested
 from analysis.sources.study import ENDED, Study, assemble, run_row
 from experiments.errors import UserError
@@ -53,6 +55,7 @@ def infer(
     runs = sorted(imported, key=lambda run: (PREFERENCE.index(run.status), run.run))
     if not runs:
         raise UserError(f"{source}: holds no runs")
+    _check_units(source, runs, metric or METRIC)
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     labels = [run.variant or _label(factors, own) for run, own in zip(runs, settings)]
@@ -83,6 +86,14 @@ def infer(
         "notes": [_note(source, metric or METRIC, baseline, folder)],
     }
     return assemble(plan, rows, curves, troubles, folder)
+
+
+def _check_units(source: str, runs: Iterable[ImportedRun], metric: str) -> None:
+    """Raise `UserError` where an accuracy is not a fraction: other programs log percent."""
+    for run in runs:
+        value = run.summary.get(metric)
+        if Metric(metric).is_share and isinstance(value, int | float) and not (0 <= value <= 1 or math.isnan(value)):
+            raise UserError(f"{source}: {run.run}: {metric} is {value:g}; expected a fraction from 0 to 1")
 
 
 def _note(source: str, metric: str, baseline: str | None, folder: Path | None) -> str:

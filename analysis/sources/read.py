@@ -68,11 +68,15 @@ def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str 
         return read_export(Path(source)) if is_export(Path(source)) else read_folder(Path(source), skip_unreadable)
     if not is_imported(source):
         return read_runs(Path(source), skip_unreadable, metric, baseline)
-    if source.startswith(OPTUNA) and metric is None:
-        raise UserError(f"{source}: give with --metric what the values of its trials are: {', '.join(METRICS)}")
+    if metric is not None and metric not in METRICS:
+        raise UserError(f"--metric: {metric!r} is not allowed: expected one of: {', '.join(METRICS)}")
+    place = source.partition(":")[2]
     if source.startswith(WANDB):
-        from analysis.sources.wandb_project import find_runs
+        from analysis.sources import wandb_project
+
+        name, runs = wandb_project.find_runs(place, metric or METRIC)
     else:
-        from analysis.sources.optuna_storage import find_runs
-    name, runs = find_runs(source.partition(":")[2], metric or METRIC)
+        from analysis.sources import optuna_storage
+
+        name, metric, runs = optuna_storage.find_runs(place, metric)
     return infer(name, source, runs, metric, baseline)

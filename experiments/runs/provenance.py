@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.version import code
 from vit import ViT, ViTConfig
+from vit.registry import REGISTRY
 
 __all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "versions"]
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
@@ -60,9 +61,19 @@ def model_cost(cfg: ViTConfig) -> dict[str, int]:
     """The number of learned parameters and of fixed position values, and the FLOPs of a forward pass of one image.
 
     torch's `FlopCounterMode` counts the FLOPs on the meta device, without computing anything: matrix products and
-    attention, with two FLOPs for a multiply-add.
+    attention, with two FLOPs for a multiply-add. A plug-in that reads values, as with numpy, cannot run there and is
+    counted on the CPU.
     """
-    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+    try:
+        return _model_cost(cfg, torch.device("meta"))
+    except (RuntimeError, TypeError, NotImplementedError):
+        if not REGISTRY[cfg.pos_embed].is_plugin:
+            raise
+        return _model_cost(cfg, torch.device("cpu"))
+
+
+def _model_cost(cfg: ViTConfig, device: torch.device) -> dict[str, int]:
+    with device, torch.random.fork_rng(devices=[]):
         model = ViT(cfg).eval()
         counter = FlopCounterMode(display=False)
         with counter, torch.no_grad():

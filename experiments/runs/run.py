@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from experiments.config import run_id
+from experiments.config import RunConfig, run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.memory import check_model, machine_memory
@@ -22,6 +22,8 @@ from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
 from experiments.training.fit import Evaluation, Row, evaluate_images, fit
 from experiments.training.stacked import Stacked, fitting, free_memory
+from vit.plugins import PluginError
+from vit.probe import check_plugin
 
 OnRow = Callable[[int, Row], bool | None]
 
@@ -45,7 +47,7 @@ def train(
     GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
     differently. The record names the members of the cohort (`cost.cohort_runs`).
 
-    Raises `UserError` where the data, the device, the compiler or the folder cannot be used, and `RecordError` where a
+    Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and `RecordError` where a
     folder holds another run or a record that was changed.
     """
     torch_device = pick_device(device)
@@ -54,12 +56,21 @@ def train(
     if states:
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config, _memory(torch_device))
+        _check_plugin(runs[0].config)
         for members in _by_split(states):
             config = next(iter(members.values())).spec.config
             splits = loading.load(config).to(torch_device)
             for group in _groups(members, len(splits.classes), torch_device, memory_share):
                 _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
+
+
+def _check_plugin(config: RunConfig) -> None:
+    """Raise `UserError` if the run's plug-in cannot work, before any data is read."""
+    try:
+        check_plugin(config.vit_config(config.data.num_classes or 2))
+    except PluginError as error:
+        raise UserError(str(error)) from error
 
 
 def _by_split(states: dict[int, RunState]) -> list[dict[int, RunState]]:

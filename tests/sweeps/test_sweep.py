@@ -348,8 +348,10 @@ def test_runs_that_failed_as_a_cohort_are_tried_alone(queue):
 
 def test_changing_the_metric_before_a_run_has_ended_changes_the_direction(queue):
     queue.reconcile()
+    assert queue.study.metric_names == ["val/acc"]
     turned = Queue(tiny_plan(metric="test/loss"), queue.dir, current_process())
     assert turned.study.direction == optuna.study.StudyDirection.MINIMIZE
+    assert turned.study.metric_names == ["val/loss"]
     assert len(turned.reconcile().waiting) == 6
     (assignment,) = turned.assign(current_process())
     again = Queue(tiny_plan(), queue.dir, current_process())  # unless a process is training

@@ -204,9 +204,59 @@ def test_a_source_that_does_not_exist_is_one_line(tmp_path, place, message):
         read(place.format(tmp_path), metric="test/acc")
 
 
-def test_optuna_needs_the_metric(tmp_path):
-    with pytest.raises(UserError, match="give with --metric what the values of its trials are"):
-        read(f"optuna:{tmp_path}/optuna.db")
+def storage(tmp_path, direction="maximize", names=None, attrs=None, values=(0.7, 0.9)):
+    """An Optuna storage with a trial for each of two variants."""
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 'optuna.db'}", study_name="s", direction=direction)
+    if names:
+        with pytest.warns(optuna.exceptions.ExperimentalWarning):
+            study.set_metric_names(names)
+    kinds = optuna.distributions.CategoricalDistribution(list(ACCURACY))
+    for kind, value in zip(ACCURACY, values, strict=True):
+        study.add_trial(
+            optuna.trial.create_trial(
+                value=value, params={"kind": kind}, distributions={"kind": kinds}, user_attrs=attrs or {}
+            )
+        )
+    return f"optuna:{tmp_path / 'optuna.db'}"
+
+
+OWN = {"run": "r", "run_id": "0", "variant": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "metric", "said"),
+    [
+        ({"names": ["val/acc"]}, "test/acc", "the values of its trials are val/acc; --metric test/acc is not allowed"),
+        ({"attrs": OWN}, "test/acc", "the values of its trials are val/acc; --metric test/acc is not allowed"),
+        ({"attrs": OWN, "direction": "minimize"}, "test/loss", "the values of its trials are val/loss; .*"),
+        ({"direction": "minimize"}, "test/acc", "--metric test/acc is not allowed: the study minimizes its values, .*"),
+        ({"names": ["error"]}, "val/loss", "--metric val/loss is not allowed: the study maximizes its values, .*"),
+        ({"names": ["score"]}, None, "give with --metric what the values of its trials, which .* 'score', are: .*"),
+        ({}, None, "give with --metric what the values of its trials are: train/loss, .*"),
+        ({"values": (70.0, 90.0)}, "test/acc", "trial 0: test/acc is 70; expected a fraction from 0 to 1"),
+    ],
+)
+def test_optuna_values_are_not_taken_for_another_metric(tmp_path, options, metric, said):
+    source = storage(tmp_path, **options)
+    with pytest.raises(UserError, match=f"^{source}: {said}$"):
+        read(source, metric=metric)
+
+
+@pytest.mark.parametrize("options", [{"names": ["val/acc"]}, {"attrs": OWN}])
+@pytest.mark.parametrize("metric", ["val/acc", None])
+def test_optuna_storage_that_names_its_metric_needs_no_flag(tmp_path, options, metric):
+    study = read(storage(tmp_path, **options), metric=metric)
+    assert study.metric == "val/acc"
+    assert study.runs["val/acc"].tolist() == [0.9, 0.7] and study.runs["test/acc"].isna().all()
+
+
+def test_metric_of_another_program_is_named_by_the_user(tmp_path):
+    assert read(storage(tmp_path, names=["accuracy"]), metric="test/acc").metric == "test/acc"
+
+
+def test_metric_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(UserError, match="^--metric: 'accuracy' is not allowed: expected one of: train/loss, .*$"):
+        read(storage(tmp_path), metric="accuracy")
 
 
 def test_the_plan_of_a_study_states_what_is_compared(tmp_path):

@@ -1,0 +1,181 @@
+"""A plug-in that cannot work is refused in one line before it trains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from torch import nn
+
+from experiments.errors import UserError
+from experiments.runs.provenance import model_cost
+from vit import ViTConfig
+from vit.plugins import PluginError
+from vit.pos_embed import REGISTRY, Additive, PosEmbed, register
+from vit.probe import check_plugin
+
+T, D, H = 17, 8, 2  # tokens, width and heads of the probed model
+
+
+class Table(Additive):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.table = nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
+
+    def add(self, x):
+        return x + self.table
+
+
+class Biased(PosEmbed):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.weight = nn.Parameter(torch.zeros(1, H, T, T))
+
+
+class FromNumpy(PosEmbed):
+    """A mask of distant tokens, made with numpy, and values read in the forward pass."""
+
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        near = np.abs(np.subtract.outer(range(T), range(T))) < 4
+        self.register_buffer("mask", torch.from_numpy(np.where(near, 0, -np.inf).astype("float32")))
+
+    def bias(self, q):
+        assert self.mask[0, 0].item() == 0
+        return self.mask.expand(1, H, T, T)
+
+
+class Nothing(Additive):
+    pass
+
+
+class NoBase:
+    sites = ("stem",)
+
+    def __init__(self, cfg):
+        pass
+
+
+class NoInit(Table):
+    def __init__(self, cfg):
+        self.table = nn.Parameter(torch.zeros(1))
+
+
+class Exits(Table):
+    def __init__(self, cfg):
+        raise SystemExit(0)
+
+
+class Identity(Additive):
+    def add(self, x):
+        return x
+
+
+class Plain(Additive):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.table = torch.zeros(T, D)
+
+    def add(self, x):
+        return x + self.table
+
+
+class Unused(Table):
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.other = nn.Parameter(torch.zeros(3))
+
+
+def adds(body):
+    """A class whose `add` is this function of the module and the tokens."""
+    return type("Mine", (Table,), {"add": body})
+
+
+BROKEN = {
+    "overrides none of add, rotate, bias, so it does nothing": Nothing,
+    "is not a subclass of vit.pos_embed.PosEmbed": NoBase,
+    "raises in __init__: AttributeError: .*": NoInit,
+    "raises in __init__: SystemExit: 0 .*test_probe.py:.*": Exits,
+    r"keeps self.table as a plain tensor; use nn.Parameter or register_buffer": Plain,
+    "changes nothing: its outputs equal its inputs, and it has no parameters": Identity,
+    "passes no gradient to the parameter 'other'": Unused,
+    r"returns None from add; expected a tensor of the shape \[2, 17, 8\]": adds(lambda self, x: None),
+    r"returns the shape \[2, 16, 8\] from add; .*": adds(lambda self, x: x[:, 1:]),
+    r"returns the shape \[17, 8\] from add; .*": adds(lambda self, x: self.table),
+    "returns torch.float64 from add for torch.float32": adds(lambda self, x: x.double()),
+    "returns values from add that are not finite": adds(lambda self, x: x / 0),
+    "passes no gradient to the input of add": adds(lambda self, x: x.detach() + self.table),
+    r"raises in add: KeyError: 'a' \(.*test_probe.py:\d+\)": adds(lambda self, x: {}["a"]),
+    r"returns the shape \[.*\] from rotate; expected the tuple \(q, k\)": type(
+        "R", (PosEmbed,), {"rotate": lambda s, q, k: q}
+    ),
+    r"returns the shape \[17, 17\] from bias; .*": type("B", (Biased,), {"bias": lambda s, q: s.weight[0, 0]}),
+    "returns values from bias that are not finite": type("B", (Biased,), {"bias": lambda s, q: s.weight - torch.inf}),
+}
+
+
+@pytest.fixture
+def named(monkeypatch):
+    """Register a class as "mine" for one test."""
+
+    def add(cls):
+        monkeypatch.setattr(REGISTRY, "data", dict(REGISTRY.data))
+        register("mine")(cls)
+        return ViTConfig(pos_embed="mine", img_size=8, patch_size=2, embed_dim=D, num_heads=H, depth=1, num_classes=2)
+
+    return add
+
+
+@pytest.mark.parametrize("said", BROKEN)
+def test_broken_class_gives_one_line(said, named):
+    cfg = named(BROKEN[said])
+    with pytest.raises(PluginError, match=rf"^mine: the class \w+ {said}$"):
+        check_plugin(cfg)
+
+
+@pytest.mark.parametrize("cls", [Table, FromNumpy])
+def test_working_class_passes(cls, named):
+    cfg = named(cls)
+    model_cost.cache_clear()  # it knows a class by its name
+    before = torch.get_rng_state()
+    check_plugin(cfg)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model_cost(cfg)["params"] == model_cost(cfg.model_copy(update={"pos_embed": "none"}))["params"] + (
+        T * D if cls is Table else 0
+    )
+
+
+@pytest.mark.parametrize("kind", list(REGISTRY))
+def test_built_in_kinds_would_pass(kind, named, monkeypatch):
+    """The checks are not stricter than the kinds that are known to work."""
+    cls = REGISTRY[kind].cls
+    cfg = named(cls)
+    if kind == "none":
+        with pytest.raises(PluginError, match="overrides none"):
+            check_plugin(cfg)
+    else:
+        check_plugin(cfg)
+
+
+def test_broken_class_does_not_train(named, tmp_path):
+    named(BROKEN["passes no gradient to the input of add"])
+    with pytest.raises(UserError, match="passes no gradient"):
+        tiny.run(tmp_path / "out" / "a", model__pos_embed="mine")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "-x", "x" * 61, 5, Table])
+def test_name_that_is_not_allowed_is_refused(name):
+    with pytest.raises((ValueError, TypeError), match="register"):
+        register(name)(Table)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("sites", "stem"), ("sites", ()), ("sites", ("nowhere",)), ("encodes", "everything")]
+)
+def test_attribute_that_is_not_allowed_is_refused(attribute, value):
+    with pytest.raises(
+        ValueError, match=f"^mine: {attribute}: {value!r} is not allowed".replace("(", r"\(").replace(")", r"\)")
+    ):
+        register("mine")(type("Mine", (Table,), {attribute: value}))
