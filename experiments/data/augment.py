@@ -54,30 +54,37 @@ def wanted(hflip: bool, crop_padding: int, rrc_scale: float) -> bool:
     return hflip or crop_padding > 0 or rrc_scale < 1
 
 
-def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor] | None:
-    """The row and column matrices of a batch, each [..., size, size]; None if the settings do not augment.
+def boxes(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> Tensor:
+    """The crop of each image and whether it is flipped (1 or 0): (top, left, height, width, flip) [..., 5], in pixels.
 
     draws: [..., DRAWS] uniform on [0, 1).
     """
+    if rrc_scale < 1:
+        crop = crop_boxes(draws[..., 1:], size, rrc_scale)
+    else:
+        corner = (draws[..., 1:3] * (2 * crop_padding + 1)).floor() - crop_padding
+        crop = torch.cat([corner, torch.full_like(corner, size)], -1)
+    flip = (draws[..., :1] < 0.5).to(draws.dtype) if hflip else torch.zeros_like(draws[..., :1])
+    return torch.cat([crop, flip], -1)
+
+
+def matrices(boxes: Tensor, size: int, pad: bool) -> tuple[Tensor, Tensor]:
+    """The row and column matrices, each [..., size, size], of the boxes from `boxes`. `pad`: as in `resampling`."""
+    top, left, height, width, flip = boxes.unbind(-1)
+    rows, columns = resampling(top, height, size, pad), resampling(left, width, size, pad)
+    return rows, torch.where(flip[..., None, None] > 0, columns.flip(-2), columns)
+
+
+def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor] | None:
+    """The `matrices` of a batch from its random numbers; None if the settings do not augment. draws: [..., DRAWS]"""
     if not wanted(hflip, crop_padding, rrc_scale):
         return None
-    if rrc_scale < 1:
-        top, left, height, width = crop_boxes(draws[..., 1:], size, rrc_scale).unbind(-1)
-    else:
-        shift = (draws[..., 1:3] * (2 * crop_padding + 1)).floor() - crop_padding
-        top, left = shift.unbind(-1)
-        height = width = torch.full_like(top, size)
-    rows = resampling(top, height, size, pad=bool(crop_padding))
-    columns = resampling(left, width, size, pad=bool(crop_padding))
-    if hflip:
-        flipped = (draws[..., 0] < 0.5)[..., None, None]
-        columns = torch.where(flipped, columns.flip(-2), columns)
-    return rows, columns
+    return matrices(boxes(draws, size, hflip, crop_padding, rrc_scale), size, pad=bool(crop_padding))
 
 
-def apply(images: Tensor, matrices: tuple[Tensor, Tensor] | None) -> Tensor:
+def apply(images: Tensor, windows: tuple[Tensor, Tensor] | None) -> Tensor:
     """Augment floating-point images [..., C, S, S] with the matrices from `windows`; None returns them unchanged."""
-    if matrices is None:
+    if windows is None:
         return images
-    rows, columns = (m.to(images.dtype)[..., None, :, :] for m in matrices)  # [..., 1, S, S]
+    rows, columns = (m.to(images.dtype)[..., None, :, :] for m in windows)  # [..., 1, S, S]
     return rows @ images @ columns.transpose(-2, -1)

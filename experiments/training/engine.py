@@ -66,6 +66,19 @@ def optimizer(params: Mapping[str, Tensor], exempt: set[str], optim: OptimConfig
     return kind(groups, lr=optim.lr, fused=fused)
 
 
+def tensor_rate(optimizer: torch.optim.Optimizer, device: torch.device) -> Tensor:
+    """Let torch's optimiser read its learning rate from a tensor on the device, which is returned.
+
+    It is float64 on a CPU. The fused CUDA kernels read float32.
+    """
+    rate = torch.zeros((), dtype=torch.float32 if device.type == "cuda" else torch.float64, device=device)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+        if "capturable" in group:  # Adam: its number of steps is on the device as well
+            group["capturable"] = device.type == "cuda"
+    return rate
+
+
 def static_shape(config: RunConfig, device: torch.device) -> bool:
     """Whether all training batches must have one shape: on a GPU, and for compiled steps."""
     return device.type == "cuda" or config.train.compile != OFF
@@ -137,6 +150,7 @@ class Solo:
         self.params = dict(self.model.named_parameters())
         self.buffers = persistent_buffers(self.model)
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
+        self._rate = tensor_rate(self.optimizer, device)
         mode = self.config.train.compile
         self._train = self._loss_and_hits if mode == OFF else self._compiled_step(num_classes, mode)
 
@@ -152,14 +166,13 @@ class Solo:
         scores = self.model(x, key)
         return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights once and return mean losses [1] and numbers of correct predictions [1].
 
-        x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; lrs: [1].
+        x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; rates: [1], float64, learning rates. All are on the device.
         """
         self.model.train()
-        for group in self.optimizer.param_groups:
-            group["lr"] = lrs[0]
+        self._rate.copy_(rates[0])
         with autocast(self.config, self.device):
             loss, hits = self._train(x[0], y[0], keys[0])
         self.optimizer.zero_grad(set_to_none=True)

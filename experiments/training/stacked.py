@@ -36,6 +36,7 @@ from experiments.training.engine import (
     prefixed,
     prepare,
     step_function,
+    tensor_rate,
     training_copy,
 )
 from experiments.training.stacked_optimizer import StackedOptimizer
@@ -99,6 +100,7 @@ class Stacked:
         self.optimizer: torch.optim.Optimizer | StackedOptimizer
         if len(set(optims)) == 1:
             self.optimizer = optimizer(self.params, exempt, optims[0], fused=True)
+            self._rate = tensor_rate(self.optimizer, self.device)
         else:
             self.optimizer = StackedOptimizer(self.params, exempt, optims)
 
@@ -116,13 +118,12 @@ class Stacked:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         return stack
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: Sequence[float]) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
 
-        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; lrs: [R].
+        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; rates: [R], float64, learning rates. All are on the device.
         """
         self.template.train()
-        self._set_rates(lrs)
         with self._arithmetic():
             loss, hits = self._train(self._tensors(), self.shared, x, y, keys)
         for p in self.params.values():
@@ -130,7 +131,7 @@ class Stacked:
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
         if max_norm := self.configs[0].optim.grad_clip_norm:
             self._clip_gradients(max_norm)
-        self.optimizer.step()
+        self._update(rates)
         return loss.detach(), hits
 
     def _clip_gradients(self, max_norm: float) -> None:
@@ -141,11 +142,12 @@ class Stacked:
         for gradient in gradients:
             gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
 
-    def _set_rates(self, lrs: Sequence[float]) -> None:
+    def _update(self, rates: Tensor) -> None:
         if isinstance(self.optimizer, StackedOptimizer):
-            return self.optimizer.set_learning_rates(lrs)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lrs[0]
+            self.optimizer.step(rates)
+        else:
+            self._rate.copy_(rates[0])
+            self.optimizer.step()
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -212,7 +214,7 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
         torch.zeros(runs, batch, device=device, dtype=torch.long),
         torch.zeros(runs, device=device, dtype=torch.int32),
     )
-    engine.train_step(x, y, keys, [0.0] * runs)
+    engine.train_step(x, y, keys, torch.zeros(runs, device=device, dtype=torch.float64))
     images = x.new_zeros(eval_batch(configs, device), channels, side, side)
     engine.eval_step(images, y.new_zeros(len(images)))
     return torch.cuda.max_memory_allocated(device) - before

@@ -24,62 +24,62 @@ class StackedOptimizer:
         self.name, self.momentum = optims[0].name, optims[0].momentum
         self.params = list(params.values())
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
-        self._decays = [optim.weight_decay for optim in optims]
-        self._decayed = {p for name, p in params.items() if name not in exempt} if any(self._decays) else set()
-        self._rates: tuple[float, ...] = ()
-        self.set_learning_rates([optim.lr for optim in optims])
-
-    def set_learning_rates(self, lrs: Sequence[float]) -> None:
-        """Set the learning rate of each run. It is copied to the device without waiting for it."""
-        if tuple(lrs) == self._rates:
-            return
-        self._rates, first = tuple(lrs), self.params[0]
-        decays = [1 - lr * decay for lr, decay in zip(lrs, self._decays, strict=True)]
-        table = torch.tensor([[-lr for lr in lrs], self._decays, decays], dtype=first.dtype)
-        table = table.pin_memory().to(first.device, non_blocking=True) if first.is_cuda else table
-        self._negative_lr, self._decay, self._shrink = table.unbind(0)  # each [R]
+        decays = [optim.weight_decay for optim in optims]
+        self._decayed = {p for name, p in params.items() if name not in exempt} if any(decays) else set()
+        first = self.params[0]
+        self._step = torch.zeros((), device=first.device)  # number of steps, as torch stores it
+        self._decays = torch.tensor(decays, dtype=torch.float64, device=first.device)  # [R]
 
     @torch.no_grad()
-    def step(self) -> None:
-        """Update all parameters that have a gradient."""
+    def step(self, rates: Tensor) -> None:
+        """Update all parameters that have a gradient. rates: [R], float64, learning rates. The host waits for nothing."""
         params = [p for p in self.params if p.grad is not None]
         grads = [p.grad for p in params if p.grad is not None]
+        dtype = params[0].dtype
         if self.name == "adamw":
+            shrink = (1 - rates * self._decays).to(dtype)
             for p in params:
                 if p in self._decayed:
-                    p.mul_(_per_run(self._shrink, p))
+                    p.mul_(_per_run(shrink, p))
         else:
+            decays = self._decays.to(dtype)
             grads = [
-                g.addcmul(p, _per_run(self._decay, p)) if p in self._decayed else g
+                g.addcmul(p, _per_run(decays, p)) if p in self._decayed else g
                 for p, g in zip(params, grads, strict=True)
             ]
-        updates = self._sgd(params, grads) if self.name == "sgd" else self._adam(params, grads)
+        updates, scale = (self._sgd if self.name == "sgd" else self._adam)(params, grads)
+        scale = (-rates * scale).to(dtype)
         for p, update in zip(params, updates, strict=True):
-            p.addcmul_(update, _per_run(self._negative_lr, p))
+            p.addcmul_(update, _per_run(scale, p))
 
-    def _sgd(self, params: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
-        """Momentum as in `torch.optim.SGD`. Returns the update of each parameter, before the learning rate."""
+    def _sgd(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], Tensor | float]:
+        """Momentum as in `torch.optim.SGD`. Returns the update of each parameter, and 1."""
         if not self.momentum:
-            return grads
+            return grads, 1.0
         buffers = [self._moment(p, "momentum_buffer") for p in params]
         torch._foreach_mul_(buffers, self.momentum)
         torch._foreach_add_(buffers, grads)
-        return buffers
+        return buffers, 1.0
 
-    def _adam(self, params: list[Tensor], grads: list[Tensor]) -> list[Tensor]:
-        """Moments as in `torch.optim.Adam`. Returns the update of each parameter, before the learning rate."""
-        steps = [self.state[p].setdefault("step", torch.zeros(())) for p in params]  # on the CPU
-        torch._foreach_add_(steps, 1)
-        step = float(steps[0])  # all parameters are at the same step
+    def _adam(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], Tensor | float]:
+        """Moments as in `torch.optim.Adam`. Returns updates u and a scalar s; a parameter changes by -lr s u.
+
+        The bias corrections c1 and c2 are in s, in float64: m / c1 / (sqrt(v / c2) + e) = s m / (sqrt(v) + e sqrt(c2)) with
+        s = sqrt(c2) / c1 (Kingma & Ba, 2015, section 2).
+        """
         means, squares = ([self._moment(p, field) for p in params] for field in ("exp_avg", "exp_avg_sq"))
+        for p in params:
+            self.state[p]["step"] = self._step
+        self._step += 1
+        step = self._step.double()
+        root = (1 - BETA2**step).sqrt()
         torch._foreach_lerp_(means, grads, 1 - BETA1)
         torch._foreach_mul_(squares, BETA2)
         torch._foreach_addcmul_(squares, grads, grads, value=1 - BETA2)
         scales = torch._foreach_sqrt(squares)
-        torch._foreach_div_(scales, (1 - BETA2**step) ** 0.5)
-        torch._foreach_add_(scales, EPSILON)
-        torch._foreach_mul_(scales, 1 - BETA1**step)
-        return list(torch._foreach_div(means, scales))
+        epsilon = (EPSILON * root).to(scales[0].dtype)
+        torch.ops.aten._foreach_add_.Tensor(scales, epsilon)  # (torch._foreach_add_ would read its value on the host)
+        return list(torch._foreach_div(means, scales)), root / (1 - BETA1**step)
 
     def _moment(self, p: Tensor, field: str) -> Tensor:
         state = self.state[p]
@@ -88,8 +88,12 @@ class StackedOptimizer:
         return state[field]
 
     def load(self, p: Tensor, field: str, value: Tensor) -> None:
-        """Set a field of a parameter's state."""
-        self.state[p][field] = value.clone() if field == "step" else value.to(p.device).clone()
+        """Set a field of a parameter's state. All parameters share the number of steps."""
+        if field == "step":
+            self._step.copy_(value)
+            self.state[p][field] = self._step
+        else:
+            self.state[p][field] = value.to(p.device).clone()
 
 
 def _per_run(values: Tensor, p: Tensor) -> Tensor:

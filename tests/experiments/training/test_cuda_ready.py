@@ -26,8 +26,11 @@ from experiments.runs.spec import RunSpec
 from experiments.training import casting, fit, stacked
 from experiments.training import compile as compile_module
 from experiments.training import engine as engines
+from experiments.training import step as step_module
 from experiments.training.engine import Solo
 from experiments.training.stacked import Stacked
+from experiments.training.step import DeviceStep, batch_images
+from experiments.training.tables import epoch_tables
 from vit import ViT
 from vit.registry import REGISTRY
 
@@ -40,14 +43,14 @@ def cohort(name: str, runs: int, **changes: object) -> list[RunConfig]:
     return [override(base, {"seed": seed}) for seed in range(runs)]
 
 
-def inputs(configs: list[RunConfig]) -> tuple[Tensor, Tensor, Tensor, list[float]]:
+def inputs(configs: list[RunConfig]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Arguments of a training step: images, labels, dropout keys, learning rates."""
     first, runs = configs[0], len(configs)
     (channels, side), batch = first.data.image_shape, first.train.batch_size
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(runs, batch, channels, side, side, generator=generator, dtype=engines.DTYPES[first.train.precision])
     y = torch.randint(0, 10, (runs, batch), generator=generator)
-    return x, y, torch.zeros(runs, dtype=torch.int32), [1e-3] * runs
+    return x, y, torch.zeros(runs, dtype=torch.int32), torch.full((runs,), 1e-3, dtype=torch.float64)
 
 
 def made(configs: list[RunConfig]) -> Solo | Stacked:
@@ -126,10 +129,10 @@ def test_no_forward_pass_waits_for_the_device(kind: str, name: str, extras: dict
         part = Images(torch.zeros(64, channels, side, side, dtype=torch.uint8), torch.zeros(64, dtype=torch.long))
         half = torch.full((channels,), 0.5)
         splits = Splits(part, part, part, tuple("0123456789"), half, half)
-        index, draws = torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, 23) if config.data.hflip else None
+        index, boxes = torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, 5) if config.data.hflip else None
         keys = torch.zeros(2, dtype=torch.int32)
         with NoSynchronisation():
-            x, _ = fit._train_batch(splits, config, index, draws)
+            x = batch_images(splits, config, index, boxes)
             for training in (True, False):
                 model.train(training)
                 alone = functional_call(model, weights, (x[0], keys[0]))
@@ -223,7 +226,7 @@ def test_padded_batches_have_one_shape_and_change_no_result(
     ]
     splits, results = loading.load(configs[0]), []
     for padded in (False, True):
-        monkeypatch.setattr(fit, "static_shape", lambda config, device, padded=padded: padded)
+        monkeypatch.setattr(step_module, "static_shape", lambda config, device, padded=padded: padded)
         engine, shapes = made(configs), set()
         step = engine.train_step
         monkeypatch.setattr(engine, "train_step", lambda x, *more: shapes.add(x.shape) or step(x, *more))  # noqa: B023
@@ -257,7 +260,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs: int, monkeypat
         plain = [override(config, {"train.compile": "none"}) for config in configs]
         splits = loading.load(configs[0])
         compiled, expected = made(configs), made(plain)
-        monkeypatch.setattr(fit, "static_shape", lambda config, device: True)
+        monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
         for ours, theirs in zip(fit.fit(compiled, splits), fit.fit(expected, splits), strict=True):
             assert ours == [pytest.approx(row, rel=1e-4) for row in theirs]
     assert len(graphs) == 1
@@ -329,13 +332,11 @@ def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(
         configs = [override(config, {"optim.lr": 1e-3 * (1 + r)}) for r, config in enumerate(configs)]
     part = Images(torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (16,)))
     splits = Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))
-    engine = made(configs)
-    plans = zip(*(fit._epoch_plan(config, 16, 0, 2) for config in configs), strict=True)
-    order, draws, keys = (torch.stack(parts) for parts in plans)
+    step = DeviceStep(made(configs), splits)
+    step._load(epoch_tables(configs, 16, 0, 8))
     for mode in (contextlib.nullcontext(), CountOperations()):  # the first step creates the optimiser's state
         with mode as counted:
-            x, y = fit._train_batch(splits, configs[0], order[:, :8], draws[:, :8])
-            engine.train_step(x, y, keys[:, 0], [config.optim.lr for config in configs])
+            step._run(8)
     limit = 400 if rates == "equal" else 500
     assert counted.counts.total() <= limit, counted.counts.most_common(20)
 
@@ -352,7 +353,8 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind: str) -> N
         found = []
         for part in parts:
             engine = made(chosen[part])
-            steps = [engine.train_step(x[part], y[part], keys[part], [0.1] * len(chosen[part])) for _ in range(5)]
+            rates = torch.full((len(chosen[part]),), 0.1, dtype=torch.float64)
+            steps = [engine.train_step(x[part], y[part], keys[part], rates) for _ in range(5)]
             found.append(steps[-1][0].double())
         return torch.cat(found)
 

@@ -15,7 +15,8 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, Se
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.training.engine import Solo, initial_model
-from experiments.training.fit import evaluate, fit, learning_rate
+from experiments.training.fit import evaluate, fit
+from experiments.training.tables import learning_rate
 
 CPU = torch.device("cpu")
 
@@ -34,9 +35,9 @@ def batches(config: RunConfig, splits: loading.Splits) -> list[tuple[Tensor, Ten
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     class Spy(Solo):
-        def train_step(self, x: Tensor, y: Tensor, keys: Tensor, lrs: list[float]) -> tuple[Tensor, Tensor]:
+        def train_step(self, x: Tensor, y: Tensor, keys: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
             seen.append((x[0].clone(), y[0].clone(), keys[0].clone()))
-            return super().train_step(x, y, keys, lrs)
+            return super().train_step(x, y, keys, rates)
 
     list(fit(Spy([config], 10, CPU), splits))
     return seen
@@ -150,7 +151,8 @@ def test_biases_norms_tokens_and_positions_have_no_weight_decay(name: str, split
         config = tiny.config(optim__weight_decay=decay, **changes)
         engine = Solo([config], 10, CPU)
         x = splits.normalized(splits.scaled(splits.train.x[:32], torch.float64))
-        engine.train_step(x[None], splits.train.y[None, :32], torch.zeros(1, dtype=torch.int32), [0.01])
+        rates = torch.tensor([0.01], dtype=torch.float64)
+        engine.train_step(x[None], splits.train.y[None, :32], torch.zeros(1, dtype=torch.int32), rates)
         weights.append(engine.weights())
     spared = {key for key in weights[0] if torch.equal(weights[0][key], weights[1][key])}
     decayed = {

@@ -63,8 +63,7 @@ def train_stack(ours: StackedOptimizer, params: dict[str, nn.Parameter], dtype: 
     for step in steps:
         for name in gradients(step, dtype)[0]:
             params[name].grad = torch.stack([run[name] for run in gradients(step, dtype)])
-        ours.set_learning_rates([lr * scale(step) for lr, _ in RUNS])
-        ours.step()
+        ours.step(torch.tensor([lr * scale(step) for lr, _ in RUNS], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -114,6 +113,6 @@ def test_rates_too_large_for_the_dtype_affect_their_own_run_only() -> None:
     params = {"matrix": nn.Parameter(torch.ones(2, 3))}
     ours = StackedOptimizer(params, set(), [OptimConfig(lr=1e-2), OptimConfig(lr=1e300)])
     params["matrix"].grad = torch.ones(2, 3)
-    ours.step()
+    ours.step(torch.tensor([1e-2, 1e300], dtype=torch.float64))
     assert params["matrix"][0].isfinite().all()
     assert not params["matrix"][1].isfinite().any()

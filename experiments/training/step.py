@@ -1,0 +1,90 @@
+"""The training step of an engine as a function without arguments: all that it reads and adds up is on the device."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from experiments.config import RunConfig
+from experiments.data import augment
+from experiments.data.images import Splits
+from experiments.training.capture import captured
+from experiments.training.engine import DTYPES, IGNORED, Solo, static_shape
+from experiments.training.stacked import Stacked
+from experiments.training.tables import EpochTables
+
+
+class DeviceStep:
+    """The steps of an epoch: batch, augmentation, forward, backward and update of all runs of an engine.
+
+    The tables of the epoch, the number of the step and the sums of losses and hits are tensors on the device with a fixed
+    address. On a GPU the step is `capture.captured`, unless `capture` is False.
+    """
+
+    def __init__(self, engine: Solo | Stacked, splits: Splits, capture: bool = True) -> None:
+        self.engine, self.splits, self.device = engine, splits, engine.device
+        self.config: RunConfig = engine.configs[0]
+        n = len(splits.train)
+        self.size = min(self.config.train.batch_size, n)
+        self.steps = math.ceil(n / self.size)
+        self.last = n - (self.steps - 1) * self.size  # images of the last step, without padding
+        runs = len(engine.configs)
+        self.number = torch.zeros(1, dtype=torch.int64, device=self.device)  # of the next step in the epoch
+        self.loss, self.hits = (torch.zeros(runs, dtype=torch.float64, device=self.device) for _ in range(2))
+        self.counts = torch.full((self.steps,), self.size, device=self.device)
+        self.counts[-1] = self.last
+        self._tables: list[Tensor] = []
+        self._uploading: EpochTables | None = None
+        run = partial(self._run, self.size)
+        self._step = captured(run, self.device, self.config.train.compile) if capture else run
+        self._last_step = self._step if static_shape(self.config, self.device) else partial(self._run, self.last)
+
+    def run_epoch(self, tables: EpochTables) -> tuple[Tensor, Tensor]:
+        """Do all steps of an epoch. Returns the sums over its images of losses and of hits, [R] each, float64."""
+        self._load(tables)
+        for _ in range(self.steps - 1):
+            self._step()
+        self._last_step()
+        return self.loss, self.hits
+
+    def _load(self, tables: EpochTables) -> None:
+        """Copy the tables of an epoch to the device, without waiting for it, and start from zero."""
+        order = tables.order.to(self.device, non_blocking=True)  # [steps, R, B]
+        labels = self.splits.train.y[order]
+        labels[-1, :, self.last :] = IGNORED
+        found = [order, labels, tables.keys, tables.rates]
+        if tables.draws is not None:
+            found.append(self._boxes(tables.draws.to(self.device, non_blocking=True)))
+        if not self._tables:
+            self._tables = [torch.empty(t.shape, dtype=t.dtype, device=self.device) for t in found]
+        for own, table in zip(self._tables, found, strict=True):
+            own.copy_(table, non_blocking=True)
+        self._uploading = tables  # kept in memory until the copies are done
+        for tensor in (self.number, self.loss, self.hits):
+            tensor.zero_()
+
+    def _boxes(self, draws: Tensor) -> Tensor:
+        """The crops [steps, R, B, 5] of random numbers [steps, R, B, DRAWS], run by run to save memory."""
+        data, size = self.config.data, self.splits.train.x.shape[-1]
+        parts = [augment.boxes(run, size, data.hflip, data.crop_padding, data.rrc_scale) for run in draws.unbind(1)]
+        return torch.stack(parts, 1)
+
+    def _run(self, size: int) -> None:
+        """One step with `size` images a run. Its only inputs are tensors on the device."""
+        order, labels, keys, rates, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
+        x = batch_images(self.splits, self.config, order[:, :size], boxes[0][:, :size] if boxes else None)
+        loss, hits = self.engine.train_step(x, labels[:, :size], keys, rates)
+        self.loss += loss * self.counts.index_select(0, self.number)
+        self.hits += hits
+        self.number += 1
+
+
+def batch_images(splits: Splits, config: RunConfig, index: Tensor, boxes: Tensor | None) -> Tensor:
+    """The normalized training images [R, B, C, S, S] at these indices [R, B], augmented by these boxes [R, B, 5]."""
+    x = splits.scaled(splits.train.x[index], DTYPES[config.train.precision])
+    if boxes is not None:
+        x = augment.apply(x, augment.matrices(boxes, x.shape[-1], pad=bool(config.data.crop_padding)))
+    return splits.normalized(x)

@@ -1,0 +1,93 @@
+"""The plan of an epoch as tables with one row per training step: order, augmentation, dropout keys and learning rates.
+
+A step reads its row by the number of the step, so that it can run on the device without the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from experiments.config import RunConfig
+from experiments.data import augment
+from experiments.training.engine import stream
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EpochTables:
+    """The tables of an epoch of R runs, on the CPU. The rows of the last step are padded with zeros."""
+
+    order: Tensor  # [steps, R, B] int64: images
+    draws: Tensor | None  # [steps, R, B, augment.DRAWS]: random numbers of the augmentation; None without augmentation
+    keys: Tensor  # [steps, R] int32: dropout keys
+    rates: Tensor  # [steps, R] float64: learning rates
+
+    def pinned(self) -> EpochTables:
+        """The same tables in memory from which a GPU copies while the host goes on."""
+        draws = None if self.draws is None else self.draws.pin_memory()
+        return EpochTables(self.order.pin_memory(), draws, self.keys.pin_memory(), self.rates.pin_memory())
+
+
+def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) -> EpochTables:
+    """The tables of an epoch (from 0) with n images in batches of `size`. A run's numbers depend on its seed only."""
+    steps = math.ceil(n / size)
+    orders, augmentations, keys = zip(*(_random_numbers(config, n, epoch, steps) for config in configs), strict=True)
+    wanted = [draws for draws in augmentations if draws is not None]  # of all runs or of none
+    rates = [[learning_rate(config, epoch * steps + step, steps) for config in configs] for step in range(steps)]
+    return EpochTables(
+        _by_step(orders, steps, size),
+        _by_step(wanted, steps, size) if wanted else None,
+        torch.stack(keys, 1),
+        torch.tensor(rates, dtype=torch.float64),
+    )
+
+
+def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
+    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, DRAWS] or None, dropout keys [steps]."""
+    data = config.data
+    augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
+    order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
+    draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch)) if augmented else None
+    keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))
+    return order, draws, keys
+
+
+def _by_step(parts: Sequence[Tensor], steps: int, size: int) -> Tensor:
+    """R tensors [n, ...] as one [steps, R, size, ...], padded with zeros."""
+    whole = torch.stack(list(parts))  # [R, n, ...]
+    padding = steps * size - whole.shape[1]
+    whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, padding))
+    return whole.unflatten(1, (steps, size)).transpose(0, 1)
+
+
+def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
+    """Learning rate of a step (from 0): constant, or linear warm-up, then half a cosine (Loshchilov & Hutter, 2017)."""
+    optim, total = config.optim, config.train.epochs * steps_per_epoch
+    if optim.schedule == "constant":
+        return optim.lr
+    warmup = round(optim.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return optim.lr * (step + 1) / warmup
+    return optim.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))
+
+
+def one_ahead(make: Callable[[int], T], epochs: Iterable[int]) -> Iterator[T]:
+    """make(epoch) of each epoch. A thread makes the next one while the caller uses the current one."""
+    with ThreadPoolExecutor(1, "tables") as pool:
+        waiting = None
+        for epoch in epochs:
+            future = pool.submit(make, epoch)
+            if waiting is not None:
+                yield waiting.result()
+            waiting = future
+        if waiting is not None:
+            yield waiting.result()

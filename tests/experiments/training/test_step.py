@@ -1,0 +1,271 @@
+"""The training step on the device: what it reads, what a replay of it computes, and its capture as a CUDA graph."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import tiny
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from experiments.config import RunConfig, override
+from experiments.data import loading
+from experiments.data.images import Images, Splits
+from experiments.presets import preset
+from experiments.training import capture, engine, stacked, tables
+from experiments.training import step as step_module
+from experiments.training.engine import Solo, initial_model, stream
+from experiments.training.fit import fit
+from experiments.training.stacked import Stacked
+from experiments.training.step import DeviceStep
+from experiments.training.tables import epoch_tables, one_ahead
+
+CPU, META = torch.device("cpu"), torch.device("meta")
+
+
+def made(configs: list[RunConfig], device: torch.device = CPU) -> Solo | Stacked:
+    return (Solo if len(configs) == 1 else Stacked)(configs, 10, device)
+
+
+class OnDevice(TorchDispatchMode):
+    """Forbid copies between devices and operations on a tensor of another device, except for constants of the code."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        for leaf in tree_leaves((args, kwargs)):
+            other = isinstance(leaf, Tensor) and leaf.device.type != "meta"
+            assert not (other and (leaf.ndim or "copy" in func._schema.name)), f"{func} reads {leaf.device}"
+            assert not (isinstance(leaf, torch.device) and leaf.type != "meta"), f"{func} writes to {leaf}"
+        return func(*args, **(kwargs or {}))
+
+
+def fused(*args: Any, **kwargs: Any) -> None:
+    """In place of a fused optimiser, which PyTorch cannot run on the device `meta`."""
+    assert {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)} == {"meta"}
+
+
+@pytest.fixture
+def meta(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines work on the device `meta`, where tensors have no values and reading one on the host raises an error."""
+    optimizers = importlib.import_module("torch.optim.optimizer")
+    monkeypatch.setattr(optimizers, "_get_fused_kernels_supported_devices", lambda: ["meta"])
+    for name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_"):
+        monkeypatch.setattr(torch, name, fused)
+    monkeypatch.setattr(torch, "equal", lambda a, b: True)  # compares buffers while the engine is built
+    for module in (engine, stacked):
+        monkeypatch.setattr(module, "autocast", lambda config, device: contextlib.nullcontext())
+
+
+@pytest.mark.parametrize(
+    "rates", [(1e-3,), (1e-3, 1e-3), (1e-3, 2e-3)], ids=["alone", "equal rates", "different rates"]
+)
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+@pytest.mark.parametrize("name", ["tintn-cifar10", "lodha-cifar10", "digits"])
+def test_a_step_reads_nothing_on_the_host(name: str, optimiser: str, rates: tuple[float, ...], meta: None) -> None:
+    """Batch, augmentation, dropout, forward, backward, clipping and update, on tensors without values."""
+    changes = {"train.batch_size": 4, "model.depth": 1, "optim.name": optimiser, "optim.grad_clip_norm": 0.5}
+    base = override(preset(name), changes)
+    configs = [override(base, {"seed": seed, "optim.lr": lr}) for seed, lr in enumerate(rates)]
+    channels, side = base.data.image_shape
+    x, half = torch.zeros(10, channels, side, side, dtype=torch.uint8), torch.full((channels,), 0.5)
+    part = Images(x, torch.zeros(10, dtype=torch.long))
+    splits = Splits(part, part, part, tuple("0123456789"), half, half).to(META)
+    step = DeviceStep(made(configs, META), splits)
+    step._load(epoch_tables(configs, 10, 0, 4))
+    step._run(4)  # creates the optimiser's state
+    with OnDevice():
+        step._run(4)
+
+
+class Recorder(TorchDispatchMode):
+    """Record operations. `replay` runs them again on the same memory, as a CUDA graph does: nothing of Python runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not func.is_view and not func._schema.name.startswith(("aten::empty", "aten::new_empty", "aten::detach")):
+            kept = tree_map_only(Tensor, Tensor.detach, (args, kwargs or {}, out))
+            self.calls.append((func, *kept))
+        return out
+
+    def replay(self) -> None:
+        with torch.no_grad():
+            for func, args, kwargs, out in self.calls:
+                again = func(*args, **kwargs)
+                for old, new in zip(tree_leaves(out), tree_leaves(again), strict=True):
+                    if isinstance(old, Tensor) and old.data_ptr() != new.data_ptr():
+                        old.copy_(new)
+
+
+class ReplayedStep:
+    """In place of `capture.captured`: the first step runs, the second is recorded, all others are replays of it."""
+
+    replays = 0
+
+    def __init__(self, step: Callable[[], None], device: torch.device, mode: str) -> None:
+        self.step, self.calls, self.recorder = step, 0, Recorder()
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls == 1:
+            self.step()
+        elif self.calls == 2:
+            with self.recorder:
+                self.step()
+        else:
+            self.recorder.replay()
+            ReplayedStep.replays += 1
+
+
+SCHEDULED = {
+    "data__hflip": True,
+    "train__precision": "float64",
+    "train__label_smoothing": 0.1,
+    "train__epochs": 3,
+    "optim__weight_decay": 0.1,
+    "optim__schedule": "cosine",
+    "optim__warmup_epochs": 1,
+}
+
+
+def plain_loop(config: RunConfig, splits: Splits) -> tuple[list[dict[str, float]], dict[str, Tensor]]:
+    """Rows and weights after a training written with torch alone; 80 images in batches of 32, learning rates by hand."""
+    model = initial_model(config, 10).train()
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and not n.startswith("pos.")]
+    others = [p for p in model.parameters() if all(p is not m for m in matrices)]
+    groups = [{"params": matrices, "weight_decay": config.optim.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    kinds = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+    optimizer = kinds[config.optim.name](groups, lr=0.0, **({"momentum": 0.9} if config.optim.name == "sgd" else {}))
+    schedule = [1 / 3, 2 / 3, 1.0] + [0.5 * (1 + math.cos(math.pi * i / 6)) for i in range(6)]  # up, then half a cosine
+    rows = []
+    for epoch in range(3):
+        order = torch.randperm(80, generator=stream(config.seed, "order", epoch))
+        draws = torch.rand(80, 23, generator=stream(config.seed, "augment", epoch))
+        total, hits = 0.0, 0
+        for number, part in enumerate(order.split(32)):
+            x = splits.normalized(splits.train.x[part].double() / 255)
+            flip = draws[32 * number : 32 * number + 32, 0] < 0.5
+            x = torch.where(flip[:, None, None, None], x.flip(-1), x)
+            for group in optimizer.param_groups:
+                group["lr"] = config.optim.lr * schedule[3 * epoch + number]
+            scores = model(x)
+            loss = F.cross_entropy(scores, splits.train.y[part], label_smoothing=0.1)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(part)
+            hits += int((scores.argmax(1) == splits.train.y[part]).sum())
+        rows.append({"train/loss": total / 80, "train/acc": hits / 80})
+    return rows, {name: p.detach() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    "rates", [(5e-3,), (5e-3, 5e-3), (5e-3, 2e-3)], ids=["alone", "equal rates", "different rates"]
+)
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+def test_a_replayed_step_trains_as_a_plain_loop_does(
+    optimiser: str, rates: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven of nine steps are replays. They take batch, flips and learning rate of their own step; the last is padded."""
+    monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
+    monkeypatch.setattr(step_module, "captured", ReplayedStep)
+    ReplayedStep.replays = 0
+    configs = [tiny.config(seed=s, optim__lr=lr, optim__name=optimiser, **SCHEDULED) for s, lr in enumerate(rates)]
+    splits = loading.load(configs[0])
+    trained = made(configs)
+    rows = list(fit(trained, splits))
+    assert ReplayedStep.replays == 7
+    for run, config in enumerate(configs):
+        expected, weights = plain_loop(config, splits)
+        for ours, theirs in zip(rows, expected, strict=True):
+            assert {key: ours[run][key] for key in theirs} == pytest.approx(theirs, rel=1e-5)
+        for name, p in weights.items():
+            torch.testing.assert_close(trained.weights(run)[name], p, rtol=1e-5, atol=1e-7)
+
+
+class Stream:
+    """In place of the calls of CUDA: notes what a captured step does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: str = "") -> None:
+        self.log: list[str] = []
+        self.error = error
+        monkeypatch.setattr(capture, "side_stream", lambda device: self)
+        monkeypatch.setattr(capture, "run_on", lambda stream, step, device: (self.log.append("warm-up"), step()))
+        monkeypatch.setattr(capture, "record", self.record)
+
+    def record(self, step: Callable[[], None], stream: Stream, device: torch.device) -> Callable[[], None]:
+        if self.error:
+            raise RuntimeError(self.error)
+        self.log.append("capture")
+        return lambda: self.log.append("replay")
+
+
+def test_a_step_is_captured_once_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda, steps = Stream(monkeypatch), []
+    step = capture.CapturedStep(lambda: steps.append(1), torch.device("cuda"))
+    for _ in range(6):
+        step()
+    assert cuda.log == ["warm-up"] * 3 + ["capture"] + ["replay"] * 3  # each call is one step; the capture runs none
+    assert len(steps) == 3
+
+
+def test_a_step_that_cannot_be_captured_goes_on_without_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cuda, steps = Stream(monkeypatch, "operation not permitted\nwhen stream is capturing"), []
+    step = capture.CapturedStep(lambda: steps.append(1), torch.device("cuda"))
+    for _ in range(6):
+        step()
+    assert len(steps) == 6
+    assert cuda.log == ["warm-up"] * 3
+    error = "operation not permitted when stream is capturing"
+    assert capsys.readouterr().err == f"CUDA graph: not used, training is slower without it ({error})\n"
+
+
+def test_memory_exhausted_in_a_step_is_an_error_and_no_reason_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    Stream(monkeypatch)
+    with pytest.raises(torch.OutOfMemoryError):
+        capture.CapturedStep(exhausted, torch.device("cuda"))()
+
+
+def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same() -> None:
+    configs = [tiny.config(seed=seed, data__hflip=True) for seed in range(2)]
+    threads = set()
+
+    def make(epoch: int) -> tables.EpochTables:
+        threads.add(threading.current_thread())
+        return epoch_tables(configs, 80, epoch, 32)
+
+    ahead = list(one_ahead(make, range(1, 4)))
+    assert threading.current_thread() not in threads
+    for ours, epoch in zip(ahead, range(1, 4), strict=True):
+        here = epoch_tables(configs, 80, epoch, 32)
+        for name in ("order", "draws", "keys", "rates"):
+            assert torch.equal(getattr(ours, name), getattr(here, name))
+    assert list(one_ahead(make, [])) == []
+
+
+def test_an_error_in_the_thread_reaches_the_training() -> None:
+    def make(epoch: int) -> int:
+        if epoch == 1:
+            raise MemoryError("no memory")
+        return epoch
+
+    ahead = one_ahead(make, range(3))
+    assert next(ahead) == 0
+    with pytest.raises(MemoryError, match="no memory"):
+        next(ahead)
