@@ -129,7 +129,8 @@ class OurLoop:
         self.splits, self.device = splits, device
         x, y = ready_batch(splits, config.train.batch_size)
         keys = torch.zeros(runs, dtype=torch.int32, device=device)
-        self.batch = x.expand(runs, *x.shape), y.expand(runs, *y.shape), keys, [config.optim.lr] * runs
+        rates = torch.full((runs,), config.optim.lr, dtype=torch.float64, device=device)
+        self.batch = x.expand(runs, *x.shape), y.expand(runs, *y.shape), keys, rates
 
     def steps(self, n: int) -> Timing:
         """n updates with one batch that is ready on the device."""

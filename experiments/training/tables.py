@@ -66,7 +66,7 @@ def _by_step(parts: Sequence[Tensor], steps: int, size: int) -> Tensor:
     whole = torch.stack(list(parts))  # [R, n, ...]
     padding = steps * size - whole.shape[1]
     whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, padding))
-    return whole.unflatten(1, (steps, size)).transpose(0, 1)
+    return whole.unflatten(1, (steps, size)).transpose(0, 1).contiguous()
 
 
 def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
