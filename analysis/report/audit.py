@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from analysis import formatting
 from analysis.results import ALPHA, Results
-from analysis.sources.study import plan_changes
+from analysis.sources.plan_changes import PlanChange, plan_changes
+from analysis.sources.study import Study
+from experiments.runs.record import COMPARISON
 
 
 def audit_warnings(results: Results) -> list[str]:
     """A sentence for each finding; empty for a study whose plan was not changed and whose runs are of one batch."""
     study = results.study
-    found = [_changed(name, old, study.plan[name]) for name, old in plan_changes(study).items()]
+    found = [_changed(change, study) for change in plan_changes(study)]
     return found + ([_batches(results)] if results.batches.batches > 1 else [])
 
 
-def _changed(name: str, old: dict[Any, int], now: Any) -> str:
-    """`old`: value at the start of runs -> number of these runs."""
-    runs = sum(old.values())
-    before = formatting.listing([f"{value}" for value in old], "or")
-    if name == "seeds":
-        told = ", ".join(map(str, now))
+def _changed(change: PlanChange, study: Study) -> str:
+    runs = formatting.plural(sum(change.before.values()), "run")
+    before = formatting.listing([f"{value}" for value in change.before], "or")
+    when, now = _when(change), study.plan.get(change.field)
+    if change.field == "seeds":
+        told = ", ".join(map(str, now or []))
         return (
-            f"Seeds were added after runs had started: {runs} run{'s' * (runs != 1)} started when the seeds were {before}; "
-            f"now they are {told}. The tests do not account for a decision to add seeds after seeing results."
+            f"Seeds were added after runs had started: {runs} started when the seeds were {before}; now they are {told}. "
+            f"{when}The tests do not account for a decision to add seeds after seeing results."
         )
-    return (
-        f"The {name} was changed after runs had started: it was {before} when {runs} run{'s' * (runs != 1)} started, and is "
-        f"{now} now. A comparison that was not stated before the runs is exploratory."
-    )
+    if change.field in COMPARISON:
+        return (
+            f"The {change.field} was changed after runs had started: it was {before} when {runs} started, and is {now} now. "
+            f"{when}A comparison that was not stated before the runs is exploratory."
+        )
+    return f"The plan was changed after runs had started: {change.field} was another one when {runs} started. {when}".strip()
+
+
+def _when(change: PlanChange) -> str:
+    """A sentence, with a space behind it; empty where the time is not known."""
+    if change.after is None and change.until is None:
+        return ""
+    after = f"after {change.after}" if change.after else ""
+    return f"The change was made {' and '.join(filter(None, [after, change.until and f'by {change.until}']))}. "
 
 
 def _batches(results: Results) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.results import Results
+from analysis.sources.plan_changes import plan_changes
 from experiments.config import PER_SEED
 
 FIXED_SPLIT = (
@@ -85,6 +86,8 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
     """How a pair gets its verdict."""
     study = results.study
     margin = formatting.margin(study.metric, study.margin)
+    changed = any(change.field == "margin" for change in plan_changes(study))
+    fixed = "which was changed after runs had started" if changed else "which the study fixes before its runs"
     shared = ""
     if results.factorial is not None:
         shared = (
@@ -97,10 +100,7 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
             f"Each variant is compared with {formatting.quoted(study.baseline)} on the seeds that both have: the mean of the paired "
             "differences with Student's t interval at 95 %, and the paired t test.",
         ),
-        (
-            "Equivalence",
-            f"Two one-sided paired t tests (TOST) with the margin ±{margin}, which the study fixes before its runs.",
-        ),
+        ("Equivalence", f"Two one-sided paired t tests (TOST) with the margin ±{margin}, {fixed}."),
         (
             "Multiple comparisons",
             "The p-values of the t tests and the equivalence tests of all pairs are adjusted together with Holm's "

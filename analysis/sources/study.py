@@ -27,7 +27,9 @@ COST = (
     "cohort",
 )
 IMAGES = ("train_images", "val_images", "test_images")
-PLANNED = tuple(f"planned_{name}" for name in record.COMPARISON)  # what the study stated when the run started
+PLANNED = tuple(
+    f"planned_{name}" for name in (*record.COMPARISON, "fields")
+)  # what the study stated when the run started
 PLUGIN = ("plugin_modules", "plugin_digest", "plugin_committed")  # None for built-in kinds
 PROVENANCE = ("commit", "dirty", "started", "finished", "command")
 COLUMNS = (
@@ -166,7 +168,7 @@ def run_row(
         **{metric: summary.get(metric) for metric in METRICS},
         **{name: cost.get(name) for name in COST},
         **{name: images.get(name) for name in IMAGES},
-        **{f"planned_{name}": _planned_cell(planned.get(name)) for name in record.COMPARISON},
+        **{f"planned_{name}": planned_cell(planned.get(name)) for name in (*record.COMPARISON, "fields")},
         **{name: provenance.get(name) for name in PROVENANCE},
         **{name: _section(provenance, "plugin").get(name.removeprefix("plugin_")) for name in PLUGIN},
         "hardware": _hardware(_section(provenance, "hardware")),
@@ -200,23 +202,10 @@ def not_held_fixed(study: Study) -> dict[str, list[str]]:
     return {path: values for path, values in found.items() if len(values) > 1}
 
 
-def plan_changes(study: Study) -> dict[str, dict[Any, int]]:
-    """Metric, margin, baseline or seeds that were changed after runs had started.
-
-    Field -> {its value when runs started -> number of these runs}, for values that differ from the plan's. Older
-    records do not hold these values and are not counted.
-    """
-    changes = {}
-    for name in record.COMPARISON:
-        started = study.of(*ENDED)[f"planned_{name}"].dropna()
-        counts = started[started != _planned_cell(study.plan.get(name))].value_counts(sort=False)
-        if not counts.empty:
-            changes[name] = {value: int(count) for value, count in counts.items()}
-    return changes
-
-
-def _planned_cell(value: Any) -> Any:
-    """A value of the plan as a cell: a list of seeds becomes text."""
+def planned_cell(value: Any) -> Any:
+    """A value of the plan as a cell: a list of seeds becomes text, and so do digests of fields."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={digest}" for key, digest in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 

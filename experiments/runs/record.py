@@ -142,14 +142,6 @@ def read_study(study_dir: Path) -> dict[str, Any]:
     return study
 
 
-def read_comparison(study_dir: Path) -> dict[str, Any] | None:
-    """The fields of `COMPARISON` as study.json states them now. None where there is no study.json."""
-    if not (Path(study_dir) / STUDY).is_file():
-        return None
-    study = read_study(study_dir)
-    return {key: study[key] for key in COMPARISON}
-
-
 def is_finished(run_dir: Path) -> bool:
     """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY

@@ -19,6 +19,7 @@ from experiments.errors import TakenOver, UserError
 from experiments.runs import record, resume
 from experiments.runs.source import source_files
 from experiments.runs.spec import RunSpec
+from experiments.runs.stated import read_stated
 from experiments.runs.tracking import RunTracker, Tracking
 
 Row = dict[str, float]
@@ -41,7 +42,7 @@ class RunState:
     started: str = field(default_factory=lambda: now())
     tensors: dict[str, Tensor] | None = None  # weights and optimiser state to continue from
     stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
-    planned: dict[str, Any] | None = None  # what the study stated when the run started: see record.read_comparison
+    planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"
 
@@ -68,7 +69,7 @@ class RunState:
             run.stacked, run.planned = note.get("stacked"), note.get("planned")
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
-            run.planned = record.read_comparison(folder.parent)
+            run.planned = read_stated(folder.parent)
         return run
 
     def reopen(self) -> RunState:

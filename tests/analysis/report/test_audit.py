@@ -1,13 +1,20 @@
 """Warnings about a plan that was changed after the first runs, and about runs from several batches."""
 
 import json
+import os
 
 from synthetic import write_study
 
+from analysis.report import write
+from analysis.report.study_report import study_document
 from analysis.report.warnings import warnings
 from analysis.results import analyze
+from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
+from analysis.sources.plan_changes import plan_changes
+from experiments.config import completed
 from experiments.runs import record
+from experiments.runs.stated import field_digests, read_stated
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.9}
 STATED = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1, 2, 3]}
@@ -46,6 +53,57 @@ def test_a_changed_metric_margin_or_baseline_is_named_with_both_values(tmp_path)
 def test_seeds_that_were_added_later_are_named(tmp_path):
     (found,) = study_of(tmp_path, stated(seeds=[0]))
     assert "2 runs started when the seeds were 0; now they are 0, 1, 2, 3." in found
+
+
+def edited_after_two_runs(tmp_path, **changes):
+    """A study whose study.json was edited: v0-s0 started before the edit, v1-s0 started after it, the others do not tell."""
+    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
+    starts = {"v0-s0": "2025-01-01T10:00:00+00:00", "v1-s0": "2025-01-03T10:00:00+00:00"}
+
+    def note(run):
+        kept = {key: value for key, value in record.read_summary(run).items() if key not in ("files", "digest")}
+        provenance = {**kept["provenance"], "started": starts[run.name]}
+        record.write_summary(run, {**kept, "provenance": provenance, "planned": read_stated(folder)})
+
+    note(folder / "v0-s0")
+    path = folder / record.STUDY
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    os.utime(path, (1735895000, 1735895000))  # 2025-01-03T09:03:20 in UTC
+    return folder, lambda: note(folder / "v1-s0")
+
+
+def test_edited_plan_is_reported_with_the_time(tmp_path):
+    folder, go_on = edited_after_two_runs(tmp_path, margin=0.2)
+    (found,) = warnings(analyze(read_folder(folder)))
+    assert "The margin was changed after runs had started: it was 0.01 when 1 run started, and is 0.2 now." in found
+    assert "made after 2025-01-01T10:00:00+00:00 and by 2025-01-03T09:03:20+00:00" in found
+    page = write.make(study_document(analyze(read_folder(folder))))["report.md"].decode()
+    assert "which was changed after runs had started" in page and "fixes before its runs" not in page
+    go_on()
+    (found,) = warnings(analyze(read_folder(folder)))
+    assert "made after 2025-01-01T10:00:00+00:00 and by 2025-01-03T10:00:00+00:00" in found
+
+
+def test_every_edited_field_is_named(tmp_path):
+    base = {**json.loads(write_study(tmp_path / "a").joinpath(record.STUDY).read_text())["base"], "seed": 7}
+    folder, _ = edited_after_two_runs(
+        tmp_path / "b", description="Something else", factors={"model.pos_embed": ["none"]}, base=base, seeds=[0, 1]
+    )
+    fields = [change.field for change in plan_changes(read_folder(folder))]
+    assert fields == ["seeds", "base", "description", "factors"]
+    assert any(
+        "description was another one when 1 run started." in line for line in warnings(analyze(read_folder(folder)))
+    )
+    kept = export(read_folder(folder), tmp_path / "kept")
+    assert [change.field for change in plan_changes(read_export(kept))] == fields
+
+
+def test_new_default_settings_are_no_change_of_the_plan():
+    """A later version of this project may add settings and fields; the plan is still the same."""
+    plan = {"base": {"model": {"depth": 3}}, "factors": {"a": [1]}}
+    older = field_digests(plan)
+    newer = field_digests({**plan, "base": completed(plan["base"]), "extra": [], "looks": None})
+    assert older == newer != field_digests({**plan, "base": {"model": {"depth": 4}}})
 
 
 def on_machines(machine, shift):

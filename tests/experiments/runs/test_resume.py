@@ -296,6 +296,9 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path: Pat
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "a", tiny.stop_after(1))
     record.write_study(tmp_path, {**plan, "margin": 0.05, "seeds": [0, 1, 2]})
-    assert tiny.run(tmp_path / "a")["planned"] == stated
-    assert tiny.run(tmp_path / "b")["planned"] == {**stated, "margin": 0.05, "seeds": [0, 1, 2]}
+    first, second = (tiny.run(tmp_path / name)["planned"] for name in ("a", "b"))
+    assert {key: first[key] for key in stated} == stated
+    assert {key: second[key] for key in stated} == {**stated, "margin": 0.05, "seeds": [0, 1, 2]}
+    assert {key for key in first["fields"] if first["fields"][key] != second["fields"][key]} == {"margin"}
+    assert first["digest"] != second["digest"]
     assert "planned" not in tiny.run(tmp_path / "elsewhere" / "c")

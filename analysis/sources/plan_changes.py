@@ -1,0 +1,60 @@
+"""Changes of a study's plan after runs had started: what was changed, and when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from analysis.sources.study import ENDED, Study, planned_cell
+from experiments.runs import record
+from experiments.runs.stated import field_digests
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """A field of the plan that differs from what it was when runs started.
+
+    `before`: its value then -> number of these runs; {None: number} where records hold only its digest. `after`: the start
+    of the last of these runs. `until`: when the change had been made: the start of the first later run, or else the time
+    of study.json. Times are ISO 8601 in UTC, None where unknown.
+    """
+
+    field: str
+    before: dict[Any, int]
+    after: str | None
+    until: str | None
+
+
+def plan_changes(study: Study) -> list[PlanChange]:
+    """The changed fields, metric, margin, baseline and seeds first. Older records hold less and are not counted."""
+    ended = study.of(*ENDED)
+    found = []
+    for name in record.COMPARISON:
+        values = ended[f"planned_{name}"].dropna()
+        found.append(_change(study, name, values[values != planned_cell(study.plan.get(name))]))
+    now = field_digests(study.plan)
+    then = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
+    named = [field for fields in then for field in fields]
+    for name in sorted({*named, *(now if named else ())} - set(record.COMPARISON)):
+        differs = then.map(lambda fields, name=name: fields.get(name) != now.get(name)).astype(bool)
+        found.append(_change(study, name, pd.Series(None, index=then.index[differs], dtype=object)))
+    return [change for change in found if change.before]
+
+
+def _change(study: Study, field: str, values: pd.Series) -> PlanChange:
+    """`values`: the field's value at the start of each run where it was another one."""
+    counts = {None if pd.isna(key) else key: int(n) for key, n in values.value_counts(sort=False, dropna=False).items()}
+    started = study.of(*ENDED)["started"].dropna().sort_values()
+    after = started[started.index.isin(values.index)].max() if len(values) else None
+    later = started[~started.index.isin(values.index) & (started > (after or ""))]
+    return PlanChange(field, counts, after, later.iloc[0] if len(later) else _plan_time(study))
+
+
+def _plan_time(study: Study) -> str | None:
+    """When study.json was last written; None for a source without one."""
+    if study.folder is None or not (path := study.folder / record.STUDY).is_file():
+        return None
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
