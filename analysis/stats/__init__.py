@@ -3,9 +3,10 @@
 `estimates` describes one sample, `proportion` a share. `student` holds the tests of paired differences, `comparisons` the
 verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
 number of seeds can show, `resolution` finds the step of an accuracy, `images` describes means over seeds and test images,
-and `batches` compares runs of different machines or commits.
+`aggregate` averages over datasets, and `batches` compares runs of different machines or commits.
 """
 
+from analysis.stats.aggregate import Aggregate, AverageDifference, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.comparisons import (
     Comparison,
@@ -28,6 +29,8 @@ from analysis.stats.resolution import accuracy_step
 from analysis.stats.student import Posterior, posterior, t_test, tost
 
 __all__ = [
+    "Aggregate",
+    "AverageDifference",
     "Band",
     "BatchEffect",
     "Comparison",
@@ -45,14 +48,17 @@ __all__ = [
     "Verdict",
     "accuracy_step",
     "against_baseline",
+    "aggregates",
     "band",
     "batch_effect",
     "compare",
     "compare_all",
+    "compare_averages",
     "detectable",
     "factorial",
     "holm",
     "holm_exclusive",
+    "improvement",
     "iqm",
     "iqm_interval",
     "mean",

@@ -1,0 +1,197 @@
+"""Aggregates over several datasets with equal weight: mean, median, interquartile mean, probability of improvement.
+
+Datasets are strata: they are fixed, and only the seeds vary. The definitions are those of rliable (Agarwal et al.,
+arXiv:2108.13264), and so are the percentile intervals of the stratified bootstrap. With few seeds these are too short: in
+simulations with 2 to 5 datasets they cover 77 to 88 % with 3 seeds, 82 to 92 % with 5 and 89 to 94 % with 10. The
+intervals `low` to `high` cover 94 to 98 % in the same simulations. They are Student's t intervals with the standard error
+of the bootstrap, corrected for the number of seeds.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from analysis.stats.comparisons import Rule, Verdict
+from analysis.stats.estimates import Estimate, moments, t_interval
+from analysis.stats.holm import holm_exclusive
+from analysis.stats.proportion import proportion
+from analysis.stats.student import beyond
+
+REPLICATES = 10_000
+CHUNK = 500  # replicates that are in memory at a time
+
+Samples = Sequence[np.ndarray]
+"""one array (runs,) of finite values for each dataset"""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A value over all datasets, its 95 % interval, and rliable's percentile interval of the stratified bootstrap."""
+
+    estimate: Estimate
+    percentile: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class AverageDifference:
+    """One variant minus another, averaged over the datasets with equal weight, and the verdict."""
+
+    diff: Estimate
+    p: float
+    p_holm: float
+    verdict: Verdict
+
+
+def aggregates(samples: Samples, floors: Sequence[float]) -> dict[str, Aggregate]:
+    """The aggregates of one variant by name: "iqm", "mean" and, for three datasets or more, "median".
+
+    `floors`: for each dataset the smallest standard deviation of a run (see `estimates`). Intervals are NaN where a
+    dataset has a single run. The draws depend only on the numbers of runs: variants with equal numbers are resampled
+    together.
+    """
+    measures: dict[str, Callable[[Samples], np.ndarray]] = {"iqm": interquartile_mean, "mean": _mean}
+    if len(samples) > 2:
+        measures["median"] = _median
+    _, error, df = stratified_mean(samples, floors)
+    floor = _smallest_error(samples, floors)
+    found = {}
+    for name, replicates in _bootstrap(samples, measures).items():
+        value = float(measures[name](samples))
+        spread = max(float(replicates.std()) * _correction(samples), floor)
+        low, high = t_interval(value, spread if math.isfinite(error) else math.nan, df)
+        estimate = Estimate(value, float(low), float(high), sum(map(len, samples)))
+        found[name] = Aggregate(estimate, _percentiles(replicates))
+    return found
+
+
+def interquartile_mean(samples: Samples) -> np.ndarray:
+    """The mean of the middle half of all runs (..., runs of a dataset), where every dataset has the same weight.
+
+    With equal numbers of runs it is rliable's `aggregate_iqm`: a quarter of the runs, rounded down, is cut at each end.
+    With different numbers, every run counts as several equal ones, so that the numbers become equal.
+    """
+    counts = [sample.shape[-1] for sample in samples]
+    common = math.lcm(*counts)
+    copies = np.repeat([common // count for count in counts], counts)
+    values = np.concatenate(list(samples), axis=-1)
+    order = np.argsort(values, axis=-1)
+    upto, own = np.cumsum(copies[order], axis=-1), copies[order]
+    total = common * len(counts)
+    cut = total // 4
+    kept = np.clip(upto, cut, total - cut) - np.clip(upto - own, cut, total - cut)
+    return (np.take_along_axis(values, order, axis=-1) * kept).sum(axis=-1) / (total - 2 * cut)
+
+
+def stratified_mean(samples: Samples, floors: Sequence[float]) -> tuple[float, float, float]:
+    """The mean over the datasets, its standard error over seeds, and Satterthwaite's degrees of freedom.
+
+    The error is NaN where the spread of a dataset is not known (see `moments`).
+    Source: Satterthwaite, Biometrics Bulletin 2 (1946), 110-114.
+    """
+    centres, deviations, counts = map(
+        np.array, zip(*(moments(sample, floor) for sample, floor in zip(samples, floors, strict=True)))
+    )
+    variances = deviations**2 / np.maximum(counts, 1)
+    total = variances.sum()
+    df = total**2 / (variances**2 / np.maximum(counts - 1, 1)).sum()
+    return float(centres.mean()), float(np.sqrt(total) / len(samples)), float(df)
+
+
+def compare_averages(
+    differences: Mapping[str, Samples], floors: Sequence[float], rule: Rule
+) -> dict[str, AverageDifference]:
+    """Variant -> its paired differences from the baseline (seeds,) by dataset, compared on average over the datasets.
+
+    The tests are those of `comparisons` with the standard error over seeds within datasets. The variants are the family.
+    `floors`: for each dataset the smallest standard deviation of a run; `rule.floor` is not used.
+    """
+    if not differences:
+        return {}
+    paired = [math.sqrt(2) * floor for floor in floors]
+    centre, error, df = map(np.array, zip(*(stratified_mean(samples, paired) for samples in differences.values())))
+    p = 2 * special.stdtr(df, -np.abs(beyond(centre, 0.0)) / error)
+    above, below = beyond(centre, -rule.margin) / error, beyond(centre, rule.margin) / error
+    q = np.maximum(special.stdtr(df, -above), special.stdtr(df, below))
+    p_holm, q_holm = holm_exclusive(p, q)
+    low, high = t_interval(centre, error, df)
+    found = {}
+    for i, (variant, samples) in enumerate(differences.items()):
+        better = (centre[i] > 0) != rule.lower_is_better
+        verdict: Verdict = "not enough evidence"
+        if q_holm[i] <= rule.alpha:
+            verdict = "equivalent"
+        elif p_holm[i] <= rule.alpha:
+            verdict = "better" if better else "worse"
+        diff = Estimate(float(centre[i]), float(low[i]), float(high[i]), sum(map(len, samples)))
+        found[variant] = AverageDifference(diff, float(p[i]), float(p_holm[i]), verdict)
+    return found
+
+
+def improvement(a: Samples, b: Samples, lower_is_better: bool = False) -> Aggregate:
+    """Probability that a run of `a` beats a run of `b` on the same dataset, averaged over the datasets; a tie counts half.
+
+    It is rliable's `probability_of_improvement`: every run of `a` meets every run of `b`, whatever their seeds. The runs of
+    a dataset are in the order of their seeds, so that `a` and `b` are resampled together. The percentile interval covers
+    26 to 97 % in simulations and has no width where all runs of one side win. The interval of the estimate is Clopper and
+    Pearson's with one trial for each seed and dataset, which covers at least 99 %: the mean over all pairs of runs varies
+    less than the mean over as many pairs without a common run.
+    """
+
+    def share(samples: Samples) -> np.ndarray:
+        half = len(samples) // 2
+        wins = [
+            np.sign(one[..., :, None] - other[..., None, :]).mean(axis=(-2, -1))
+            for one, other in zip(samples[:half], samples[half:])
+        ]
+        return 0.5 + 0.5 * np.mean(wins, axis=0) * (-1 if lower_is_better else 1)
+
+    both = [*a, *b]
+    value, trials = float(share(both)), len(a) * min(map(len, a))
+    exact = proportion(value * trials, trials)[0]
+    replicates = _bootstrap(both, {"share": share}, strata=len(a))["share"]
+    return Aggregate(Estimate(value, exact.low, exact.high, sum(map(len, a))), _percentiles(replicates))
+
+
+def _bootstrap(
+    samples: Samples, measures: Mapping[str, Callable[[Samples], np.ndarray]], strata: int | None = None
+) -> dict[str, np.ndarray]:
+    """Each measure on `REPLICATES` resamples: runs are drawn with replacement within each dataset.
+
+    `strata`: after so many samples the datasets repeat, for another variant that shares the draws.
+    """
+    generator, strata = np.random.default_rng(0), strata or len(samples)
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in measures}
+    for _ in range(0, REPLICATES, CHUNK):
+        draws = [generator.integers(len(sample), size=(CHUNK, len(sample))) for sample in samples[:strata]]
+        resampled = [sample[draws[i % strata]] for i, sample in enumerate(samples)]
+        for name, measure in measures.items():
+            parts[name].append(measure(resampled))
+    return {name: np.concatenate(part) for name, part in parts.items()}
+
+
+def _mean(samples: Samples) -> np.ndarray:
+    return np.mean([sample.mean(axis=-1) for sample in samples], axis=0)
+
+
+def _median(samples: Samples) -> np.ndarray:
+    return np.median([sample.mean(axis=-1) for sample in samples], axis=0)
+
+
+def _correction(samples: Samples) -> float:
+    """The factor from the standard error of the bootstrap to that of the seeds: sqrt(n / (n - 1)) for n runs a dataset."""
+    counts = np.array([len(sample) for sample in samples])
+    squares = np.array([sample.var() for sample in samples])  # the bootstrap's variance of one run
+    true, drawn = (squares / np.maximum(counts - 1, 1)).sum(), (squares / counts).sum()
+    return float(np.sqrt(true / drawn)) if drawn > 0 else 1.0
+
+
+def _smallest_error(samples: Samples, floors: Sequence[float]) -> float:
+    return math.sqrt(sum(floor**2 / len(sample) for sample, floor in zip(samples, floors))) / len(samples)
+
+
+def _percentiles(replicates: np.ndarray) -> tuple[float, float]:
+    low, high = np.percentile(replicates, (2.5, 97.5))
+    return float(low), float(high)
