@@ -25,10 +25,13 @@ def parser() -> Parser:
         description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and "
         "LaTeX, figures as PNG and SVG.",
         epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position; "
-        "vit-report runs/position --export exported/position",
+        "vit-report runs/position --export exported/position; vit-report digits/position mnist/position --across",
     )
     parser.add_argument(
-        "study", metavar="STUDY", nargs="?", help=f"the folder of a study or of an exported study; or {SOURCES}"
+        "studies",
+        metavar="STUDY",
+        nargs="*",
+        help=f"the folder of a study or of an exported study; or {SOURCES}. Several only with --across",
     )
     parser.add_argument(
         "--out",
@@ -66,6 +69,12 @@ def parser() -> Parser:
         help="compare two studies, for example of two commits or scales (default folder: B/report-against-A)",
     )
     parser.add_argument(
+        "--across",
+        action="store_true",
+        help="one report over several datasets: two or more studies of the same variants, each on another dataset "
+        "(default folder: report-across in the folder of the first)",
+    )
+    parser.add_argument(
         "--watch",
         metavar="SECONDS",
         nargs="?",
@@ -80,24 +89,41 @@ def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
     command = parser()
     arguments = command.parse_args(argv)
-    if (arguments.study is None) == (arguments.compare is None):
-        command.error("give either the folder of a study, STUDY, or two with --compare A B")
-    if arguments.compare and arguments.watch:
-        command.error("--watch is for one study; it is not allowed with --compare")
-    for flag in ("compare", "watch", "out"):
-        if arguments.export and getattr(arguments, flag):
-            command.error(f"--export writes no report; it is not allowed with --{flag}")
+    _check_combination(command, arguments)
     from analysis.sources.read import is_imported, locate
 
-    sources = list(map(locate, arguments.compare or [arguments.study]))
+    sources = list(map(locate, arguments.compare or arguments.studies))
     if arguments.export:
         return _export(sources[0], arguments)
-    if is_imported(sources[-1]) and arguments.out is None:
-        command.error(f"{sources[-1]}: give the folder of the report with --out DIR")
+    beside = sources[0] if arguments.across else sources[-1]  # the study whose folder the report goes to
+    if is_imported(beside) and arguments.out is None:
+        command.error(f"{beside}: give the folder of the report with --out DIR")
+    if arguments.across:
+        return _across(sources, arguments, shlex.join([PROG, *argv]))
     if arguments.compare:
         return _compare(sources[0], sources[1], arguments, shlex.join([PROG, *argv]))
     out = arguments.out or Path(sources[0]) / "report"
     return (_watch if arguments.watch else _report)(sources[0], out, arguments)
+
+
+def _check_combination(command: Parser, arguments: Namespace) -> None:
+    """End with an error where the numbers of studies and the flags do not go together."""
+    given = len(arguments.studies)
+    if arguments.across:
+        if arguments.compare:
+            command.error("--across is not allowed with --compare")
+        if given < 2:
+            command.error(f"--across: needs two or more studies, each on another dataset; got {given}")
+    elif (given == 0) == (arguments.compare is None):
+        command.error("give either the folder of a study, STUDY, or two with --compare A B")
+    elif given > 1:
+        command.error(f"one STUDY is expected, got {given}; --across reports on several studies together")
+    for flag in ("compare", "across"):
+        if getattr(arguments, flag) and arguments.watch:
+            command.error(f"--watch is for one study; it is not allowed with --{flag}")
+    for flag in ("compare", "across", "watch", "out"):
+        if arguments.export and getattr(arguments, flag):
+            command.error(f"--export writes no report; it is not allowed with --{flag}")
 
 
 def _report(source: str, out: Path, arguments: Namespace) -> int:
@@ -121,8 +147,8 @@ def _read(source: str, arguments: Namespace) -> Study:
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
 
 
-def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
-    """Two studies. --metric and --baseline are for those without a plan, unless both have one: then they are an error."""
+def _read_all(sources: Sequence[str], arguments: Namespace) -> list[Study]:
+    """Several studies. --metric and --baseline are for those without a plan; they are an error if all have one."""
     from analysis.sources.read import has_plan, read
 
     planned = list(map(has_plan, sources))
@@ -134,23 +160,47 @@ def _read_both(sources: Sequence[str], arguments: Namespace) -> list[Study]:
 
 
 def _document(study: Study, out: Path, arguments: Namespace) -> Document:
+    from analysis.across import datasets_of
+    from analysis.report.across import stratified_document
     from analysis.report.study_report import model_section, study_document
     from analysis.results import analyze
 
+    if len(datasets_of(study)) > 1:
+        return stratified_document(study, out)
     results = analyze(study)
     models = None if arguments.without_models else model_section(results, arguments.skip_unreadable)
     return study_document(results, models, out)
 
 
 def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
+    from analysis.across import check_one_dataset
     from analysis.report import write
     from analysis.report.compare import compare_document
     from analysis.results import analyze
 
     out = arguments.out or Path(b) / f"report-against-{Path(a).resolve().name}"
     write.check_replaceable(out)
-    first, second = (analyze(study) for study in _read_both((a, b), arguments))
+    studies = _read_all((a, b), arguments)
+    for study in studies:
+        check_one_dataset(study)
+    first, second = map(analyze, studies)
     print(write.write(write.make(compare_document(first, second, command)), out))
+    return 0
+
+
+def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
+    from analysis.across import aggregate_studies
+    from analysis.formatting import listing
+    from analysis.report import write
+    from analysis.report.across import across_document
+    from analysis.results import analyze
+
+    out = arguments.out or Path(sources[0]) / "report-across"
+    write.check_replaceable(out)
+    studies = [analyze(study) for study in _read_all(sources, arguments)]
+    names = list(dict.fromkeys(results.study.name for results in studies))
+    document = across_document(aggregate_studies(studies), listing(names), command)
+    print(write.write(write.make(document), out))
     return 0
 
 

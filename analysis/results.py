@@ -86,7 +86,7 @@ def analyze(study: Study) -> Results:
     variants, metric = study.variants, study.metric
     floors = {each: _floor(finished, each) for each in METRICS}
     values = values_by_seed(ended, metric, variants)
-    counted = _with_diverged(study, values)
+    counted = count_diverged(study, values)
     measured = [each for each in METRICS if finished[each].notna().any()]
     means: dict[str, dict[str, stats.Estimate]]
     means = {each: _means(finished, each, variants, floors[each]) for each in measured}
@@ -138,7 +138,7 @@ def _floor(finished: pd.DataFrame, metric: Metric) -> float:
     return 0.5 / images if images > 0 else 0.5 * stats.accuracy_step(finished[metric].to_numpy())
 
 
-def _with_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
+def count_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
     """The values where diverged runs have the metric of chance level; None where no run diverged or that is not known.
 
     Chance among k classes is an accuracy of 1/k and a cross-entropy of log k. An unknown number of classes counts as
@@ -149,7 +149,7 @@ def _with_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[st
         return None
     counted = {variant: dict(runs) for variant, runs in values.items()}
     for variant, seed in zip(diverged["variant"], diverged["seed"]):
-        classes = _classes(settings.loc[variant])
+        classes = number_of_classes(settings.loc[variant])
         if study.metric.lower_is_better and not classes:
             return None
         share = 1 / classes if classes else 0.0
@@ -157,7 +157,7 @@ def _with_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[st
     return counted
 
 
-def _classes(settings: pd.Series) -> int | None:
+def number_of_classes(settings: pd.Series) -> int | None:
     """How many classes a run's data have; None where that is not known."""
     dataset, own = DATASETS.get(settings.get("data.name")), settings.get("data.num_classes")
     if dataset is not None and dataset.num_classes:

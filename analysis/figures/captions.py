@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from analysis import formatting
 from analysis.formatting import plain
 from analysis.metric import Metric
 from analysis.results import Results
+from analysis.stats import Estimate
 
 MOST_LISTED = 12  # variants that an alternative text lists
 
@@ -104,6 +105,28 @@ def compared(metric: Metric, count: int) -> tuple[str, str]:
         caption,
         f"Means and intervals of {formatting.plural(count, 'variant')} in A and B. The values are in the table.",
     )
+
+
+def aggregates(metric: Metric, datasets: Sequence[str], means: Mapping[str, Estimate]) -> tuple[str, str]:
+    """Return the caption and the alternative text of the aggregates over datasets: variant -> its mean over them."""
+    over = formatting.listing([plain(name) for name in datasets])
+    caption = f"{metric.label.capitalize()} over {over} with equal weight: estimates and 95 % intervals for new seeds."
+    listed = [
+        f"{plain(variant)}: {formatting.with_interval(mean, metric.scale, limits=formatting.limits(metric))}"
+        for variant, mean in means.items()
+    ]
+    return caption, f"Mean {metric.label} over {over}, with 95 % intervals. {_list(listed)}."
+
+
+def improvement(baseline: str, shares: Mapping[str, str]) -> tuple[str, str]:
+    """Return the caption and the alternative text of the probabilities of improvement: variant -> its probability."""
+    caption = (
+        f"Probability that a run of a variant beats a run of {formatting.quoted(baseline)} on the same dataset, averaged over "
+        "the datasets, with 95 % intervals. The line at 50 % means no improvement. Colour and marker show the verdict on the "
+        "average difference, which is a separate test."
+    )
+    listed = [f"{plain(variant)}: {share}" for variant, share in shares.items()]
+    return caption, f"Probability of improvement over {plain(baseline)}. {_list(listed)}."
 
 
 def distance(means: dict[str, list[float]]) -> tuple[str, str]:

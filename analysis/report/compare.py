@@ -7,7 +7,7 @@ from analysis.figures.comparison_figure import comparison_plot
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.methods import scope
 from analysis.report.phrases import alpha_text, names
-from analysis.report.provenance import provenance, reproduce
+from analysis.report.provenance import study_provenance
 from analysis.report.study_report import summary
 from analysis.report.tables.cells import margin_text
 from analysis.report.tables.compared import compared_table, verdicts_table
@@ -33,7 +33,7 @@ def compare_document(a: Results, b: Results, command: str) -> Document:
             Section("verdicts", "Differences from the baseline", [verdicts_table(both)]),
             Section("settings", "Settings that differ", [Facts(tuple(_settings(a, b)))]),
             _methods(both),
-            *(_provenance(name, results) for name, results in studies.items()),
+            *(study_provenance(f"provenance-{name.lower()}", name, results.study) for name, results in studies.items()),
             Section("reproduce", "Reproduce", [Code(command)]),
         ],
     )
@@ -124,9 +124,3 @@ def _methods(both: TwoStudies) -> Section:
         ("Other methods", "As in the report of each study."),
     )
     return Section("methods", "Methods", [Facts(facts)])
-
-
-def _provenance(name: str, results: Results) -> Section:
-    """A study's provenance and commands."""
-    origin, commands = provenance(results.study), reproduce(results.study)
-    return Section(f"provenance-{name.lower()}", f"{name}: provenance", [origin.items[0], *commands.items])

@@ -38,6 +38,11 @@ def reproduce(study: Study) -> Section:
     return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study), *_sources(study)])
 
 
+def study_provenance(anchor: str, name: str, study: Study) -> Section:
+    """Return a section with the provenance and the commands of one of several studies of a report."""
+    return Section(anchor, f"{name}: provenance", [provenance(study).items[0], *reproduce(study).items])
+
+
 def digest(study: Study) -> str:
     """Return one digest of all records: equal digests mean equal records.
 

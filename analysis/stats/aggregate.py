@@ -56,12 +56,13 @@ def aggregates(samples: Samples, floors: Sequence[float]) -> dict[str, Aggregate
     if len(samples) > 2:
         measures["median"] = _median
     _, error, df = stratified_mean(samples, floors)
-    floor = _smallest_error(samples, floors)
+    smallest, few = _smallest_errors(samples, floors), min(map(len, samples)) - 1
     found = {}
     for name, replicates in _bootstrap(samples, measures).items():
         value = float(measures[name](samples))
-        spread = max(float(replicates.std()) * _correction(samples), floor)
-        low, high = t_interval(value, spread if math.isfinite(error) else math.nan, df)
+        spread = max(float(replicates.std()) * _correction(samples), smallest[name])
+        freedom = few if name == "median" else df  # the median can depend on the seeds of a single dataset
+        low, high = t_interval(value, spread if math.isfinite(error) else math.nan, freedom)
         estimate = Estimate(value, float(low), float(high), sum(map(len, samples)))
         found[name] = Aggregate(estimate, _percentiles(replicates))
     return found
@@ -188,8 +189,12 @@ def _correction(samples: Samples) -> float:
     return float(np.sqrt(true / drawn)) if drawn > 0 else 1.0
 
 
-def _smallest_error(samples: Samples, floors: Sequence[float]) -> float:
-    return math.sqrt(sum(floor**2 / len(sample) for sample, floor in zip(samples, floors))) / len(samples)
+def _smallest_errors(samples: Samples, floors: Sequence[float]) -> dict[str, float]:
+    """The standard errors that follow from the floors: for the interquartile mean from half of the runs, for the median
+    from the runs of one dataset."""
+    errors = np.array([floor / math.sqrt(len(sample)) for sample, floor in zip(samples, floors)])
+    mean = float(np.sqrt((errors**2).sum())) / len(samples)
+    return {"iqm": math.sqrt(2) * mean, "mean": mean, "median": float(errors.max())}
 
 
 def _percentiles(replicates: np.ndarray) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import sys
 
 import optuna
 import pytest
-from synthetic import write_study
+from synthetic import on_dataset, write_study
 
 from analysis.main import main
 
@@ -65,6 +65,13 @@ def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
         (["--compare", "a", "b"], "a: no such folder"),
         (["nowhere", "--watch", "0"], "'0' is not a whole number of seconds"),
         (["a", "--export", "b", "--out", "c"], "--export writes no report; it is not allowed with --out"),
+        (["a", "--across"], "--across: needs two or more studies, each on another dataset; got 1"),
+        (["--across"], "--across: needs two or more studies, each on another dataset; got 0"),
+        (["a", "b", "--across"], "a: no such folder"),
+        (["a", "b", "--across", "--watch"], "--watch is for one study; it is not allowed with --across"),
+        (["a", "b", "--across", "--export", "c"], "--export writes no report; it is not allowed with --across"),
+        (["--across", "--compare", "a", "b"], "--across is not allowed with --compare"),
+        (["a", "b"], "one STUDY is expected, got 2; --across reports on several studies together"),
         (["nowhere", "--export", "b"], "nowhere: no such folder"),
         (["--frobnicate", "x"], "--frobnicate"),
         (["."], "study.json"),
@@ -91,6 +98,37 @@ def test_two_studies_side_by_side(tmp_path, capsys):
     page = after / "report-against-position" / "report.html"
     assert status == 0 and out == f"{page}\n" and "position (A) and position (B)" in page.read_text()
     assert f"vit-report --compare {before} {after}" in page.read_text()
+
+
+def test_several_datasets_in_one_report(tmp_path, capsys):
+    one, two = (write_study(tmp_path / name, seeds=3, **on_dataset(name)) for name in ("digits", "mnist"))
+    status, out, err = run(capsys, one, two, "--across")
+    page = one / "report-across" / "report.html"
+    assert (status, out, err) == (0, f"{page}\n", "") and "over digits and mnist" in page.read_text()
+    assert f"vit-report {one} {two} --across" in page.read_text()
+    assert run(capsys, one, two, "--across")[0] == 0  # again, over its own report
+
+
+def test_studies_that_cannot_be_aggregated_leave_nothing_behind(tmp_path, capsys):
+    one, two = (write_study(tmp_path / name, seeds=3) for name in ("a", "b"))
+    status, out, err = run(capsys, one, two, "--across")
+    assert (status, out) == (2, "") and err.count("\n") == 1 and "use the same dataset, digits" in err
+    assert not (one / "report-across").exists() and not (two / "report-across").exists()
+
+
+def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, capsys):
+    cells = {"digits": "digits", "mnist": "mnist"}
+    folder = write_study(
+        tmp_path,
+        accuracy={"digits": 0.9, "mnist": 0.3},
+        factors={"data.name": list(cells)},
+        levels=lambda variant: {"data.name": variant},
+    )
+    status, _, _ = run(capsys, folder)
+    text = (folder / "report" / "report.md").read_text()
+    assert status == 0 and "worse" not in text and "a statement about these two datasets only" in text
+    status, _, err = run(capsys, "--compare", folder, folder)
+    assert status == 2 and "--across" in err
 
 
 def test_an_optuna_storage_and_a_folder_side_by_side(tmp_path, capsys):

@@ -76,6 +76,12 @@ def write_study(
     return study_dir
 
 
+def on_dataset(name: str) -> dict[str, Any]:
+    """Options of `write_study` for a study of positional embeddings on a dataset."""
+    base = override(RunConfig(), {"data.name": name}).model_dump()
+    return {"levels": lambda variant: {"model.pos_embed": variant, "data.name": name}, "base": base}
+
+
 def write_factorial(out: Path, accuracies: Sequence[float] = (0.80, 0.70, 0.90, 0.75), **options: Any) -> Path:
     """A study of two depths and two heads, from the accuracies of its four combinations."""
     cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}

@@ -1,0 +1,284 @@
+"""Several studies of the same variants on different datasets: aggregates over the datasets. Results in, statistics out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis import formatting, stats
+from analysis.results import ALPHA, Results, count_diverged, number_of_classes
+from analysis.sources.study import ENDED, Study, factor_levels
+from experiments.data.catalogue import DATASETS
+from experiments.errors import UserError
+
+DATASET = "data.name"
+AGGREGATES = {"iqm": "interquartile mean", "mean": "mean", "median": "median"}
+"""The aggregates by name, as tables and figures call them."""
+ADVICE = "use one study for each dataset, and vit-report A B --across"
+FEWEST = 2  # finished runs that a variant needs on every dataset
+
+
+@dataclass(frozen=True)
+class AcrossDatasets:
+    """Studies of the same variants, one for each dataset, and the aggregates over the datasets with equal weight."""
+
+    studies: dict[str, Results]
+    """dataset -> its study; all have the same variants, baseline and metric"""
+    variants: list[str]
+    """the variants that are aggregated, in the order of the first study"""
+    left_out: dict[str, str]
+    """variant -> why it is not aggregated"""
+    margin: float
+    """the smallest margin of the studies"""
+    chance: dict[str, float] | None
+    """dataset -> accuracy of chance; None where it is unknown for a dataset, or the metric is no accuracy"""
+    scores: dict[str, dict[str, stats.Aggregate]]
+    """variant -> name of the aggregate -> the aggregate of the metric"""
+    normalised: dict[str, dict[str, stats.Aggregate]]
+    """the same of (accuracy - chance) / (1 - chance); empty where chance is unknown or equal for all datasets"""
+    differences: dict[str, stats.AverageDifference]
+    """variant -> its difference from the baseline, paired by seed within each dataset; the variants are one family"""
+    depends_on_diverged: frozenset[str]
+    """the variants whose verdict is another one if diverged runs count as chance level"""
+    improvement: dict[str, stats.Aggregate]
+    """variant -> the probability that a run of it beats a run of the baseline"""
+    dropped: int
+    """seeds that only the variant or only the baseline finished, summed over variants and datasets"""
+
+    @property
+    def first(self) -> Results:
+        """The first study; the variants' order, the baseline and the metric are the same in all."""
+        return next(iter(self.studies.values()))
+
+    @property
+    def others(self) -> list[str]:
+        """Every aggregated variant but the baseline."""
+        return [variant for variant in self.variants if variant != self.first.study.baseline]
+
+    def higher_on(self, variant: str) -> list[str]:
+        """The datasets on which the variant's mean difference from the baseline is positive."""
+        return [name for name, results in self.studies.items() if results.versus[variant].diff.value > 0]
+
+
+def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
+    """Aggregate studies of the same variants over their datasets.
+
+    Raises `UserError` for fewer than two studies, for two studies of one dataset, and for studies that differ in their
+    metric, variants or baseline.
+    """
+    by_dataset = _by_dataset(studies)
+    _check_alike(list(by_dataset.values()))
+    first = studies[0]
+    left_out = _left_out(by_dataset)
+    variants = [variant for variant in first.variants if variant not in left_out]
+    baseline = first.study.baseline
+    if baseline in left_out:
+        raise UserError(
+            f"across: the baseline {baseline!r} {left_out[baseline]}; it needs {FEWEST} finished runs on each"
+        )
+    floors = [results.floor for results in by_dataset.values()]
+    margin = min(results.study.margin for results in by_dataset.values())
+    rule = stats.Rule(margin, ALPHA, first.study.metric.lower_is_better)
+    samples = {variant: [_finite(results.values[variant]) for results in by_dataset.values()] for variant in variants}
+    pairs = {variant: _paired(by_dataset, variant) for variant in variants if variant != baseline}
+    pairs = {variant: both for variant, both in pairs.items() if all(len(side) for side in both[0])}
+    differences = stats.compare_averages(
+        {variant: _differences(*both) for variant, both in pairs.items()}, floors, rule
+    )
+    chance = _chance(by_dataset) if first.study.metric.is_share else None
+    return AcrossDatasets(
+        studies=by_dataset,
+        variants=variants,
+        left_out=left_out,
+        margin=margin,
+        chance=chance,
+        scores={variant: stats.aggregates(runs, floors) for variant, runs in samples.items()},
+        normalised=_normalised(samples, floors, list(chance.values())) if chance else {},
+        differences=differences,
+        depends_on_diverged=_depending(by_dataset, list(pairs), floors, rule, differences),
+        improvement={v: stats.improvement(*both, rule.lower_is_better) for v, both in pairs.items()},
+        dropped=sum(results.versus[variant].dropped for variant in pairs for results in by_dataset.values()),
+    )
+
+
+def datasets_of(study: Study) -> list[str]:
+    """The datasets of a study's runs, in their order; empty where they are not recorded."""
+    return list(dict.fromkeys(study.runs[DATASET].dropna())) if DATASET in study.runs else []
+
+
+def check_one_dataset(study: Study) -> None:
+    """Raise `UserError` for a study whose runs use several datasets: its variants cannot be compared as they are."""
+    if len(names := datasets_of(study)) > 1:
+        raise UserError(f"{study.name}: the runs use several datasets ({', '.join(names)}); {ADVICE}")
+
+
+def split_by_dataset(study: Study) -> list[Study]:
+    """A study that has the dataset among its factors, as one study for each dataset, without this factor.
+
+    Raises `UserError` where the dataset differs between runs but is no factor, or belongs to a factor with settings that
+    differ within a dataset.
+    """
+    factor = next((factor for factor in study.factors if DATASET in factor.split("+")), None)
+    names = datasets_of(study)
+    if factor is None:
+        raise UserError(
+            f"{study.name}: the runs use several datasets ({', '.join(names)}), which are no factor; {ADVICE}"
+        )
+    levels = factor_levels(study.runs, factor)
+    if levels.groupby(study.runs[DATASET]).nunique().max() > 1:
+        raise UserError(f"{study.name}: {factor} has several levels for one dataset; {ADVICE}")
+    rest = {name: texts for name, texts in study.factors.items() if name != factor}
+    renamed = _names_without(study, list(rest))
+    return [_part(study, name, rest, renamed) for name in names]
+
+
+def _names_without(study: Study, rest: list[str]) -> dict[str, str]:
+    """variant -> its name by the factors in `rest`; a study without other factors has one variant, "all runs"."""
+    if not rest:
+        return dict.fromkeys(study.variants, "all runs")
+    runs = study.runs.drop_duplicates("variant")
+    columns = [factor_levels(runs, factor) for factor in rest]
+    heads = [formatting.factor_name(factor, {}) for factor in rest]
+    levels = [", ".join(row) if len(rest) == 1 else ", ".join(map("=".join, zip(heads, row))) for row in zip(*columns)]
+    return dict(zip(runs["variant"], levels))
+
+
+def _part(study: Study, dataset: str, factors: dict[str, list[str]], renamed: Mapping[str, str]) -> Study:
+    """The runs of one dataset as a study of the other factors."""
+    runs = study.runs[study.runs[DATASET] == dataset]
+    curves = study.curves[study.curves["run"].isin(set(runs["run"]))]
+    runs, curves = (frame.assign(variant=frame["variant"].map(renamed)) for frame in (runs, curves))
+    baseline, own = renamed[study.baseline], set(runs["run"])
+    entries = [
+        {**entry, "variant": renamed[entry["variant"]]} for entry in study.plan.get("runs", ()) if entry["run"] in own
+    ]
+    order = list(dict.fromkeys(renamed.values()))
+    return replace(
+        study,
+        plan={**study.plan, "factors": factors, "baseline": baseline, "runs": entries},
+        factors=factors,
+        baseline=baseline,
+        runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
+        curves=curves,
+        base={**study.base, DATASET: dataset},
+        hits={run: hits for run, hits in study.hits.items() if run in own},
+    )
+
+
+def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:
+    """Dataset -> its study."""
+    if len(studies) < 2:
+        raise UserError("across: one study is not enough; give two or more, of different datasets")
+    found: dict[str, Results] = {}
+    for results in studies:
+        study = results.study
+        names = datasets_of(study)
+        if len(names) != 1:
+            known = f"its runs use {len(names)} datasets" if names else f"its records do not state {DATASET}"
+            raise UserError(f"across: {study.name}: {known}; each study needs one dataset")
+        name = names[0]
+        if name in DATASETS and DATASETS[name].source == "folder":
+            name = f"{name} {Path(str(study.runs['data.root'].dropna().iloc[0])).name}"
+        if name in found:
+            raise UserError(f"across: {found[name].study.name} and {study.name} use the same dataset, {name}")
+        found[name] = results
+    return found
+
+
+def _check_alike(studies: Sequence[Results]) -> None:
+    """Raise `UserError` where a study differs from the first one in its metric, variants or baseline."""
+    first = studies[0]
+    for results in studies[1:]:
+        one, other = first.study, results.study
+        both = f"across: {one.name} ({datasets_of(one)[0]}) and {other.name} ({datasets_of(other)[0]})"
+        if one.metric != other.metric:
+            raise UserError(f"{both} have different metrics: {one.metric} and {other.metric}")
+        for a, b in ((first, results), (results, first)):
+            if only := [variant for variant in a.variants if variant not in b.variants]:
+                named = ", ".join(map(repr, only[:6])) + (f" and {len(only) - 6} more" if len(only) > 6 else "")
+                raise UserError(f"{both} have different variants: {named} only on {datasets_of(a.study)[0]}")
+        if one.baseline != other.baseline:
+            raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
+
+
+def _left_out(studies: Mapping[str, Results]) -> dict[str, str]:
+    """Variants that have too few finished runs on a dataset, and the reason."""
+    found = {}
+    for variant in next(iter(studies.values())).variants:
+        few = {name: len(_finite(results.values[variant])) for name, results in studies.items()}
+        if short := [f"{formatting.plural(n, 'finished run')} on {name}" for name, n in few.items() if n < FEWEST]:
+            found[variant] = f"has {formatting.listing(short)}"
+    return found
+
+
+def _finite(runs: Mapping[int, float]) -> np.ndarray:
+    """The values of finished runs, in the order of their seeds."""
+    return np.array([value for _, value in sorted(runs.items()) if math.isfinite(value)])
+
+
+def _paired(studies: Mapping[str, Results], variant: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """The variant's and the baseline's values on the seeds that both finished, by dataset."""
+    return _sides(
+        [results.values for results in studies.values()], variant, next(iter(studies.values())).study.baseline
+    )
+
+
+def _sides(
+    values: Sequence[Mapping[str, Mapping[int, float]]], variant: str, baseline: str
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    ours, theirs = [], []
+    for runs in values:
+        one, other, _ = stats.paired(runs, [(variant, baseline)])
+        usable = np.isfinite(one[0])
+        ours.append(one[0][usable])
+        theirs.append(other[0][usable])
+    return ours, theirs
+
+
+def _differences(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [one - other for one, other in zip(a, b)]
+
+
+def _depending(
+    studies: Mapping[str, Results],
+    variants: Sequence[str],
+    floors: Sequence[float],
+    rule: stats.Rule,
+    found: Mapping[str, stats.AverageDifference],
+) -> frozenset[str]:
+    """The variants whose verdict changes if diverged runs count as chance level."""
+    counted = [count_diverged(results.study, results.values) or results.values for results in studies.values()]
+    baseline = next(iter(studies.values())).study.baseline
+    differences = {variant: _differences(*_sides(counted, variant, baseline)) for variant in variants}
+    again = stats.compare_averages(differences, floors, rule)
+    return frozenset(variant for variant in variants if again[variant].verdict != found[variant].verdict)
+
+
+def _chance(studies: Mapping[str, Results]) -> dict[str, float] | None:
+    """The accuracy of chance on each dataset; None where a number of classes is unknown."""
+    found = {}
+    for name, results in studies.items():
+        ended: pd.DataFrame = results.study.of(*ENDED)
+        classes = number_of_classes(ended.iloc[0])
+        if not classes:
+            return None
+        found[name] = 1 / classes
+    return found
+
+
+def _normalised(
+    samples: Mapping[str, Sequence[np.ndarray]], floors: Sequence[float], chance: Sequence[float]
+) -> dict[str, dict[str, stats.Aggregate]]:
+    """The aggregates of (accuracy - chance) / (1 - chance): 0 is chance level, 1 is perfect."""
+    if len(set(chance)) < 2:
+        return {}
+    scaled = [floor / (1 - lowest) for floor, lowest in zip(floors, chance)]
+    return {
+        variant: stats.aggregates([(run - lowest) / (1 - lowest) for run, lowest in zip(runs, chance)], scaled)
+        for variant, runs in samples.items()
+    }

@@ -1,0 +1,55 @@
+"""Figures about several datasets: aggregates of the variants, and probabilities of improvement. Results in, figures out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from analysis import formatting
+from analysis.across import AGGREGATES, AcrossDatasets
+from analysis.figures import captions
+from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Plot, interval, rows, short, style
+
+
+def across_plots(across: AcrossDatasets) -> list[Plot]:
+    """Return the figure of the aggregates and, with two variants or more, that of the probabilities of improvement."""
+    with style():
+        plots = [_aggregates(across)]
+        if across.improvement:
+            plots.append(_improvement(across))
+        return plots
+
+
+def _aggregates(across: AcrossDatasets) -> Plot:
+    """Draw one panel for each aggregate, one row for each variant."""
+    metric = across.first.study.metric
+    names = [name for name in AGGREGATES if name in next(iter(across.scores.values()))]
+    figure, panels = rows([short(variant) for variant in across.variants], columns=len(names))
+    for axes, name in zip(panels, names):
+        for row, variant in enumerate(across.variants):
+            baseline = variant == across.first.study.baseline
+            colour, marker = (INK, "D") if baseline else (PALETTE[0], "o")
+            interval(axes, across.scores[variant][name].estimate, row, metric.scale, colour, marker)
+        axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
+        axes.set_xlabel(f"{metric.label}{metric.unit}")
+    means = {variant: found["mean"].estimate for variant, found in across.scores.items()}
+    return Plot("across", figure, *captions.aggregates(metric, list(across.studies), means))
+
+
+def _improvement(across: AcrossDatasets) -> Plot:
+    """Draw the probability that each variant beats the baseline; the line at one half is no improvement."""
+    variants = list(across.improvement)
+    figure, (axes,) = rows([short(variant) for variant in variants])
+    axes.axvline(50, color=FAINT, lw=1, zorder=1)
+    for row, variant in enumerate(variants):
+        estimate = across.improvement[variant].estimate
+        colour, marker = VERDICTS[across.differences[variant].verdict]
+        axes.plot([100 * estimate.low, 100 * estimate.high], [row, row], color=colour, lw=2, zorder=2)
+        axes.plot(100 * estimate.value, row, marker, color=colour, ms=6, zorder=3)
+    axes.set_xlim(-2, 102)
+    baseline = across.first.study.baseline
+    axes.set_xlabel(f"probability of improvement over {short(baseline)}, %")
+    shares: Mapping[str, str] = {
+        variant: f"{formatting.number(100 * found.estimate.value, 0)} %"
+        for variant, found in across.improvement.items()
+    }
+    return Plot("improvement", figure, *captions.improvement(baseline, shares))

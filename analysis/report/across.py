@@ -1,0 +1,262 @@
+"""Make the report over several datasets: studies of the same variants, aggregated. Results in, a document out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.across import AcrossDatasets, aggregate_studies, split_by_dataset
+from analysis.figures.across import across_plots
+from analysis.report.document import Code, Document, Facts, Item, Section
+from analysis.report.methods import scope
+from analysis.report.phrases import (
+    alpha_text,
+    by_points,
+    higher,
+    interval_text,
+    names,
+    range_text,
+    seeds_text,
+    spelled,
+    value_text,
+)
+from analysis.report.provenance import study_provenance
+from analysis.report.study_report import study_document, summary, title
+from analysis.report.tables.across import (
+    aggregates_table,
+    dataset_differences_table,
+    datasets_table,
+    improvement_table,
+    normalised_table,
+)
+from analysis.report.warnings import warnings
+from analysis.results import analyze
+from analysis.sources.study import ENDED, Study
+from analysis.stats import Estimate
+
+
+def stratified_document(study: Study, out: Path | None = None) -> Document:
+    """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
+
+    With finished runs on one dataset only, it is the report of that dataset.
+    """
+    parts = split_by_dataset(study)
+    started = [part for part in parts if not part.of(*ENDED).empty] or parts[:1]
+    waiting = [str(part.base["data.name"]) for part in parts if part.of(*ENDED).empty]
+    missing = [f"{formatting.listing(waiting)}: no run has finished yet."] if waiting else []
+    results = [analyze(part) for part in started]
+    if len(results) == 1:
+        document = study_document(results[0], out=out)
+    else:
+        document = across_document(aggregate_studies(results), study.name, f"vit-report {study.name}")
+        document = replace(document, title=title(study), description=study.description, sections=document.sections[:-1])
+    return replace(document, warnings=[*missing, *document.warnings])
+
+
+def across_document(across: AcrossDatasets, name: str, command: str) -> Document:
+    """Make the report over the datasets of `across`; `command` is the command that makes it."""
+    plots = {plot.name: plot for plot in across_plots(across)}
+    studies = across.studies.items()
+    return Document(
+        title=f"{name}: {across.first.study.metric.label} over {formatting.listing(list(across.studies))}",
+        description="",
+        summary=" ".join(f"{name}: {summary(results)}" for name, results in studies),
+        headline=_headline(across),
+        warnings=[f"{name}: {warning}" for name, results in studies for warning in warnings(results)],
+        sections=[
+            Section("result", "Results", _items(plots["across"], aggregates_table(across), normalised_table(across))),
+            *_differences(across, _items(improvement_table(across), plots.get("improvement"))),
+            Section("datasets", "Each dataset", _items(datasets_table(across), dataset_differences_table(across))),
+            Section("methods", "Methods", [Facts(tuple(_methods(across)))]),
+            *(study_provenance(f"provenance-{i}", name, results.study) for i, (name, results) in enumerate(studies)),
+            Section("reproduce", "Reproduce", [Code(command)]),
+        ],
+        excluded=[(f"{name}: {run}", why) for name, r in studies for run, why in sorted(r.study.troubles.items())],
+        frames={
+            "runs": pd.concat([results.study.runs for _, results in studies], ignore_index=True),
+            "curves": pd.concat([results.study.curves for _, results in studies], ignore_index=True),
+        },
+    )
+
+
+def _differences(across: AcrossDatasets, items: list[Item]) -> list[Section]:
+    return [Section("differences", "Differences from the baseline", items)] if items else []
+
+
+def _items(*items: Item | None) -> list[Item]:
+    return [item for item in items if item is not None]
+
+
+def _headline(across: AcrossDatasets) -> tuple[str, ...]:
+    if not across.differences:
+        answer: tuple[str, ...] = (_single(across),)
+    else:
+        answer = (_against_baseline(across), _by_dataset(across))
+    return *(text for text in (*answer, _diverged(across)) if text), _limit(across)
+
+
+def _single(across: AcrossDatasets) -> str:
+    metric, baseline = across.first.study.metric, across.first.study.baseline
+    mean = value_text(across.scores[baseline]["mean"].estimate, metric)
+    reached = [f"{value_text(results.mean(baseline), metric)} on {name}" for name, results in across.studies.items()]
+    return (
+        f"{formatting.quoted(baseline)} reaches a {metric.label} of {formatting.listing(reached)}; the mean over the "
+        f"{_datasets(across)} is {mean}. There is no other variant to compare it with."
+    )
+
+
+def _against_baseline(across: AcrossDatasets) -> str:
+    """`On average over digits and mnist, learned-1d and rope-2d reach a higher test accuracy than none, by ...`"""
+    study, said = across.first.study, []
+    groups = {
+        word: [variant for variant, compared in across.differences.items() if compared.verdict == word]
+        for word in ("better", "worse", "equivalent", "not enough evidence")
+    }
+    baseline, total = formatting.quoted(study.baseline), len(across.differences)
+    for word, variants in groups.items():
+        if not variants:
+            continue
+        every = f"all {spelled(total)} variants" if len(variants) == total else f"{len(variants)} of {total} variants"
+        listed = names(variants) or every
+        several, diffs = len(variants) > 1, [across.differences[variant].diff for variant in variants]
+        if word in ("better", "worse"):
+            side = higher(study.metric, word == "better")
+            said.append(
+                f"{listed} reach{'' if several else 'es'} a {side} mean {study.metric.label} than {baseline}, by "
+                f"{_size(across, diffs)}"
+            )
+        elif word == "equivalent":
+            margin = formatting.margin(study.metric, across.margin)
+            said.append(f"{listed} {'are' if several else 'is'} equivalent to {baseline} (within ±{margin})")
+        else:
+            said.append(f"{listed} {'are' if several else 'is'} not significantly different from {baseline}")
+    seeds = seeds_text([results.versus[v].n for v in across.differences for results in across.studies.values()])
+    tests = "t tests and equivalence tests" if groups["equivalent"] else "t tests"
+    return (
+        f"On average over {formatting.listing(list(across.studies))}, with equal weight: {'; '.join(said)}. {seeds} per "
+        f"dataset, {tests} paired by seed, p Holm-adjusted over the variants, intervals not adjusted, alpha = {alpha_text()}."
+    )
+
+
+def _size(across: AcrossDatasets, diffs: list[Estimate]) -> str:
+    metric = across.first.study.metric
+    if len(diffs) == 1:
+        return f"{by_points(diffs[0], metric)} ({interval_text(diffs[0], metric)})"
+    return range_text(diffs, metric)
+
+
+def _by_dataset(across: AcrossDatasets) -> str:
+    """Where the mean differences of the datasets have the other sign than the average."""
+    opposite = []
+    for variant, compared in across.differences.items():
+        up = across.higher_on(variant)
+        other = [name for name in across.studies if (name in up) != (compared.diff.value > 0)]
+        if other and compared.verdict in ("better", "worse"):
+            side = "below" if compared.diff.value > 0 else "above"
+            opposite.append(f"{formatting.quoted(variant)} is {side} the baseline on {formatting.listing(other)}")
+    shown = [variant for variant, compared in across.differences.items() if compared.verdict in ("better", "worse")]
+    if opposite:
+        return f"The average does not hold for every dataset: by its mean, {'; '.join(opposite)}."
+    return "By their means, these differences have the same sign on every dataset." if shown else ""
+
+
+def _diverged(across: AcrossDatasets) -> str:
+    lost = {name: len(results.study.of("diverged")) for name, results in across.studies.items()}
+    if not any(lost.values()):
+        return ""
+    counts = formatting.listing([f"{formatting.plural(n, 'run')} on {name}" for name, n in lost.items() if n])
+    depends = [formatting.quoted(variant) for variant in across.differences if variant in across.depends_on_diverged]
+    if depends:
+        verb = "depends" if len(depends) == 1 else "depend"
+        which = f"the verdict{'s' * (len(depends) > 1)} on {formatting.listing(depends)} {verb} on them"
+    else:
+        which = "no verdict changes if they count as chance level"
+    return f"Diverged: {counts}. Means and tests use the finished runs; {which}."
+
+
+def _limit(across: AcrossDatasets) -> str:
+    left = f" Not aggregated: {_left_out(across)}." if across.left_out else ""
+    return (
+        f"This is a statement about these {_datasets(across)} only. The datasets are fixed and the seeds vary, so intervals and "
+        f"tests say nothing about other datasets.{left}"
+    )
+
+
+def _left_out(across: AcrossDatasets) -> str:
+    return "; ".join(f"{formatting.quoted(variant)} ({reason})" for variant, reason in across.left_out.items())
+
+
+def _datasets(across: AcrossDatasets) -> str:
+    return f"{spelled(len(across.studies))} datasets"
+
+
+def _methods(across: AcrossDatasets) -> list[tuple[str, str]]:
+    facts = [
+        (
+            "Aggregates",
+            "As rliable defines them (Agarwal et al., arXiv 2108.13264). Every dataset has the same weight. Mean: the mean "
+            "of the datasets' means. Median: the median of the datasets' means (shown for three datasets or more). "
+            "Interquartile mean: the mean of the middle half of all runs. The optimality gap is left out: for accuracies it "
+            "is 100 % minus the mean.",
+        ),
+        ("Scores", _scores(across)),
+        (
+            "Intervals of aggregates",
+            "95 %, for new seeds on the same datasets: Student's t interval with the standard error of a stratified bootstrap "
+            "(10,000 resamples of the runs within each dataset), corrected by sqrt(n / (n − 1)) for n runs per dataset, and "
+            "Satterthwaite's degrees of freedom (for the median n − 1). The percentile intervals of rliable are in the CSV files. They are too short "
+            "for few seeds: in simulations they cover 77 to 88 % with 3 seeds and 82 to 92 % with 5.",
+        ),
+    ]
+    if across.differences:
+        facts += _tests(across)
+    return [*facts, *dict.fromkeys(scope(results) for results in across.studies.values()), _others()]
+
+
+def _scores(across: AcrossDatasets) -> str:
+    label = across.first.study.metric.label
+    if across.normalised:
+        return f"The {label} itself and, in a second table, (accuracy − chance) / (1 − chance), where chance is 1 / number of classes."
+    if across.chance is not None:
+        chance = formatting.number(100 * next(iter(across.chance.values())), 2)
+        return (
+            f"The {label} itself. Chance is {chance} % on every dataset, so a normalisation by chance would not change any "
+            "comparison."
+        )
+    return f"The {label} itself. It is not normalised."
+
+
+def _tests(across: AcrossDatasets) -> list[tuple[str, str]]:
+    margin = formatting.margin(across.first.study.metric, across.margin)
+    margins = {results.study.margin for results in across.studies.values()}
+    smallest = " (the smallest margin of the studies)" if len(margins) > 1 else ""
+    return [
+        (
+            "Average difference",
+            "The mean over the datasets of the mean difference between runs with the same seed. Its standard error is that of "
+            "the seeds within each dataset, with Satterthwaite's degrees of freedom. t test and two one-sided t tests with the "
+            f"margin ±{margin}{smallest}, adjusted together over the variants with Holm's method (Shaffer, 1986). The report of "
+            "each study has tests of its own, which are another family.",
+        ),
+        (
+            "Probability of improvement",
+            "The share of pairs, a run of the variant and a run of the baseline on the same dataset, in which the variant's run "
+            "is better; a tie counts half; averaged over the datasets. It uses all pairs of runs, unlike the share of seeds won "
+            "in the report of a study. The interval is Clopper and Pearson's with one trial per seed and dataset, which is "
+            "conservative. The percentile interval of the bootstrap is in the CSV file. It resamples the seeds of both "
+            "variants together within each dataset, because runs with the same seed are paired, and has no width where one "
+            "side wins every pair.",
+        ),
+        (
+            "Diverged runs",
+            "Aggregates and tests use the finished runs. The tests are made again with diverged runs at chance level. "
+            "Where a verdict changes, the report says that it depends on diverged runs.",
+        ),
+    ]
+
+
+def _others() -> tuple[str, str]:
+    return "Other methods", "As in the report of each study."

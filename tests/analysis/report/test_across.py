@@ -1,0 +1,103 @@
+"""The report over several datasets: its headline, tables and figures, and a study with the dataset as a factor."""
+
+import csv
+import io
+import re
+
+import pytest
+from synthetic import on_dataset, write_study
+
+from analysis.across import aggregate_studies
+from analysis.report import write
+from analysis.report.across import across_document, stratified_document
+from analysis.results import analyze
+from analysis.sources.folder import read_folder
+
+COMMAND = "vit-report a b --across"
+ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}
+
+
+def document_of(tmp_path, accuracies, **options):
+    """The report over the datasets of `accuracies`: dataset -> variant -> accuracy."""
+    studies = [
+        analyze(read_folder(write_study(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)))
+        for name, accuracy in accuracies.items()
+    ]
+    return across_document(aggregate_studies(studies), "position", COMMAND)
+
+
+def test_the_headline_says_what_holds_over_which_datasets(tmp_path):
+    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": {**ACCURACY, "learned-1d": 0.9}})
+    answer, signs, limit = document.headline
+    assert answer.startswith(
+        "On average over digits and mnist, with equal weight: learned-1d reaches a higher mean test accuracy"
+    )
+    assert re.search(r"than none, by 2\d\.\d+ points \(95 % CI", answer) and "paired by seed" in answer
+    assert signs == "By their means, these differences have the same sign on every dataset."
+    assert limit.startswith(
+        "This is a statement about these two datasets only. The datasets are fixed and the seeds vary"
+    )
+
+
+def test_the_headline_names_a_dataset_on_which_the_average_does_not_hold(tmp_path):
+    document = document_of(tmp_path, {"digits": {"none": 0.5, "cpe": 0.9}, "mnist": {"none": 0.8, "cpe": 0.75}})
+    assert "cpe reaches a higher mean" in document.headline[0]
+    assert (
+        document.headline[1]
+        == "The average does not hold for every dataset: by its mean, cpe is below the baseline on mnist."
+    )
+
+
+def test_the_headline_names_diverged_runs(tmp_path):
+    lost = {("cpe", 0): "diverged", ("cpe", 1): "diverged"}
+    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": ACCURACY}, statuses=lost)
+    assert "Diverged: 2 runs on digits and 2 runs on mnist." in " ".join(document.headline)
+
+
+def test_it_is_a_complete_report(tmp_path):
+    accuracies = {"digits": ACCURACY, "mnist": ACCURACY, "cifar100": ACCURACY}
+    document = document_of(tmp_path, accuracies, statuses={("cpe", 3): "incomplete"})
+    files = write.make(document)
+    tables = ("across", "normalised", "improvement", "datasets", "dataset-differences", "runs", "curves")
+    assert {f"tables/{name}.csv" for name in tables} <= set(files)
+    assert {"figures/across.svg", "figures/across.png", "figures/improvement.svg", "report.md"} <= set(files)
+    assert COMMAND.encode() in files["report.html"] and files == write.make(document)
+    assert not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
+    rows = list(csv.DictReader(io.StringIO(files["tables/across.csv"].decode())))
+    assert [row["variant"] for row in rows] == list(ACCURACY)
+    for row in rows:
+        for name in ("iqm", "mean", "median"):
+            for kind in ("", "_bootstrap"):
+                assert float(row[f"{name}{kind}_low"]) <= float(row[name]) <= float(row[f"{name}{kind}_high"])
+    assert "resamples the seeds of both variants together" in files["report.md"].decode()
+    assert len(files["tables/runs.csv"].decode().splitlines()) == 1 + 3 * 15
+
+
+def test_what_is_left_out_is_said(tmp_path):
+    statuses = {("cpe", seed): "diverged" for seed in range(5)}
+    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": ACCURACY}, statuses=statuses)
+    assert "Not aggregated: cpe (has 0 finished runs on digits and 0 finished runs on mnist)." in document.headline[-1]
+    assert any(note.startswith("Left out: cpe has 0 finished runs") for note in document.tables[0].notes)
+
+
+@pytest.mark.parametrize("only", [None, "mnist"])
+def test_a_dataset_as_a_factor_is_not_pooled(tmp_path, only):
+    """The report compares within datasets. It does not call one dataset better than another."""
+    cells = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e in ("none", "cpe")}
+    folder = write_study(
+        tmp_path,
+        accuracy=dict(zip(cells, (0.2, 0.3, 0.8, 0.9))),
+        factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
+        levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), cells[variant])),
+        statuses={(v, s): "absent" for v in cells for s in range(5) if only and only not in v},
+    )
+    document = stratified_document(read_folder(folder))
+    text = write.make(document)["report.md"].decode()
+    if only is None:
+        assert document.headline[0].startswith(
+            "On average over digits and mnist, with equal weight: cpe reaches a higher"
+        )
+        assert re.search(r"by (9|10)\.\d+ points", document.headline[0])
+    else:  # the dataset that has runs
+        assert document.warnings[0] == "digits: no run has finished yet." and "cpe reaches a higher" in text
+    assert "name=mnist" not in " ".join(document.headline)

@@ -1,0 +1,119 @@
+"""Studies over several datasets: what is aggregated, what is left out, and which studies are refused."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from synthetic import on_dataset, write_study
+
+from analysis.across import aggregate_studies, split_by_dataset
+from analysis.results import analyze
+from analysis.sources.folder import read_folder
+from experiments.errors import UserError
+
+NAMES = ("digits", "mnist", "cifar100")
+
+
+def results_on(tmp_path, dataset, **options):
+    return analyze(read_folder(write_study(tmp_path / dataset, **on_dataset(dataset), **options)))
+
+
+def test_the_average_difference_is_tested_over_the_seeds_within_datasets(tmp_path):
+    """Two datasets, five and seven seeds. Welch's test of the differences on one and the negative ones on the other."""
+    one, two = results_on(tmp_path, "digits", spread=0.02), results_on(tmp_path, "mnist", spread=0.05, seeds=7)
+    across = aggregate_studies([one, two])
+    for variant in ("sinusoidal", "learned-1d", "learned-2d"):
+        a, b = ([r.values[variant][s] - r.values["none"][s] for s in r.values["none"]] for r in (one, two))
+        expected = stats.ttest_ind(a, np.negative(b), equal_var=False)
+        found = across.differences[variant]
+        assert found.diff.value == pytest.approx((np.mean(a) + np.mean(b)) / 2, rel=1e-12)
+        assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
+        assert across.higher_on(variant) == ["digits", "mnist"]
+
+
+def test_scores_are_normalised_by_chance_where_it_differs(tmp_path):
+    """Ten classes: chance is 0.1. A hundred classes: 0.01."""
+    studies = [results_on(tmp_path, name, accuracy={"none": 0.55, "cpe": 0.7}, spread=0) for name in NAMES]
+    across = aggregate_studies(studies)
+    assert across.chance == {"digits": 0.1, "mnist": 0.1, "cifar100": 0.01}
+    expected = np.mean([0.5, 0.5, 0.54 / 0.99])
+    assert across.normalised["none"]["mean"].estimate.value == pytest.approx(expected, rel=1e-12)
+    assert across.scores["none"]["mean"].estimate.value == pytest.approx(0.55, rel=1e-12)
+    assert aggregate_studies(studies[:2]).normalised == {}  # it would not change any comparison
+
+
+def test_a_variant_with_a_missing_cell_is_left_out_and_named(tmp_path):
+    lost = {("cpe", seed): "diverged" for seed in range(4)}
+    accuracy = {"none": 0.7, "learned-1d": 0.9, "cpe": 0.8}
+    one = results_on(tmp_path, "digits", accuracy=accuracy)
+    two = results_on(tmp_path, "mnist", accuracy=accuracy, statuses=lost)
+    across = aggregate_studies([one, two])
+    assert across.variants == ["none", "learned-1d"] and across.left_out == {"cpe": "has 1 finished run on mnist"}
+    assert list(across.differences) == ["learned-1d"]
+
+
+def test_a_seed_without_both_runs_is_not_paired(tmp_path):
+    one = results_on(tmp_path, "digits", statuses={("none", 0): "incomplete"})
+    across = aggregate_studies([one, results_on(tmp_path, "mnist")])
+    assert across.dropped == 3 and across.differences["learned-1d"].diff.n == 9
+    assert across.scores["learned-1d"]["mean"].estimate.n == 10
+
+
+def test_a_verdict_that_needs_the_surviving_runs_says_so(tmp_path):
+    accuracy, lost = {"none": 0.70, "cpe": 0.80}, {("cpe", 0): "diverged", ("cpe", 1): "diverged"}
+    one = results_on(tmp_path, "digits", accuracy=accuracy, statuses=lost)
+    across = aggregate_studies([one, results_on(tmp_path, "mnist", accuracy=accuracy)])
+    assert across.differences["cpe"].verdict == "better" and across.depends_on_diverged == {"cpe"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"accuracy": {"none": 0.7, "rope-2d": 0.9}}, "different variants: 'sinusoidal', 'learned-1d', 'learned-2d' only on digits"),
+        ({"metric": "val/acc"}, "different metrics: test/acc and val/acc"),
+        ({"baseline": "sinusoidal"}, "different baselines: 'none' and 'sinusoidal'"),
+        ({"statuses": {("none", seed): "diverged" for seed in range(5)}}, "the baseline 'none' has 0 finished runs on mnist"),
+    ],
+    ids=["variants", "metric", "baseline", "baseline without runs"],
+)  # fmt: skip
+def test_studies_that_do_not_belong_together_are_refused(tmp_path, options, said):
+    with pytest.raises(UserError, match="across: ") as refused:
+        aggregate_studies([results_on(tmp_path, "digits"), results_on(tmp_path, "mnist", **options)])
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_one_study_or_one_dataset_is_refused(tmp_path):
+    one = results_on(tmp_path, "digits")
+    with pytest.raises(UserError, match="one study is not enough"):
+        aggregate_studies([one])
+    with pytest.raises(UserError, match="position and position use the same dataset, digits"):
+        aggregate_studies([one, results_on(tmp_path / "again", "digits")])
+
+
+def write_two_datasets(tmp_path, **options):
+    """A study whose factors are the dataset and the positional embedding."""
+    cells = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e in ("none", "cpe")}
+    return write_study(
+        tmp_path,
+        accuracy=dict(zip(cells, (0.5, 0.6, 0.9, 0.95))),
+        factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
+        levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), cells[variant])),
+        **options,
+    )
+
+
+def test_a_study_with_the_dataset_as_a_factor_becomes_one_study_for_each_dataset(tmp_path):
+    digits, mnist = split_by_dataset(read_folder(write_two_datasets(tmp_path)))
+    assert [part.base["data.name"] for part in (digits, mnist)] == ["digits", "mnist"]
+    assert digits.variants == mnist.variants == ["none", "cpe"] and digits.baseline == mnist.baseline == "none"
+    assert list(digits.factors) == ["model.pos_embed"]
+    assert len(digits.runs) == len(mnist.runs) == 10 and set(digits.curves["variant"]) == {"none", "cpe"}
+    assert mnist.runs.groupby("variant")["test/acc"].mean().to_dict() == pytest.approx(
+        {"none": 0.9, "cpe": 0.95}, abs=0.01
+    )
+
+
+def test_a_dataset_that_differs_without_being_a_factor_is_refused(tmp_path):
+    levels = lambda variant: {"model.pos_embed": variant, "data.name": "mnist" if variant == "cpe" else "digits"}  # noqa: E731
+    folder = write_study(tmp_path, accuracy={"none": 0.5, "cpe": 0.9}, levels=levels)
+    with pytest.raises(UserError, match=r"several datasets \(digits, mnist\), which are no factor; .* --across"):
+        split_by_dataset(read_folder(folder))
