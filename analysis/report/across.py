@@ -103,7 +103,7 @@ def _single(across: AcrossDatasets) -> str:
     mean = value_text(across.scores[baseline]["mean"].estimate, metric)
     reached = [f"{value_text(results.mean(baseline), metric)} on {name}" for name, results in across.studies.items()]
     return (
-        f"{formatting.quoted(baseline)} reaches a {metric.label} of {formatting.listing(reached)}; the mean over the "
+        f"{formatting.quoted(baseline)} has a {metric.label} of {formatting.listing(reached)}; the mean over the "
         f"{_datasets(across)} is {mean}. There is no other variant to compare it with."
     )
 
@@ -125,7 +125,7 @@ def _against_baseline(across: AcrossDatasets) -> str:
         if word in ("better", "worse"):
             side = higher(study.metric, word == "better")
             said.append(
-                f"{listed} reach{'' if several else 'es'} a {side} mean {study.metric.label} than {baseline}, by "
+                f"{listed} {'have' if several else 'has'} a {side} mean {study.metric.label} than {baseline}, by "
                 f"{_size(across, diffs)}"
             )
         elif word == "equivalent":

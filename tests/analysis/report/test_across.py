@@ -30,7 +30,7 @@ def test_the_headline_says_what_holds_over_which_datasets(tmp_path):
     document = document_of(tmp_path, {"digits": ACCURACY, "mnist": {**ACCURACY, "learned-1d": 0.9}})
     answer, signs, limit = document.headline
     assert answer.startswith(
-        "On average over digits and mnist, with equal weight: learned-1d reaches a higher mean test accuracy"
+        "On average over digits and mnist, with equal weight: learned-1d has a higher mean test accuracy"
     )
     assert re.search(r"than none, by 2\d\.\d+ points \(95 % CI", answer) and "paired by seed" in answer
     assert signs == "By their means, these differences have the same sign on every dataset."
@@ -41,7 +41,7 @@ def test_the_headline_says_what_holds_over_which_datasets(tmp_path):
 
 def test_the_headline_names_a_dataset_on_which_the_average_does_not_hold(tmp_path):
     document = document_of(tmp_path, {"digits": {"none": 0.5, "cpe": 0.9}, "mnist": {"none": 0.8, "cpe": 0.75}})
-    assert "cpe reaches a higher mean" in document.headline[0]
+    assert "cpe has a higher mean" in document.headline[0]
     assert (
         document.headline[1]
         == "The average does not hold for every dataset: by its mean, cpe is below the baseline on mnist."
@@ -92,12 +92,10 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path, only):
         statuses={(v, s): "absent" for v in cells for s in range(5) if only and only not in v},
     )
     document = stratified_document(read_folder(folder))
-    text = write.make(document)["report.md"].decode()
+    assert "report.html" in write.make(document)
     if only is None:
-        assert document.headline[0].startswith(
-            "On average over digits and mnist, with equal weight: cpe reaches a higher"
-        )
+        assert document.headline[0].startswith("On average over digits and mnist, with equal weight: cpe has a higher")
         assert re.search(r"by (9|10)\.\d+ points", document.headline[0])
     else:  # the dataset that has runs
-        assert document.warnings[0] == "digits: no run has finished yet." and "cpe reaches a higher" in text
+        assert document.warnings[0] == "digits: no run has finished yet." and "cpe" in document.headline[0]
     assert "name=mnist" not in " ".join(document.headline)
