@@ -11,6 +11,9 @@ from analysis import stats
 from analysis.sources.hits import VariantHits, by_variant
 from analysis.sources.study import Study
 
+MOST_IMAGES = 12
+"""The images on which variants differ most that a report shows."""
+
 
 @dataclass(frozen=True)
 class ImageResults:

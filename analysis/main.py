@@ -54,7 +54,7 @@ def parser() -> Parser:
     parser.add_argument(
         "--without-models",
         action="store_true",
-        help="leave out the figures made from checkpoints, which need the data set and some seconds",
+        help="leave out the figures that need the dataset and some seconds: those of trained models and of test images",
     )
     parser.add_argument("--metric", help="metric to compare, for sources without a plan (default: test/acc)")
     parser.add_argument(
@@ -169,7 +169,7 @@ def _document(study: Study, out: Path, arguments: Namespace) -> Document:
         return stratified_document(study, out)
     results = analyze(study)
     models = None if arguments.without_models else model_section(results, arguments.skip_unreadable)
-    return study_document(results, models, out)
+    return study_document(results, models, out, with_images=not arguments.without_models)
 
 
 def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:

@@ -1,16 +1,18 @@
-"""Read trained models from checkpoints: position embeddings, attention and predictions, as arrays.
+"""Read trained models from checkpoints, and test images from their dataset, as arrays.
 
 This is the only file of the analysis that imports torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analysis.sources.settings import nested
 from analysis.sources.study import Study
 from experiments.errors import UserError
 from experiments.runs import record
@@ -50,6 +52,33 @@ class ModelInspection:
     """attention of the pooled tokens in the last layer, [n, S, S]"""
     rollout: np.ndarray
     """attention of the pooled tokens through all layers, [n, S, S]"""
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Some test images [n, S, S, C], from 0 to 1, and their classes."""
+
+    images: np.ndarray
+    classes: tuple[str, ...]
+
+
+def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray) -> Pictures:
+    """Load the test images of a run at `indices`; nothing is downloaded.
+
+    `settings`: the run's settings by dotted path. `labels`: the recorded classes of all test images. Raises `UserError`
+    where the dataset cannot be read or its test images have other classes.
+    """
+    from experiments import config as configuration
+    from experiments.data import loading
+
+    data = {path: settings[path] for path in settings if path.startswith("data.")}
+    wanted = {"seed": settings["seed"], "model.patch_size": settings["model.patch_size"], "data.download": False}
+    splits = loading.load(configuration.load(nested({**data, **wanted})))
+    if not np.array_equal(splits.test.y.numpy(), labels):
+        raise UserError(f"data.root: {data['data.root']!r} holds other test images than those of the records")
+    shown = splits.test.x[list(indices)]
+    classes = tuple(splits.classes[labels[index]] for index in indices)
+    return Pictures(_array(splits.scaled(shown).permute(0, 2, 3, 1)), classes)
 
 
 def inspect_models(

@@ -26,13 +26,16 @@ from analysis.sources.study import Study
 MOST_NOTES = 3  # checkpoints without figures that are named, the others are counted
 
 
-def study_document(results: Results, models: Section | None = None, out: Path | None = None) -> Document:
+def study_document(
+    results: Results, models: Section | None = None, out: Path | None = None, with_images: bool = False
+) -> Document:
     """Make the report of one study.
 
-    `models` is the section of model figures (see `model_section`), `out` the folder that the report goes to.
+    `models` is the section of model figures (see `model_section`), `out` the folder that the report goes to. With
+    `with_images`, the dataset is loaded to show test images, if the records hold test predictions.
     """
     study = results.study
-    sections = _sections(results, models)
+    sections = _sections(results, models, with_images)
     pairs = pairs_table(results)
     linked = study.folder is not None and (out is None or out.absolute().parent == study.folder.absolute())
     return Document(
@@ -95,7 +98,7 @@ def model_section(results: Results, skip_unreadable: bool = False) -> Section | 
     return Section("model-figures", "Model figures", list(plots), paragraphs)
 
 
-def _sections(results: Results, models: Section | None) -> list[Section]:
+def _sections(results: Results, models: Section | None, with_images: bool) -> list[Section]:
     """Every section but the list of runs, in order; empty sections are left out."""
     plots = {plot.name: plot for plot in all_plots(results)}
     sections = [
@@ -106,11 +109,7 @@ def _sections(results: Results, models: Section | None) -> list[Section]:
         Section("claims", "Published claims", _items(claims_table(results))),
         Section("curves", "Learning curves", _items(plots.get("curves"))),
         Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
-        Section(
-            "images",
-            "Test images",
-            _items(classes_table(results), agreement_table(results), disagreement_table(results)),
-        ),
+        _images(results, with_images),
         models,
         Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),
         methods(results),
@@ -118,6 +117,19 @@ def _sections(results: Results, models: Section | None) -> list[Section]:
         reproduce(results.study),
     ]
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
+
+
+def _images(results: Results, with_images: bool) -> Section:
+    """The tables about test images, and the images on which variants differ most."""
+    tables = classes_table(results), agreement_table(results), disagreement_table(results)
+    section = Section("images", "Test images", _items(*tables))
+    if with_images and results.images is not None:
+        from analysis.figures.disagreement import disagreement_plot
+
+        plot, reason = disagreement_plot(results)
+        section.items.extend(_items(plot))
+        section.paragraphs.extend([reason] if reason else [])
+    return section
 
 
 def _differences(results: Results, plots: dict[str, Plot]) -> Section:

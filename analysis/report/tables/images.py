@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis import formatting
+from analysis.image_results import MOST_IMAGES
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
@@ -21,7 +22,6 @@ from analysis.stats import Estimate
 METRIC = Metric("test/acc")
 MOST_CLASSES = 20  # columns of a table by class
 MOST_VARIANTS = 20  # columns of the table of agreement
-MOST_IMAGES = 10  # of the table of disagreement
 
 
 def images_table(results: Results) -> Table | None:
