@@ -107,20 +107,20 @@ def _train(arguments: argparse.Namespace) -> int:
         torch.set_num_threads(arguments.threads)
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
     run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
-    trained_before = is_finished(out / name)
+    trained_before, tracking = is_finished(out / name), Tracking(arguments.tracking)
     warn_of_uncommitted_plugins([config], PROG)
     try:
         with EpochPrinter(config.train.epochs) as printer:
-            (summary,) = train(
-                [run], out, device=arguments.device, tracking=Tracking(arguments.tracking), on_row=printer
-            )
+            (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=printer)
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
         size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
         raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error
     if trained_before:
-        print("This run is already trained.")
+        print("This run is already finished; nothing was trained.")
+    elif notice := tracking.notice(out):
+        print(notice)
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {out / name}")
         return 1

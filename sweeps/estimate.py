@@ -43,10 +43,13 @@ class Estimate:
     source: str
 
 
-def estimate(runs: Sequence[RunSpec], out: Path, configs: Sequence[WorkerConfig]) -> Estimate | None:
+def estimate(
+    runs: Sequence[RunSpec], out: Path, configs: Sequence[WorkerConfig], measure: bool = True
+) -> Estimate | None:
     """Estimate the time that the workers need for these runs; None if the time of an epoch is not known.
 
-    It reads the finished records in `out`/*/*. Shapes without a record are measured for up to a minute in a temporary folder.
+    It reads the finished records in `out`/*/*. Shapes without a record are measured for up to a minute in a temporary
+    folder; without `measure`, the mean of the other shapes stands for them.
     Raises `UserError` where the measurement finds bad input.
     """
     from experiments.runs.run import pick_device
@@ -54,7 +57,7 @@ def estimate(runs: Sequence[RunSpec], out: Path, configs: Sequence[WorkerConfig]
     known = recorded_epoch_seconds(out, pick_device(configs[0].device).type, configs[0].threads)
     missing = {shape: run for run in runs if (shape := time_shape(run.config)) not in known}
     recorded = len({time_shape(run.config) for run in runs} - missing.keys())
-    measured = measured_epoch_seconds(missing, configs[0]) if missing else {}
+    measured = measured_epoch_seconds(missing, configs[0]) if missing and measure else {}
     known |= measured
     times = [known[shape] for run in runs if (shape := time_shape(run.config)) in known]
     if not times:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, positive, run_command, settings
 from experiments.errors import UserError
-from experiments.runs.tracking import MODES
+from experiments.runs.tracking import MODES, Tracking
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
     from sweeps.worker import WorkerConfig
 
 PROG = "vit-sweep"
-COMMANDS = ("list", "show", "run")
+COMMANDS = ("list", "show", "run", "init")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -35,6 +35,8 @@ def _parser() -> Parser:
     show = commands.add_parser("show", help="show the grid of a study and what is done", description=shown)
     trained = "Train a study. Run the same command again to resume."
     run = commands.add_parser("run", help="train a study, or resume it", description=trained)
+    started = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
+    commands.add_parser("init", help="print an example of a study file", description=started)
     for command in (show, run):
         _add_study_arguments(command)
     _add_run_arguments(run)
@@ -119,8 +121,14 @@ def _body(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
     if arguments.command == "list":
         return _list()
+    if arguments.command == "init":
+        print(Path(__file__).with_name("example.yaml").read_text(encoding="utf-8"), end="")
+        return 0
+    from sweeps.study_folder import with_known_names
+
     plan = _plan(arguments)
     study_dir = Path(arguments.out) / plan.study.name
+    plan = with_known_names(plan, study_dir)
     if arguments.command == "show":
         _show(plan, study_dir)
         return 0
@@ -195,7 +203,7 @@ def _show(plan: Plan, study_dir: Path) -> None:
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
         print(f"factor    {factor}: {' | '.join(texts)}")
     print(f"baseline  {plan.baseline}")
-    print(f"metric    {plan.study.metric}, equivalence margin {plan.study.margin:g}")
+    print(f"metric    {plan.study.metric}, equivalence margin {_margin(plan)}")
     done: dict[str, list[bool]] = {}
     for run in plan.runs:
         done.setdefault(run.variant, []).append(is_finished(study_dir / run.name))
@@ -221,11 +229,44 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
     )
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
+    print(_start_line(plan, study_dir, configs), flush=True)
+    if notice := Tracking(arguments.tracking, plan.study.name).notice(study_dir):
+        print(notice, flush=True)
     from sweeps.pool import run_sweep
 
     warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     state = run_sweep(plan, study_dir, command, configs, arguments.cohort)
     return _report(plan, study_dir, state.failed)
+
+
+def _start_line(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> str:
+    """What the sweep is about to do, with the time that it takes if finished records tell it."""
+    from experiments.runs.record import is_finished
+    from sweeps.estimate import estimate
+    from sweeps.progress import format_duration
+
+    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
+    found = estimate(left, study_dir.parent, configs, measure=False) if left else None
+    variants = len({run.variant for run in plan.runs})
+    parts = [
+        f"{_count(range(variants), 'variant')} x {_count({run.seed for run in plan.runs}, 'seed')}, "
+        f"{_count(left, 'run')} to train with {_count(configs, 'worker')} on {' and '.join(dict.fromkeys(_device_text(config) for config in configs))}",
+        f"metric {plan.study.metric}, equivalence margin {_margin(plan)}",
+        *([f"about {format_duration(found.seconds)}, based on {found.source}"] if found else []),
+    ]
+    return f"{plan.study.name}: {'; '.join(parts)}"
+
+
+def _device_text(config: WorkerConfig) -> str:
+    return "the CPU" if config.device == "auto" else config.device  # without a GPU, `auto` stays `auto`
+
+
+def _margin(plan: Plan) -> str:
+    """The margin as a reader means it: "1 point" of accuracy, or a loss."""
+    if not plan.study.metric.endswith("/acc"):
+        return f"{plan.study.margin:g}"
+    points = f"{plan.study.margin * 100:g}"
+    return f"{points} point{'' if points == '1' else 's'}"
 
 
 def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
@@ -245,7 +286,7 @@ def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
     return 0
 
 
-def _count(things: Sequence[Any], name: str) -> str:
+def _count(things: Collection[Any], name: str) -> str:
     return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
@@ -254,11 +295,14 @@ def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
     from collections import Counter
 
     from experiments.runs.record import read_summary
+    from sweeps.outcome import outcome_lines
     from sweeps.study_folder import ERROR
 
     statuses = Counter(read_summary(study_dir / run.name)["status"] for run in plan.runs if run.name not in failed)
     counts = [f"{count} {status}" for status, count in statuses.items()] + [f"{len(failed)} failed"] * bool(failed)
     print(f"{_count(plan.runs, 'run')}: {', '.join(counts)}")
+    for line in outcome_lines(plan, study_dir):
+        print(line)
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")

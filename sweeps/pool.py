@@ -12,11 +12,12 @@ from pathlib import Path
 
 from experiments.errors import UserError
 from experiments.runs import record
+from sweeps.outcome import result_text
 from sweeps.plan import Plan
 from sweeps.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.progress import ProgressDisplay
 from sweeps.queue import Assignment, Queue, QueueState
-from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
+from sweeps.study_folder import ERROR, removed_on_bad_input, with_known_names, write_plan
 from sweeps.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
@@ -33,6 +34,7 @@ def run_sweep(
     if cohort is None:
         on_gpu = configs[0].threads is None
         cohort = math.ceil(len(plan.runs) / len(configs)) if on_gpu else 1
+    plan = with_known_names(plan, study_dir)
     with removed_on_bad_input(study_dir):
         write_plan(plan, study_dir, command)
         with ProgressDisplay(plan.study.name, plan.runs) as display:
@@ -47,7 +49,7 @@ def sweep(
     Other sweeps may train runs in the same folder; it waits for those. Raises `UserError` where a worker met an error that
     the user has to fix. It leaves no worker behind.
     """
-    pool = WorkerPool(Queue(plan, study_dir, current_process()), configs, display, cohort)
+    pool = WorkerPool(Queue(plan, study_dir, current_process()), configs, display, cohort, plan.study.metric)
     try:
         state = pool.run()
     except BaseException:
@@ -60,8 +62,11 @@ def sweep(
 class WorkerPool:
     """Workers, at most one for each configuration; each trains one run or one cohort of runs at a time."""
 
-    def __init__(self, queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int) -> None:
+    def __init__(
+        self, queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int, metric: str
+    ) -> None:
         self.queue, self.dir, self.configs, self.display, self.cohort = queue, queue.dir, configs, display, cohort
+        self.metric = metric  # whose value the progress shows for each finished run
         self.workers: list[Worker] = []
         self.next_poll = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()
@@ -163,7 +168,7 @@ class WorkerPool:
         run = assignment.run
         status = self.queue.settle(assignment, "failed", reason)
         if status != "failed":
-            self.display.ended(run, status)
+            self.display.ended(run, result_text(self.dir / run.name, self.metric, status))
             return
         self.display.failed(run, reason)
         folder = self.dir / run.name

@@ -52,12 +52,11 @@ class ProgressDisplay:
         self.progress.update(self.bars[run.name], completed=epoch, note=note)
         self._refresh()
 
-    def ended(self, run: RunSpec, status: str) -> None:
-        """Show that a run has ended with that status."""
+    def ended(self, run: RunSpec, result: str) -> None:
+        """Show that a run has ended. `result`: its status and score in words."""
         self._close(run)
         self.left.pop(run.name, None)
-        if not self.console.is_terminal:
-            print(f"[{self._done()}] {run.name}: {status}{self._time_left()}", file=self.console.file, flush=True)
+        self.note(f"[{self._done()}] {run.name}: {result}{self._time_left()}")
         self._refresh()
 
     def failed(self, run: RunSpec, reason: str) -> None:

@@ -76,7 +76,9 @@ class Queue:
             self.study_id = self.storage.get_study_id_from_name(plan.study.name)
 
     def _load_study(self, name: str) -> optuna.Study:
-        """Optuna's study. It is replaced if the metric was changed, before any run ended, to one of another direction."""
+        """Optuna's study. It is rebuilt from the records where the study has gained a level or a factor, for Optuna
+        allows no other choices of a parameter, and where the metric was changed to one of another direction.
+        """
         direction = StudyDirection.MINIMIZE if self.metric.endswith("loss") else StudyDirection.MAXIMIZE
         load = functools.partial(
             optuna.create_study,
@@ -87,8 +89,12 @@ class Queue:
             load_if_exists=True,
         )
         study = load()
-        running = study.get_trials(deepcopy=False, states=[TrialState.RUNNING])
-        if study.direction != direction and not any(map(_is_assigned, running)):
+        trials = study.get_trials(deepcopy=False)
+        if study.direction != direction or any(map(self._is_outdated, trials)):
+            if any(trial.state == TrialState.RUNNING and _is_assigned(trial) for trial in trials):
+                raise UserError(
+                    f"{self.dir}: another sweep is training this study with other levels; wait until it has ended"
+                )
             optuna.delete_study(study_name=name, storage=self.storage)
             study = load()
         if study.direction == direction and study.metric_names != [self.metric]:
@@ -96,6 +102,13 @@ class Queue:
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 study.set_metric_names([self.metric])  # a reader must not take the values for the study's own metric
         return study
+
+    def _is_outdated(self, trial: FrozenTrial) -> bool:
+        """Whether a trial was made before the study gained a level or a factor, or names."""
+        run = self.runs.get(trial.user_attrs["run"])
+        return trial.distributions != self.distributions or (
+            run is not None and run.variant != trial.user_attrs["variant"]
+        )
 
     @contextlib.contextmanager
     def _database(self) -> Iterator[None]:

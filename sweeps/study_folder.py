@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +59,46 @@ def merged_entries(plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
 
     Raises `UserError` where the folder holds an exported study, or another study, naming the first difference.
     """
-    if not (study_dir / record.STUDY).exists():
+    old = _old_plan(study_dir)
+    if not old:
         return [_entry(run) for run in plan.runs]
-    old = record.read_study(study_dir)
     if record.EXPORT in old:
         where = f"out: {str(study_dir)!r}"
         raise UserError(f"{where} holds an exported study, which has no run folders; choose another --out")
     for difference in _differences(old, plan, study_dir):
         path = study_dir / record.STUDY
         raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
-    known = {(entry["variant"], entry["seed"]): entry for entry in old["runs"]}
+    variants = _variants_by_id(plan, [entry["seed"] for entry in old["runs"]])
+    entries = {entry["run_id"]: {**entry, **variants[entry["run_id"]]} for entry in old["runs"]}
     for run in plan.runs:
-        known.setdefault((run.variant, run.seed), _entry(run))
-    return list(known.values())
+        entries.setdefault(run.run_id, _entry(run))
+    seeds = list(dict.fromkeys(entry["seed"] for entry in entries.values()))
+    labels = list(dict.fromkeys(run.variant for run in plan.runs))
+    return sorted(entries.values(), key=lambda entry: (seeds.index(entry["seed"]), labels.index(entry["variant"])))
+
+
+def with_known_names(plan: Plan, study_dir: Path) -> Plan:
+    """The plan with the names, and so the folders, that study.json already gives to some of its runs.
+
+    A study that gains a factor gives its variants longer labels. The records stay in the folders that they are in.
+    """
+    names = {entry["run_id"]: entry["run"] for entry in _old_plan(study_dir).get("runs", [])}
+    return replace(plan, runs=[replace(run, name=names.get(run.run_id, run.name)) for run in plan.runs])
+
+
+def _old_plan(study_dir: Path) -> dict[str, Any]:
+    """What study.json holds; empty where there is none."""
+    return record.read_study(study_dir) if (study_dir / record.STUDY).exists() else {}
+
+
+def _variants_by_id(plan: Plan, seeds: Iterable[int]) -> dict[str, dict[str, Any]]:
+    """Run id -> variant and levels, for every variant of the plan with each of these seeds."""
+    found = {}
+    for run in {run.variant: run for run in plan.runs}.values():
+        for seed in set(seeds):
+            spec = replace(run, config=run.config.model_copy(update={"seed": seed}))
+            found[spec.run_id] = {"variant": run.variant, "levels": run.levels}
+    return found
 
 
 def _entry(run: RunSpec) -> dict[str, Any]:
@@ -80,78 +108,26 @@ def _entry(run: RunSpec) -> dict[str, Any]:
 
 
 def _differences(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> Iterator[str]:
-    """What makes the study in the folder another study than the plan's. More seeds do not."""
+    """What makes the study in the folder another study than the plan's. More seeds, levels and factors do not, if the
+    plan has every run of the folder.
+    """
 
     def differs(path: str, before: Any, now: Any) -> str:
         return f"{path} is {format_level(before)} there and {format_level(now)} here"
 
-    before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))
-    for path in now:
-        if before[path] != now[path] and _changes_run_id(plan.base, path, before[path]):
-            yield differs(f"base.{path}", before[path], now[path])
-    for path in (*old["factors"], *plan.factors):
-        if old["factors"].get(path) != plan.factors.get(path):
-            yield differs(f"factors.{path}", old["factors"].get(path), plan.factors.get(path))
-    if old.get("extra", []) != plan.extra:
-        yield differs("extra", old.get("extra", []), plan.extra)
+    planned = _variants_by_id(plan, [entry["seed"] for entry in old["runs"]])
+    missing = [entry for entry in old["runs"] if entry["run_id"] not in planned]
+    if missing:
+        before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))
+        for path in now:
+            if before[path] != now[path] and _changes_run_id(plan.base, path, before[path]):
+                yield differs(f"base.{path}", before[path], now[path])
+        for path in (*old["factors"], *plan.factors):
+            if old["factors"].get(path) != plan.factors.get(path):
+                yield differs(f"factors.{path}", old["factors"].get(path), plan.factors.get(path))
+        if old.get("extra", []) != plan.extra:
+            yield differs("extra", old.get("extra", []), plan.extra)
+        yield f"{missing[0]['run']} is not among the runs here{_plugin_reason(missing[0], plan)}"
     for field, value in (("metric", plan.study.metric), ("margin", plan.study.margin)):
         if old[field] != value and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
             yield differs(field, old[field], value) + ", and it cannot change after the first run has finished"
-    yield from _different_runs(old, plan)
-
-
-def _different_runs(old: Mapping[str, Any], plan: Plan) -> Iterator[str]:
-    labels = {entry["run_id"]: entry["variant"] for entry in old["runs"]}
-    known = {(entry["variant"], entry["seed"]): entry for entry in old["runs"]}
-    for run in plan.runs:
-        if run.run_id in labels and labels[run.run_id] != run.variant:
-            yield f"the variant {labels[run.run_id]!r} there is called {run.variant!r} here"
-        entry = known.get((run.variant, run.seed))
-        if entry and entry["run_id"] != run.run_id:
-            kind = run.config.model.pos_embed
-            reason = (
-                f": the source of the plug-in {kind!r} was changed, or is not recorded there"
-                if REGISTRY[kind].is_plugin
-                else ""
-            )
-            yield f"{entry['run']} has the run id {entry['run_id']} there and {run.run_id} here{reason}"
-
-
-def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
-    """Whether this setting would give the run another id. True for a value that is not allowed by itself."""
-    try:
-        return run_id(override(config, {path: value})) != run_id(config)
-    except UserError:
-        return True
-
-
-@contextlib.contextmanager
-def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
-    """Where the body raises `UserError`, remove the folders that it made, unless they hold anything to lose."""
-    try:
-        new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
-    except OSError as error:
-        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
-    try:
-        yield
-    except UserError:
-        _remove(new, study_dir)
-        raise
-
-
-def _remove(new: list[Path], study_dir: Path) -> None:
-    worthless = (
-        record.CONFIG,
-        record.PLUGIN,
-        record.DIFF,
-        ERROR,
-    )  # what a run may write before the end of its first epoch
-    files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
-    kept = [path for path in files if path.name not in worthless and not path.name.startswith(record.PART)]
-    if study_dir not in new or kept:
-        return
-    if study_dir.exists():
-        shutil.rmtree(study_dir)
-    for folder in new[1:]:
-        with contextlib.suppress(OSError):  # not empty: another command has written there meanwhile
-            folder.rmdir()

@@ -23,6 +23,20 @@ class Tracking:
     study: str = ""
     project: str = "vit-ablation"
 
+    def notice(self, folder: Path) -> str:
+        """Where the runs in this folder are mirrored, in one line; empty if they are not."""
+        if self.mode == "off":
+            return ""
+        try:
+            mode = _mode(self.mode)
+        except Exception as error:  # wandb reads its own settings and credentials here
+            return f"tracking: W&B cannot be used ({_brief(error)}); the records are complete without it"
+        if mode == "disabled":
+            return ""
+        where = f"online, to the project {self.project}" if mode == "online" else f"offline, in {folder / 'wandb'}"
+        later = "" if mode == "online" else "; upload later with `wandb sync`"
+        return f"tracking: runs are mirrored to Weights & Biases {where}{later}; switch off with --tracking off"
+
     def start(self, config: Mapping[str, Any], run_dir: Path, run_id: str, variant: str) -> RunTracker:
         """Start to mirror a run. Reports an error of wandb once on stderr, raises nothing and asks no question."""
         if self.mode == "off":

@@ -137,10 +137,6 @@ def test_a_dry_run_without_records_measures_and_writes_nothing(capfd, tmp_path, 
         (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
         (["run", "mine.yaml", "--colour", "red"], "--colour"),
         (
-            ["run", "mine.yaml", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"],
-            "data.root: 'nowhere'",
-        ),
-        (
             ["run", "pulfer-mnist", "--preset", "digits"],
             "--preset: 'digits' is not allowed: the study is the preset pulfer-mnist",
         ),
@@ -171,6 +167,21 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(capfd, tmp_pat
     assert err.startswith("vit-sweep")
     assert ": error: " in err
     assert said in err
+    assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["mine.yaml"]
+
+
+def test_bad_input_that_a_worker_finds_leaves_nothing(capfd, tmp_path, monkeypatch):
+    """The sweep has said by then what it starts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    path = study(tmp_path)
+    words = ["--data.name", "mnist", "--data.root", "nowhere", "--workers", "1", "--tracking", "off"]
+    status, out, err = command(capfd, "run", path, *words)
+    assert status == 2
+    assert out.startswith("mine: 2 variants x 5 seeds, 10 runs to train with 1 worker")
+    assert out.count("\n") == 1
+    assert err.startswith("vit-sweep: error: data.root: 'nowhere'")
     assert err.count("\n") == 1
     assert os.listdir(tmp_path) == ["mine.yaml"]
 

@@ -2,8 +2,10 @@
 
 import datetime
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 from experiments.config import override, run_id
 from experiments.errors import UserError
@@ -11,9 +13,10 @@ from experiments.presets import PRESETS, preset
 from experiments.runs.record import read_study
 from sweeps.builtin import STUDIES, load_study
 from sweeps.plan import make_plan
-from sweeps.study import parse_study, read_study_file
-from sweeps.study_folder import write_plan
+from sweeps.study import Study, parse_study, read_study_file
+from sweeps.study_folder import with_known_names, write_plan
 
+EXAMPLE = Path(__file__).resolve().parents[2] / "sweeps" / "example.yaml"
 DEPTHS = {"name": "mine", "factors": {"model.depth": [1, 2]}}
 LINKED = "model.pos_embed+model.pos_site"
 
@@ -237,10 +240,9 @@ def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
     ("fields", "said"),
     [
         ({"base": {"train.epochs": 4}}, "base.train.epochs is 30 there and 4 here"),
-        ({"factors": {"model.depth": [1, 2, 3]}}, "factors.model.depth"),
+        ({"factors": {"model.depth": [1, 3]}}, "factors.model.depth"),
         ({"factors": {"model.head": ["logits", "mlp"]}}, "factors.model.depth"),
-        ({"extra": [{"model.depth": 4}]}, "extra"),
-        ({"names": {"model.depth": "layers"}}, "'1' there is called 'layers=1' here"),
+        ({"factors": {"model.depth": [1, 2], "model.head": ["mlp", "tanh"]}}, "factors.model.head"),
     ],
 )
 def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
@@ -250,6 +252,39 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
         write_plan(plan_of(**fields), tmp_path, "second")
     assert said in str(caught.value)
     assert (tmp_path / "study.json").read_bytes() == before
+
+
+def test_a_variant_that_is_left_out_is_not_forgotten(tmp_path):
+    write_plan(plan_of(extra=[{"model.depth": 4}]), tmp_path, "first")
+    with pytest.raises(UserError, match="holds another study: extra is"):
+        write_plan(plan_of(), tmp_path, "second")
+
+
+def test_a_study_gains_a_level_a_factor_and_names(tmp_path):
+    """The runs keep their folders and ids, and get the labels of the larger study. The logits head is the base's."""
+    write_plan(plan_of(seeds=2), tmp_path, "first")
+    first = {(run["levels"]["model.depth"], run["seed"]): run for run in read_study(tmp_path)["runs"]}
+    factors = {"model.depth": [1, 2, 3], "model.head": ["mlp", "logits"]}
+    larger = with_known_names(plan_of(seeds=3, factors=factors, names={"model.head": "output"}), tmp_path)
+    write_plan(larger, tmp_path, "second")
+    runs = read_study(tmp_path)["runs"]
+    assert [run["run"] for run in runs] == [run.name for run in larger.runs]
+    assert len({run["run_id"] for run in runs}) == 3 * 2 * 3
+    for run in runs:
+        depth, head = run["levels"]["model.depth"], run["levels"]["model.head"]
+        assert run["variant"] == f"depth={depth}, output={head}"
+        old = first.pop((depth, run["seed"]), None) if head == "logits" else None
+        if old:
+            assert (run["run"], run["run_id"]) == (old["run"], old["run_id"])
+    assert not first
+
+
+def test_the_example_file_is_a_study_with_every_field():
+    tree = yaml.safe_load(EXAMPLE.read_text())
+    assert set(tree) == set(Study.model_fields)
+    plan = make_plan(parse_study(tree, "example"))
+    assert len(labels(plan)) == 3 * 2 + 1
+    assert plan.baseline == "position=none, pooling=cls"
 
 
 def test_an_exported_study_is_not_extended(tmp_path):

@@ -238,6 +238,34 @@ def test_a_run_whose_record_was_deleted_is_trained_again(stubbed):
     assert sum(stubbed.ended().values()) == 7
 
 
+def test_a_study_that_gains_a_factor_trains_only_the_new_runs(stubbed):
+    assert stubbed.run("--seeds", "1")[0] == 0
+    before = stubbed.ended()
+    factors = {"model.head": ["logits", "softmax", "mlp"], "model.pool": ["gap", "cls"]}
+    (stubbed.folder / "tiny.yaml").write_text(json.dumps({**STUDY, "factors": factors}))
+    status, _, err = stubbed.run("--seeds", "1")
+    assert status == 0, err
+    assert "2 of 6 runs are already done" in err
+    assert len(stubbed.ended()) == 6
+    assert set(stubbed.ended().values()) == {1}
+    assert before.keys() < stubbed.ended().keys()
+    trials = stubbed.trials()
+    assert sorted(trial.user_attrs["run"] for trial in trials) == sorted(stubbed.ended())
+    assert all(trial.params.keys() == {"model.head", "model.pool", "seed"} for trial in trials)
+
+
+def test_the_terminal_shows_what_starts_each_score_and_a_table(stubbed):
+    """Two seeds end, with .50 and .51. By hand: mean 50.5, half = 12.706 x .707 / sqrt(2) = 6.4 points."""
+    status, out, err = stubbed.run("--tracking", "off", **{"seed 2": "diverge"})
+    assert status == 0, err
+    first, *_, last = out.splitlines()
+    assert first.startswith("tiny: 2 variants x 3 seeds, 6 runs to train with 2 workers on the CPU; metric test/acc,")
+    assert "equivalence margin 1 point" in first
+    assert err.count("finished, test/acc 51.0 %") == 2
+    assert "50.5 ± 6.4  n = 2  logits (baseline, 1 diverged)" in out
+    assert last == f"next: vit-report {stubbed.dir}"
+
+
 def test_two_sweeps_at_once_share_the_runs(stubbed):
     sweeps = [stubbed.start(nap=0.1) for _ in range(2)]
     outs = [sweep.communicate(timeout=120) for sweep in sweeps]
