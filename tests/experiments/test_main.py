@@ -149,7 +149,11 @@ def test_run_prints_epochs_accuracy_and_record(tmp_path: Path, capsys: pytest.Ca
     assert printed.err == ""
 
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0  # again: only reads the record
-    assert capsys.readouterr().out.splitlines() == ["This run is already finished; nothing was trained.", accuracy, last]
+    assert capsys.readouterr().out.splitlines() == [
+        "This run is already finished; nothing was trained.",
+        accuracy,
+        last,
+    ]
 
 
 def test_threads_are_set_and_recorded(tmp_path: Path) -> None:
