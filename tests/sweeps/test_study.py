@@ -242,7 +242,7 @@ def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
         ({"base": {"train.epochs": 4}}, "base.train.epochs is 30 there and 4 here"),
         ({"factors": {"model.depth": [1, 3]}}, "factors.model.depth"),
         ({"factors": {"model.head": ["logits", "mlp"]}}, "factors.model.depth"),
-        ({"factors": {"model.depth": [1, 2], "model.head": ["mlp", "tanh"]}}, "factors.model.head"),
+        ({"factors": {"model.depth": [1, 2], "model.head": ["mlp", "softmax"]}}, "factors.model.head"),
     ],
 )
 def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
