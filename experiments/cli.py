@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import itertools
 import os
 import signal
 import sys
@@ -43,7 +44,8 @@ class _Version(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser with --version and shell completion.
 
-    An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`.
+    An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`. A setting may also be
+    given as PATH=VALUE, and one that is true or false as --PATH or --no-PATH.
     """
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
@@ -62,15 +64,43 @@ class Parser(argparse.ArgumentParser):
         """As in argparse, but report an unknown flag before its value can be read as something else."""
         words = [_with_dashes(word) for word in (sys.argv[1:] if args is None else args)]
         if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
+            words = self._full_flags(words)
             self._check_flags(words)
         return super().parse_known_args(words, namespace)
+
+    def _full_flags(self, words: Sequence[str]) -> list[str]:
+        """The words with every short form of a setting replaced by --PATH=VALUE."""
+        full: list[str] = []
+        takes_value = False  # whether the word is the value of the flag before it
+        for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
+            path, equals, value = word.partition("=")
+            action = self._option_string_actions.get(word)
+            if takes_value:
+                takes_value = False
+            elif self._is_switch(word) and (not after or after.startswith("--")):
+                word = f"{word}=true"
+            elif word.startswith("--no-") and self._is_switch(switch := f"--{word[5:]}"):
+                word = f"{switch}=false"
+            elif equals and (flag := f"--{path.replace('_', '-')}") in self._option_string_actions and "." in path:
+                word = f"{flag}={value}"
+            else:
+                takes_value = action is not None and action.nargs is None
+            full.append(word)
+        return full
+
+    def _is_switch(self, flag: str) -> bool:
+        action = self._option_string_actions.get(flag)
+        return action is not None and getattr(action, "is_switch", False)
 
     def _check_flags(self, words: Sequence[str]) -> None:
         known = list(self._option_string_actions)
         for flag in (word.partition("=")[0] for word in words):
             if flag.startswith("--") and flag not in ("--", *known):
-                close = difflib.get_close_matches(flag[2:], [name[2:] for name in known if name.startswith("--")], n=1)
-                hint = f"did you mean --{close[0]}?" if close else f"{self.prog} --help lists all flags"
+                names = [name[2:] for name in known if name.startswith("--")]
+                same_end = [name for name in names if name.rpartition(".")[2] == flag[2:]]
+                close = same_end or difflib.get_close_matches(flag[2:], names, n=1)
+                options = " or ".join(f"--{name}" for name in close)
+                hint = f"did you mean {options}?" if close else f"{self.prog} --help lists all flags"
                 self.error(f"{flag}: no such flag; {hint}")
 
     def error(self, message: str) -> NoReturn:
@@ -111,6 +141,7 @@ def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) ->
         action = groups[section].add_argument(
             flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about
         )
+        action.is_switch = setting.annotation is bool  # type: ignore[attr-defined]
         complete_with(action, setting.choices)
 
 

@@ -42,7 +42,9 @@ class DataConfig(Section):
     )
     download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
     img_size: Count | None = Field(
-        None, description="resize images to this side, in pixels; default: the dataset's own (imagefolder: 64)"
+        None,
+        description="resize images to this side, in pixels; an imagefolder is scaled until its shorter side fits, then "
+        "cropped at the centre; default: the dataset's own (imagefolder: 64)",
     )
     num_classes: int | None = Field(
         None, ge=2, lt=2**31, description="expected number of classes of an imagefolder; default: any number"

@@ -23,6 +23,7 @@ EPILOG = f"""examples:
   {PROG} --model.pos-embed rope-2d --seed 3         change settings
   {PROG} --preset tintn-cifar10 --data.root data    train another preset"""
 MAX_THREADS = 1024
+COMMANDS = ("presets", "variants")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -34,12 +35,14 @@ def _parser() -> Parser:
     from experiments.presets import PRESETS
 
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
-    parser.add_argument(
+    command = parser.add_argument(
         "command",
         nargs="?",
-        choices=["presets", "variants"],
+        type=_command,
+        metavar="{presets,variants}",
         help="list the presets or the positional embeddings instead of training",
     )
+    complete_with(command, COMMANDS)
     preset = parser.add_argument(
         "--preset",
         metavar="NAME",
@@ -70,6 +73,15 @@ def _parser() -> Parser:
     )
     add_settings(parser)
     return parser
+
+
+def _command(text: str) -> str:
+    from experiments.presets import PRESETS
+
+    if text not in COMMANDS:
+        hint = f"; did you mean --preset {text}?" if text in PRESETS else ""
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected {' or '.join(COMMANDS)}{hint}")
+    return text
 
 
 def _threads(text: str) -> int:

@@ -229,13 +229,11 @@ def _run(plan: Plan, study_dir: Path, arguments: argparse.Namespace, command: st
     )
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
-    print(_start_line(plan, study_dir, configs), flush=True)
-    if notice := Tracking(arguments.tracking, plan.study.name).notice(study_dir):
-        print(notice, flush=True)
     from sweeps.pool import run_sweep
 
     warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
-    state = run_sweep(plan, study_dir, command, configs, arguments.cohort)
+    intro = [_start_line(plan, study_dir, configs), Tracking(arguments.tracking, plan.study.name).notice(study_dir)]
+    state = run_sweep(plan, study_dir, command, configs, arguments.cohort, intro)
     return _report(plan, study_dir, state.failed)
 
 

@@ -65,11 +65,11 @@ def _interval(metric: str, values: Sequence[float]) -> str:
     low, high = min(values) * scale, max(values) * scale
     if len(values) == 1:
         return f"{low:.{digits}f}"
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     mean = statistics.fmean(values) * scale
     error = statistics.stdev(values) * scale / math.sqrt(len(values))
-    half = float(t.ppf(0.975, len(values) - 1)) * error
+    half = float(stdtrit(len(values) - 1, 0.975)) * error
     if half == 0 or (_is_share(metric) and not 0 <= mean - half <= mean + half <= 100):
         return f"{low:.{digits}f} to {high:.{digits}f}" if low < high else f"all {low:.{digits}f}"
     return f"{mean:.{digits}f} ± {half:.{digits}f}"

@@ -24,12 +24,17 @@ POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder
 
 
 def run_sweep(
-    plan: Plan, study_dir: Path, command: str, configs: Sequence[WorkerConfig], cohort: int | None = None
+    plan: Plan,
+    study_dir: Path,
+    command: str,
+    configs: Sequence[WorkerConfig],
+    cohort: int | None = None,
+    intro: Sequence[str] = (),
 ) -> QueueState:
     """Write the plan and train its runs, with one worker for each configuration. Returns the final state of the queue.
 
     `cohort` is the largest number of runs that a worker trains as one stacked model; None: as many as its GPU holds, and 1
-    on a CPU. Raises `UserError` for bad input, which leaves no new folder behind.
+    on a CPU. `intro` are lines to print once the folder is known to be usable. Raises `UserError` for bad input, which leaves no new folder behind.
     """
     if cohort is None:
         on_gpu = configs[0].threads is None
@@ -37,6 +42,8 @@ def run_sweep(
     plan = with_known_names(plan, study_dir)
     with removed_on_bad_input(study_dir):
         write_plan(plan, study_dir, command)
+        for line in filter(None, intro):
+            print(line, flush=True)
         with ProgressDisplay(plan.study.name, plan.runs) as display:
             return sweep(plan, study_dir, configs, display, cohort)
 

@@ -88,7 +88,10 @@ def with_known_names(plan: Plan, study_dir: Path) -> Plan:
 
 def _old_plan(study_dir: Path) -> dict[str, Any]:
     """What study.json holds; empty where there is none."""
-    return record.read_study(study_dir) if (study_dir / record.STUDY).exists() else {}
+    try:
+        return record.read_study(study_dir) if (study_dir / record.STUDY).exists() else {}
+    except OSError as error:
+        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
 
 
 def _variants_by_id(plan: Plan, seeds: Iterable[int]) -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from experiments.memory import check_images
 
 if TYPE_CHECKING:
     from PIL import Image
+
+LISTED = 10  # files that cannot be read, named in the message
 
 
 def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
@@ -65,12 +68,22 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
     check_images(len(files), 3, side)
     x = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
+    broken: dict[str, Exception] = {}
     for i, (path, _) in enumerate(files.samples):
         try:
             x[i] = files[i][0]
         except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's, for a broken file
-            raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
+            broken[path] = error
+    if broken:
+        raise UserError(f"data.root: {_broken_text(broken)}")
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
+
+
+def _broken_text(broken: Mapping[str, Exception]) -> str:
+    """All files that cannot be read, in one line; of many, the first `LISTED`."""
+    listed = [f"{path!r} cannot be read as an image ({error})" for path, error in list(broken.items())[:LISTED]]
+    more = [f"and {len(broken) - LISTED} more of these files"] if len(broken) > LISTED else []
+    return "; ".join(listed + more)
 
 
 def _open_rgb(path: str) -> Image.Image:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import signal
 import subprocess
@@ -48,6 +49,44 @@ def test_shell_completion(line: str, completions: set[str], tmp_path: Path) -> N
     }
     subprocess.run([sys.executable, "-m", "experiments.main"], env=env, check=True)
     assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
+
+
+def recorded_setting(words: list[str], out: Path) -> dict[str, Any]:
+    """The data settings in the record of a tiny run with these words on its command line."""
+    tiny = ["--train.epochs", "1", "--data.train-limit", "100", "--model.depth", "1", "--tracking", "off"]
+    command = [sys.executable, "-m", "experiments.main", *tiny, *words, "--out", str(out)]
+    subprocess.run(command, env=ENV, check=True, capture_output=True)
+    (path,) = out.glob("*/config.json")
+    return json.loads(path.read_text())
+
+
+def test_short_forms_of_settings(tmp_path: Path) -> None:
+    config = recorded_setting(["--data.hflip", "model.mlp_ratio=3", "--no-model.qkv-bias", "optim.lr=0.5"], tmp_path)
+    assert config["data"]["hflip"] is True
+    assert config["model"]["qkv_bias"] is False
+    assert config["model"]["mlp_ratio"] == 3
+    assert config["optim"]["lr"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "hint"),
+    [
+        ("experiments.main", ["--lr", "0.1"], "--lr: no such flag; did you mean --optim.lr?"),
+        ("experiments.main", ["--name", "sgd"], "did you mean --data.name or --optim.name?"),
+        ("experiments.main", ["tintn-cifar10"], "did you mean --preset tintn-cifar10?"),
+        ("sweeps.main", ["run", "position", "--depth", "3"], "did you mean --model.depth?"),
+    ],
+)
+def test_what_users_try_first_gets_a_hint(module: str, words: list[str], hint: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, *words], env=ENV, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_python_m_vit_names_the_commands() -> None:
+    done = subprocess.run([sys.executable, "-m", "vit"], env=ENV, capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["vit-train", "vit-sweep", "vit-report"]
 
 
 LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--tracking", "off"]
