@@ -134,3 +134,52 @@ def _differences(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> Iterato
     for field, value in (("metric", plan.study.metric), ("margin", plan.study.margin)):
         if old[field] != value and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
             yield differs(field, old[field], value) + ", and it cannot change after the first run has finished"
+
+
+def _plugin_reason(entry: Mapping[str, Any], plan: Plan) -> str:
+    """Why a run has another id although its settings are the same: the source of its plug-in."""
+    for run in plan.runs:
+        kind = run.config.model.pos_embed
+        if run.variant == entry["variant"] and REGISTRY[kind].is_plugin:
+            return f": the source of the plug-in {kind!r} was changed, or is not recorded there"
+    return ""
+
+
+def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
+    """Whether this setting would give the run another id. True for a value that is not allowed by itself."""
+    try:
+        return run_id(override(config, {path: value})) != run_id(config)
+    except UserError:
+        return True
+
+
+@contextlib.contextmanager
+def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
+    """Where the body raises `UserError`, remove the folders that it made, unless they hold anything to lose."""
+    try:
+        new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
+    except OSError as error:
+        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
+    try:
+        yield
+    except UserError:
+        _remove(new, study_dir)
+        raise
+
+
+def _remove(new: list[Path], study_dir: Path) -> None:
+    worthless = (
+        record.CONFIG,
+        record.PLUGIN,
+        record.DIFF,
+        ERROR,
+    )  # what a run may write before the end of its first epoch
+    files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
+    kept = [path for path in files if path.name not in worthless and not path.name.startswith(record.PART)]
+    if study_dir not in new or kept:
+        return
+    if study_dir.exists():
+        shutil.rmtree(study_dir)
+    for folder in new[1:]:
+        with contextlib.suppress(OSError):  # not empty: another command has written there meanwhile
+            folder.rmdir()
