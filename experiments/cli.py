@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
             action = self._option_string_actions.get(word)
             if takes_value:
                 takes_value = False
-            elif self._is_switch(word) and (not after or after.startswith("--")):
+            elif self._is_switch(word) and (not after or after.startswith("--") or "=" in after):
                 word = f"{word}=true"
             elif word.startswith("--no-") and self._is_switch(switch := f"--{word[5:]}"):
                 word = f"{switch}=false"
