@@ -56,11 +56,14 @@ def parser() -> Parser:
         action="store_true",
         help="leave out the figures that need the dataset and some seconds: those of trained models and of test images",
     )
-    parser.add_argument("--metric", help="metric to compare, for sources without a plan (default: test/acc)")
+    parser.add_argument(
+        "--metric",
+        help="metric to compare (default: the plan's, else test/acc); if it is not the plan's, the report is exploratory",
+    )
     parser.add_argument(
         "--baseline",
         metavar="VARIANT",
-        help="variant to compare with, for sources without a plan (default: the first by name)",
+        help="variant to compare with (default: the plan's, else the first by name); as for --metric",
     )
     parser.add_argument(
         "--compare",
@@ -102,7 +105,7 @@ def body(argv: Sequence[str]) -> int:
         return _across(sources, arguments, shlex.join([PROG, *argv]))
     if arguments.compare:
         return _compare(sources[0], sources[1], arguments, shlex.join([PROG, *argv]))
-    out = arguments.out or Path(sources[0]) / "report"
+    out = arguments.out or Path(sources[0]) / _report_name(sources[0], arguments)
     return (_watch if arguments.watch else _report)(sources[0], out, arguments)
 
 
@@ -124,6 +127,14 @@ def _check_combination(command: Parser, arguments: Namespace) -> None:
     for flag in ("compare", "across", "watch", "out"):
         if arguments.export and getattr(arguments, flag):
             command.error(f"--export writes no report; it is not allowed with --{flag}")
+
+
+def _report_name(source: str, arguments: Namespace) -> str:
+    """The folder of a report in the study's folder. An exploratory report does not replace the planned one."""
+    from analysis.sources.read import has_plan
+
+    explored = has_plan(source) and (arguments.metric or arguments.baseline)
+    return "report-exploratory" if explored else "report"
 
 
 def _report(source: str, out: Path, arguments: Namespace) -> int:
@@ -148,7 +159,7 @@ def _read(source: str, arguments: Namespace) -> Study:
 
 
 def _read_all(sources: Sequence[str], arguments: Namespace) -> list[Study]:
-    """Several studies. --metric and --baseline are for those without a plan; they are an error if all have one."""
+    """Several studies. --metric and --baseline are for those without a plan, or for all if all have one."""
     from analysis.sources.read import has_plan, read
 
     planned = list(map(has_plan, sources))

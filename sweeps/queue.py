@@ -90,11 +90,13 @@ class Queue:
         )
         study = load()
         trials = study.get_trials(deepcopy=False)
-        if study.direction != direction or any(map(self._is_outdated, trials)):
-            if any(trial.state == TrialState.RUNNING and _is_assigned(trial) for trial in trials):
-                raise UserError(
-                    f"{self.dir}: another sweep is training this study with other levels; wait until it has ended"
-                )
+        outdated = any(map(self._is_outdated, trials))
+        running = any(trial.state == TrialState.RUNNING and _is_assigned(trial) for trial in trials)
+        if outdated and running:
+            raise UserError(
+                f"{self.dir}: another sweep is training this study with other levels; wait until it has ended"
+            )
+        if outdated or (study.direction != direction and not running):
             optuna.delete_study(study_name=name, storage=self.storage)
             study = load()
         if study.direction == direction and study.metric_names != [self.metric]:

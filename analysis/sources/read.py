@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.sources.explore import explore
 from analysis.sources.exported import is_export, read_export
 from analysis.sources.folder import read_folder
 from analysis.sources.imported import METRIC, infer
@@ -54,22 +55,21 @@ def read(source: str, skip_unreadable: bool = False, metric: str | None = None, 
     """Read a study.
 
     `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or "optuna:FILE[#STUDY]".
-    `metric` and `baseline` are for sources without a plan. Raises `UserError` naming what is missing or not possible, and
-    where runs of a variant are not of one model.
+    `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
+    is missing or not possible, and where runs of a variant are not of one model.
     """
     return check_pooling(_read(locate(source), skip_unreadable, metric, baseline), skip_unreadable)
 
 
 def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
-    if has_plan(source):
-        for name, given in (("metric", metric), ("baseline", baseline)):
-            if given is not None:
-                raise UserError(f"--{name}: {given!r} is not allowed for a study with a plan; its study.json states it")
-        return read_export(Path(source)) if is_export(Path(source)) else read_folder(Path(source), skip_unreadable)
-    if not is_imported(source):
-        return read_runs(Path(source), skip_unreadable, metric, baseline)
     if metric is not None and metric not in METRICS:
         raise UserError(f"--metric: {metric!r} is not allowed: expected one of: {', '.join(METRICS)}")
+    if has_plan(source):
+        folder = Path(source)
+        planned = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
+        return explore(planned, metric, baseline)
+    if not is_imported(source):
+        return read_runs(Path(source), skip_unreadable, metric, baseline)
     place = source.partition(":")[2]
     if source.startswith(WANDB):
         from analysis.sources import wandb_project

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import optuna
 import pytest
@@ -149,8 +150,20 @@ def test_an_optuna_storage_and_a_folder_side_by_side(tmp_path, capsys):
         capsys, "--compare", place, folder, "--metric", "test/acc", "--baseline", "none", "--out", tmp_path / "r"
     )
     assert status == 0 and out == f"{tmp_path / 'r' / 'report.html'}\n"
-    status, _, err = run(capsys, "--compare", folder, folder, "--metric", "test/acc")
-    assert status == 2 and "is not allowed for a study with a plan" in err
+    words = ["--compare", folder, folder, "--metric", "val/acc", "--out", tmp_path / "both"]
+    assert run(capsys, *words)[0] == 0
+    assert "exploratory: its metric is val/acc" in (tmp_path / "both" / "report.md").read_text()
+
+
+def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
+    folder = write_study(tmp_path, seeds=3)
+    assert run(capsys, folder, "--without-models")[0] == 0
+    before = (folder / "report" / "report.html").read_bytes()
+    status, out, _ = run(capsys, folder, "--without-models", "--metric", "val/acc")
+    assert status == 0
+    assert out.splitlines()[-1] == str(folder / "report-exploratory" / "report.html")
+    assert "exploratory: its metric is val/acc, and the plan states test/acc" in Path(out.strip()).read_text()
+    assert (folder / "report" / "report.html").read_bytes() == before
 
 
 def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, capsys):

@@ -187,7 +187,7 @@ def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_fini
 def test_bad_input_found_by_a_worker_stops_the_sweep_and_leaves_nothing(stubbed):
     status, out, err = stubbed.run("--out", str(stubbed.folder / "new" / "place"), **{"seed 0": "refuse"})
     assert status == 2
-    assert out == ""
+    assert out.startswith("tiny: 2 variants x 3 seeds, 6 runs to train")  # said before a worker looks at the data
     assert err.startswith("vit-sweep: error: data.root: 'nowhere' holds no images")
     assert err.count("\n") == 1
     assert not (stubbed.folder / "new").exists()
@@ -433,7 +433,7 @@ def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enq
     queue.reconcile()
     stopped, notes = [], []
     worker = SimpleNamespace(assignments=queue.assign(current_process(), 2), stop=lambda: stopped.append(True))
-    pool = WorkerPool(queue, [None], SimpleNamespace(note=notes.append), 2)
+    pool = WorkerPool(queue, [None], SimpleNamespace(note=notes.append), 2, "test/acc")
     pool.workers = [worker]
     lost, kept = worker.assignments
     queue.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease timeout

@@ -259,9 +259,20 @@ def test_metric_that_does_not_exist_is_refused(tmp_path):
         read(storage(tmp_path), metric="accuracy")
 
 
-def test_the_plan_of_a_study_states_what_is_compared(tmp_path):
-    with pytest.raises(UserError, match="--baseline: 'none' is not allowed for a study with a plan"):
-        read(str(recorded(tmp_path)), baseline="none")
+def test_what_the_plan_does_not_state_is_exploratory(tmp_path):
+    folder = recorded(tmp_path)
+    planned = read(str(folder))
+    same = read(str(folder), metric=planned.metric, baseline=planned.baseline)
+    assert same.plan == planned.plan
+    (other,) = {*planned.variants} - {planned.baseline}
+    explored = read(str(folder), metric="val/loss", baseline=other)
+    assert (explored.metric, explored.baseline) == ("val/loss", other)
+    said = " ".join(explored.plan["notes"])
+    assert f"exploratory: its metric is val/loss, and the plan states {planned.metric}" in said
+    assert f"exploratory: its baseline is {other}, and the plan states {planned.baseline}" in said
+    assert "Do not read the equivalence tests" in said
+    with pytest.raises(UserError, match="--baseline: 'nobody' is not a variant"):
+        read(str(folder), baseline="nobody")
 
 
 def run(name, seed, depth=1, variant="", status="finished", **model):

@@ -1,0 +1,38 @@
+"""A study compared by another metric, or with another baseline, than its plan states. The report marks it as exploratory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.metric import Metric
+from analysis.sources.study import Study
+from experiments.errors import UserError
+from vit.registry import nearest
+
+
+def explore(study: Study, metric: str | None, baseline: str | None) -> Study:
+    """The study with this metric and this baseline, and a note for each that the plan does not state.
+
+    None keeps the plan's. Raises `UserError` for a baseline that is not a variant.
+    """
+    if baseline is not None and baseline not in study.variants:
+        raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
+    wanted, notes = Metric(metric or study.metric), []
+    if wanted != study.metric:
+        notes.append(_note("metric", wanted, study.metric))
+        if wanted.is_share != study.metric.is_share:
+            notes.append(
+                f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit. "
+                "Do not read the equivalence tests."
+            )
+    if baseline not in (None, study.baseline):
+        notes.append(_note("baseline", str(baseline), study.baseline))
+    plan = {**study.plan, "notes": [*study.plan.get("notes", []), *notes]} if notes else study.plan
+    return replace(study, metric=wanted, baseline=baseline or study.baseline, plan=plan)
+
+
+def _note(field: str, here: str, planned: str) -> str:
+    return (
+        f"This report is exploratory: its {field} is {here}, and the plan states {planned}. "
+        "A choice made after the results are known makes false differences more frequent."
+    )
