@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import textwrap
+import webbrowser
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,6 +80,7 @@ def parser() -> Parser:
         help="one report over several datasets: two or more studies of the same variants, each on another dataset "
         "(default folder: report-across in the folder of the first)",
     )
+    parser.add_argument("--open", action="store_true", help="open the report in the web browser")
     parser.add_argument(
         "--watch",
         metavar="SECONDS",
@@ -124,7 +128,7 @@ def _check_combination(command: Parser, arguments: Namespace) -> None:
     for flag in ("compare", "across"):
         if getattr(arguments, flag) and arguments.watch:
             command.error(f"--watch is for one study; it is not allowed with --{flag}")
-    for flag in ("compare", "across", "watch", "out"):
+    for flag in ("compare", "across", "watch", "out", "open"):
         if arguments.export and getattr(arguments, flag):
             command.error(f"--export writes no report; it is not allowed with --{flag}")
 
@@ -141,7 +145,20 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     from analysis.report import write
 
     write.check_replaceable(out)
-    print(write.write(write.make(_document(_read(source, arguments), out, arguments)), out))
+    return _finish(_document(_read(source, arguments), out, arguments), out, arguments)
+
+
+def _finish(document: Document, out: Path, arguments: Namespace) -> int:
+    """Write the report, and print its headline and the path of its page."""
+    from analysis.report import write
+
+    page = write.write(write.make(document), out)
+    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    for paragraph in document.headline:
+        print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
+    print(page)
+    if arguments.open:
+        webbrowser.open(page.resolve().as_uri())
     return 0
 
 
@@ -195,8 +212,7 @@ def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
     for study in studies:
         check_one_dataset(study)
     first, second = map(analyze, studies)
-    print(write.write(write.make(compare_document(first, second, command)), out))
-    return 0
+    return _finish(compare_document(first, second, command), out, arguments)
 
 
 def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
@@ -211,8 +227,7 @@ def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
     studies = [analyze(study) for study in _read_all(sources, arguments)]
     names = list(dict.fromkeys(results.study.name for results in studies))
     document = across_document(aggregate_studies(studies), listing(names), command)
-    print(write.write(write.make(document), out))
-    return 0
+    return _finish(document, out, arguments)
 
 
 def _watch(source: str, out: Path, arguments: Namespace) -> int:

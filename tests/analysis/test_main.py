@@ -22,7 +22,7 @@ def run(capsys, *arguments):
 def test_it_prints_the_pages_path_and_writes_it_there(tmp_path, capsys):
     folder = write_study(tmp_path, seeds=3)
     status, out, err = run(capsys, folder)
-    assert (status, err) == (0, "") and out == f"{folder / 'report' / 'report.html'}\n"
+    assert (status, err) == (0, "") and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
     assert {path.name for path in (folder / "report").iterdir()} == {
         "report.html",
         "report.md",
@@ -97,7 +97,7 @@ def test_two_studies_side_by_side(tmp_path, capsys):
     before, after = write_study(tmp_path / "before", seeds=3), write_study(tmp_path / "after", seeds=3, epochs=6)
     status, out, _ = run(capsys, "--compare", before, after)
     page = after / "report-against-position" / "report.html"
-    assert status == 0 and out == f"{page}\n" and "position (A) and position (B)" in page.read_text()
+    assert status == 0 and out.splitlines()[-1] == f"{page}" and "position (A) and position (B)" in page.read_text()
     assert f"vit-report --compare {before} {after}" in page.read_text()
 
 
@@ -149,10 +149,23 @@ def test_an_optuna_storage_and_a_folder_side_by_side(tmp_path, capsys):
     status, out, _ = run(
         capsys, "--compare", place, folder, "--metric", "test/acc", "--baseline", "none", "--out", tmp_path / "r"
     )
-    assert status == 0 and out == f"{tmp_path / 'r' / 'report.html'}\n"
+    assert status == 0 and out.splitlines()[-1] == f"{tmp_path / 'r' / 'report.html'}"
     words = ["--compare", folder, folder, "--metric", "val/acc", "--out", tmp_path / "both"]
     assert run(capsys, *words)[0] == 0
     assert "exploratory: its metric is val/acc" in (tmp_path / "both" / "report.md").read_text()
+
+
+def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, capsys, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setenv("COLUMNS", "60")
+    folder = write_study(tmp_path, seeds=3)
+    status, out, _ = run(capsys, folder, "--without-models", "--open")
+    *headline, page = out.splitlines()
+    assert status == 0 and opened == [Path(page).resolve().as_uri()]
+    assert max(map(len, headline)) <= 60
+    written = (folder / "report" / "report.md").read_text()
+    assert " ".join(headline[0].split()) in " ".join(written.split())
 
 
 def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
@@ -196,7 +209,7 @@ def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
 def test_a_folder_with_one_study_is_that_study(tmp_path, capsys):
     folder = write_study(tmp_path / "runs", seeds=3)
     status, out, _ = run(capsys, tmp_path / "runs")
-    assert status == 0 and out == f"{folder / 'report' / 'report.html'}\n"
+    assert status == 0 and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"position"}
 
 
@@ -212,7 +225,7 @@ def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):
     folder = write_study(tmp_path, "single", seeds=3)
     (folder / "study.json").unlink()
     status, out, _ = run(capsys, tmp_path, "--baseline", "sinusoidal", "--metric", "val/acc")
-    assert status == 0 and out == f"{folder / 'report' / 'report.html'}\n"
+    assert status == 0 and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
     text = (folder / "report" / "report.md").read_text()
     assert text.startswith("# single: validation accuracy by pos") and "which holds no plan" in text
     page = (folder / "report" / "report.html").read_text()
