@@ -36,19 +36,30 @@ def parser() -> Parser:
         nargs="*",
         help=f"the folder of a study or of an exported study; or {SOURCES}. Several only with --across",
     )
+    _add_several(parser)
+    _add_reading(parser)
+    _add_output(parser)
+    return parser
+
+
+def _add_several(parser: Parser) -> None:
+    """Add the flags for reports on several studies."""
     parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=Path,
-        help="folder of the report; replaces an earlier report there (default: STUDY/report)",
+        "--compare",
+        metavar=("A", "B"),
+        nargs=2,
+        help="compare two studies, for example of two commits or scales (default folder: B/report-against-A)",
     )
     parser.add_argument(
-        "--export",
-        metavar="DIR",
-        type=Path,
-        help="instead of a report, write the study as study.json, runs.csv, curves.csv and, where records hold test "
-        "predictions, test_hits.npz; vit-report DIR reads them",
+        "--across",
+        action="store_true",
+        help="one report over several datasets: two or more studies of the same variants, each on another dataset "
+        "(default folder: report-across in the folder of the first)",
     )
+
+
+def _add_reading(parser: Parser) -> None:
+    """Add the flags for what is read and compared."""
     parser.add_argument(
         "--skip-unreadable",
         action="store_true",
@@ -68,17 +79,22 @@ def parser() -> Parser:
         metavar="VARIANT",
         help="variant to compare with (default: the plan's, else the first by name); as for --metric",
     )
+
+
+def _add_output(parser: Parser) -> None:
+    """Add the flags for what is written, and when."""
     parser.add_argument(
-        "--compare",
-        metavar=("A", "B"),
-        nargs=2,
-        help="compare two studies, for example of two commits or scales (default folder: B/report-against-A)",
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="folder of the report; replaces an earlier report there (default: STUDY/report)",
     )
     parser.add_argument(
-        "--across",
-        action="store_true",
-        help="one report over several datasets: two or more studies of the same variants, each on another dataset "
-        "(default folder: report-across in the folder of the first)",
+        "--export",
+        metavar="DIR",
+        type=Path,
+        help="instead of a report, write the study as study.json, runs.csv, curves.csv and, where records hold test "
+        "predictions, test_hits.npz; vit-report DIR reads them",
     )
     parser.add_argument("--open", action="store_true", help="open the report in the web browser")
     parser.add_argument(
@@ -89,7 +105,6 @@ def parser() -> Parser:
         const=30,
         help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s)",
     )
-    return parser
 
 
 def body(argv: Sequence[str]) -> int:
