@@ -175,7 +175,7 @@ def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
     status, out, _ = run(capsys, folder, "--without-models", "--metric", "val/acc")
     assert status == 0
     assert out.splitlines()[-1] == str(folder / "report-exploratory" / "report.html")
-    assert "exploratory: its metric is val/acc, and the plan states test/acc" in Path(out.strip()).read_text()
+    assert "exploratory: its metric is val/acc, and the plan states test/acc" in Path(out.splitlines()[-1]).read_text()
     assert (folder / "report" / "report.html").read_bytes() == before
 
 
