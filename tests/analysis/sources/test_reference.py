@@ -33,5 +33,13 @@ def test_a_reference_study_is_complete_and_unchanged(name):
         assert means["none"] == pytest.approx(0.7244, abs=5e-5)  # the README's 72.4 %
 
 
+@pytest.mark.parametrize("name", ["digits/controls", "digits/position"])
+def test_hits_of_the_digits_studies_are_their_test_accuracies(name):
+    study = read(str(REFERENCE / name))
+    accuracies = {run: hits.hits.mean() for run, hits in study.hits.items()}
+    assert accuracies == pytest.approx(study.runs.set_index("run")["test/acc"].to_dict(), abs=1e-12)
+    assert sum(path.stat().st_size for path in (REFERENCE / name).iterdir()) < 1_000_000
+
+
 def test_no_reference_study_is_left_out():
     assert {path.parent.relative_to(REFERENCE).as_posix() for path in REFERENCE.rglob("study.json")} == set(RUNS)
