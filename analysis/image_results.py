@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis import stats
+from analysis.looks import StudyLooks
 from analysis.sources.hits import VariantHits, by_variant
 from analysis.sources.study import Study
 
@@ -66,10 +67,11 @@ class ImageResults:
         ]
 
 
-def image_results(study: Study, floor: float) -> ImageResults | None:
+def image_results(study: Study, floor: float, looks: StudyLooks) -> ImageResults | None:
     """Compute the statistics of the test images; None where no record holds test predictions.
 
-    `floor`: the smallest standard deviation that the test accuracy of a run is credited with.
+    `floor`: the smallest standard deviation that the test accuracy of a run is credited with. `looks` says
+    which seeds the differences use.
     """
     stacked = by_variant(study.of("finished"), study.hits)
     hits = {variant: stacked[variant] for variant in study.variants if variant in stacked}
@@ -80,14 +82,14 @@ def image_results(study: Study, floor: float) -> ImageResults | None:
     versus = {}
     for variant, own in hits.items():
         if baseline is not None and variant != study.baseline and own.images == baseline.images:
-            differences = _paired(own, baseline)
+            differences = _paired(own, baseline, looks)
             if len(differences):
                 versus[variant] = stats.over_images(differences, floor=math.sqrt(2) * floor)
     return ImageResults(hits, means, versus)
 
 
-def _paired(a: VariantHits, b: VariantHits) -> np.ndarray:
-    """a - b on the seeds that both have: [seeds, images], -1, 0 or 1"""
-    common = sorted(set(a.seeds) & set(b.seeds))
+def _paired(a: VariantHits, b: VariantHits, looks: StudyLooks) -> np.ndarray:
+    """a - b on the seeds that both have and that may be tested: [seeds, images], -1, 0 or 1"""
+    common = [seed for seed in sorted(set(a.seeds) & set(b.seeds)) if looks.may_test(seed)]
     rows_a, rows_b = ([own.seeds.index(seed) for seed in common] for own in (a, b))
     return a.hits[rows_a].astype(np.int8) - b.hits[rows_b].astype(np.int8)

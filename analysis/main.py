@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 import textwrap
 import webbrowser
 from argparse import ArgumentTypeError, Namespace
@@ -103,7 +104,8 @@ def _add_output(parser: Parser) -> None:
         nargs="?",
         type=_seconds,
         const=30,
-        help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s)",
+        help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s); "
+        "an update with another number of finished seeds counts as a look at the study",
     )
 
 
@@ -160,14 +162,17 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     from analysis.report import write
 
     write.check_replaceable(out)
-    return _finish(_document(_read(source, arguments), out, arguments), out, arguments)
+    study = _read(source, arguments)
+    return _finish(_document(study, out, arguments), [study], out, arguments)
 
 
-def _finish(document: Document, out: Path, arguments: Namespace) -> int:
-    """Write the report, and print its headline and the path of its page."""
+def _finish(document: Document, studies: Sequence[Study], out: Path, arguments: Namespace) -> int:
+    """Write the report, print its headline and the path of its page, and record that the studies were looked at."""
     from analysis.report import write
 
     page = write.write(write.make(document), out)
+    for study in studies:
+        record_look(study)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in document.headline:
         print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
@@ -175,6 +180,20 @@ def _finish(document: Document, out: Path, arguments: Namespace) -> int:
     if arguments.open:
         webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def record_look(study: Study) -> None:
+    """Note in the study's folder that its results were seen. A folder that cannot be written is no error."""
+    if study.folder is None or not study.recorded:
+        return
+    from analysis.looks import this_look
+    from experiments.runs.looks import add_look
+    from experiments.runs.record import RecordError
+
+    try:
+        add_look(study.folder, this_look(study))
+    except RecordError as error:
+        print(f"{PROG}: this look is not recorded: {error}", file=sys.stderr)
 
 
 def _export(source: str, arguments: Namespace) -> int:
@@ -227,7 +246,7 @@ def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
     for study in studies:
         check_one_dataset(study)
     first, second = map(analyze, studies)
-    return _finish(compare_document(first, second, command), out, arguments)
+    return _finish(compare_document(first, second, command), studies, out, arguments)
 
 
 def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
@@ -242,7 +261,7 @@ def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
     studies = [analyze(study) for study in _read_all(sources, arguments)]
     names = list(dict.fromkeys(results.study.name for results in studies))
     document = across_document(aggregate_studies(studies), listing(names), command)
-    return _finish(document, out, arguments)
+    return _finish(document, [results.study for results in studies], out, arguments)
 
 
 def _watch(source: str, out: Path, arguments: Namespace) -> int:
@@ -264,6 +283,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
                 write.make(_document(study, out, arguments), refresh=arguments.watch if left else None), out
             )
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
+            record_look(study)
         elif shown is None:
             print(f"{source}: no run has ended yet", flush=True)
         shown = (digest(study), left)

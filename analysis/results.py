@@ -11,6 +11,7 @@ from analysis import stats
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import published_claims
 from analysis.image_results import ImageResults, image_results
+from analysis.looks import StudyLooks, study_looks
 from analysis.metric import Metric
 from analysis.sources.study import ENDED, METRICS, Study, factor_levels
 from experiments.data.catalogue import DATASETS
@@ -67,6 +68,9 @@ class Results:
     """finished runs of different hardware or commits, compared by the study's metric"""
     images: ImageResults | None
     """statistics of the test images; None where no record holds test predictions"""
+    looks: StudyLooks
+    """how often the study was looked at. If it plans its looks, differences, effects and claims are those of the last
+    planned look that is reached, and means are those of all finished runs"""
 
     @property
     def others(self) -> list[str]:
@@ -86,15 +90,17 @@ def analyze(study: Study) -> Results:
     variants, metric = study.variants, study.metric
     floors = {each: _floor(finished, each) for each in METRICS}
     values = values_by_seed(ended, metric, variants)
-    counted = count_diverged(study, values)
+    looks = study_looks(study)
+    tested, counted = looks.limit(values), count_diverged(study, values)
+    counted = None if counted is None else looks.limit(counted)
     measured = [each for each in METRICS if finished[each].notna().any()]
     means: dict[str, dict[str, stats.Estimate]]
     means = {each: _means(finished, each, variants, floors[each]) for each in measured}
     means.setdefault(metric, _means(finished, metric, variants, floors[metric]))
-    fitted, trouble = _factorial(finished, study, floors[metric])
+    fitted, trouble = _factorial(finished, study, floors[metric], looks)
     families = 1 if fitted is None else 2
-    rule = stats.Rule(study.margin, ALPHA, metric.lower_is_better, math.sqrt(2) * floors[metric], families)
-    versus, pairs = _comparisons(study, values, counted, rule)
+    rule = stats.Rule(study.margin, ALPHA, metric.lower_is_better, math.sqrt(2) * floors[metric], families, looks.tests)
+    versus, pairs = _comparisons(study, tested, counted, rule)
     best = _best(means[metric], metric.lower_is_better)
     return Results(
         study=study,
@@ -114,9 +120,12 @@ def analyze(study: Study) -> Results:
         grid=_grid(finished, study),
         factorial=fitted,
         factorial_trouble=trouble,
-        claims=check(published_claims(), study.plan, values, ALPHA, floors[metric], counted),
+        claims=[]
+        if looks.waiting
+        else check(published_claims(), study.plan, tested, ALPHA, floors[metric], counted, looks.tests),
         batches=_batches(finished, metric),
-        images=image_results(study, floors[Metric("test/acc")]),
+        images=image_results(study, floors[Metric("test/acc")], looks),
+        looks=looks,
     )
 
 
@@ -184,12 +193,17 @@ def _comparisons(
         versus = stats.compare(given, study.baseline, rule)
         return {(variant, study.baseline): found for variant, found in versus.items() if variant != study.baseline}
 
-    found = compare(values)
+    found, diverged = compare(values), study.of("diverged")
+    lost = {v for v, seed in zip(diverged["variant"], diverged["seed"]) if seed in values[v]}
     if counted is not None:
-        lost = set(study.of("diverged")["variant"])
         found = {
-            pair: stats.with_diverged(found[pair], other, bool(lost & set(pair)))
+            pair: stats.with_diverged(found[pair], other.verdict, bool(lost & set(pair)))
             for pair, other in compare(counted).items()
+        }
+    elif lost:  # chance level is not known, so no verdict stands on the finished runs alone
+        found = {
+            pair: stats.with_diverged(each, "not enough evidence", bool(lost & set(pair)))
+            for pair, each in found.items()
         }
     versus = stats.against_baseline(found, values, study.baseline)
     return versus, found if len(study.variants) <= MOST_PAIRS else {}
@@ -209,11 +223,12 @@ def _curves(study: Study, floors: dict[Metric, float]) -> dict[Metric, dict[str,
     if runs.empty or runs["epoch"].nunique() < 2:
         return {}
     finished = runs[runs["run"].isin(study.of("finished")["run"])]
+    by_variant = dict(list(finished.groupby("variant", sort=False)))
     found: dict[Metric, dict[str, stats.Band]] = {}
     for metric in CURVES:
         if metric in runs and runs[metric].notna().any():
             found[metric] = {
-                variant: _band(finished[finished["variant"] == variant], metric, floors[metric])
+                variant: _band(by_variant.get(variant, finished[:0]), metric, floors[metric])
                 for variant in study.variants
             }
     return found
@@ -287,14 +302,20 @@ def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
 
 
-def _factorial(finished: pd.DataFrame, study: Study, floor: float) -> tuple[stats.Factorial | None, str]:
+def _factorial(
+    finished: pd.DataFrame, study: Study, floor: float, looks: StudyLooks
+) -> tuple[stats.Factorial | None, str]:
     """The effects of a study of several factors, or why there are none."""
     if len(study.factors) < 2:
         return None, ""
+    if looks.waiting:
+        return None, f"the first planned look is at {looks.plan[0]} seeds"
+    if looks.plan:
+        finished = finished[[looks.may_test(seed) for seed in finished["seed"]]]
     frame = finished[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(finished, factor)
     try:
-        return stats.factorial(frame, study.metric, list(study.factors), floor=floor, families=2), ""
+        return stats.factorial(frame, study.metric, list(study.factors), floor=floor, families=2, looks=looks.tests), ""
     except UserError as error:
         return None, str(error)

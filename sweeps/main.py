@@ -204,6 +204,8 @@ def _show(plan: Plan, study_dir: Path) -> None:
         print(f"factor    {factor}: {' | '.join(texts)}")
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.study.metric}, equivalence margin {_margin(plan)}")
+    if plan.study.looks:
+        print(f"looks     tests at {', '.join(map(str, plan.study.looks))} seeds")
     done: dict[str, list[bool]] = {}
     for run in plan.runs:
         done.setdefault(run.variant, []).append(is_finished(study_dir / run.name))

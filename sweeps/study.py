@@ -21,6 +21,7 @@ else:
     Metric = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
+MAX_LOOK = 10_000
 _EXPECTED = {  # error type of pydantic -> what is allowed
     "string_type": "a text",
     "string_pattern_mismatch": "up to 80 letters, digits, '.', '_' and '-', with a letter or a digit first",
@@ -50,6 +51,7 @@ class Study(BaseModel):
     seeds: int | list[int] = Field(5, description="n for 0..n-1, or a list")
     metric: Metric = "test/acc"
     margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="margin of the equivalence tests")
+    looks: list[int] = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
 
     @field_validator("factors", "names", mode="after")
@@ -75,6 +77,17 @@ class Study(BaseModel):
             allowed = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
             raise ValueError(f"{seeds!r} is not allowed: expected {allowed}")
         return seeds
+
+    @field_validator("looks", mode="before")
+    @classmethod
+    def _check_looks(cls, looks: Any) -> Any:
+        whole = isinstance(looks, list) and all(type(n) is int and 2 <= n <= MAX_LOOK for n in looks)
+        if not whole or looks != sorted(set(looks)):
+            raise ValueError(
+                f"{looks!r} is not allowed: expected rising numbers of seeds from 2 to {MAX_LOOK:,}, such as [5, 10, 20]; the last "
+                "is the planned maximum"
+            )
+        return looks
 
     @model_validator(mode="after")
     def _check_margin(self) -> Study:

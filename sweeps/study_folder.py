@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from filelock import FileLock
 from experiments.config import RunConfig, flatten, load, override, run_id
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.looks import add_look, look_now
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
 from sweeps.study import format_level
@@ -34,6 +36,7 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
             entries = merged_entries(plan, study_dir)
+            _record_extension(entries, study_dir)
             tree = {
                 "name": plan.study.name,
                 "description": plan.study.description,
@@ -43,6 +46,7 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
                 "baseline": plan.baseline,
                 "metric": plan.study.metric,
                 "margin": plan.study.margin,
+                "looks": plan.study.looks,
                 "seeds": sorted({entry["seed"] for entry in entries}),
                 "base": plan.base.model_dump(),
                 "command": command,
@@ -104,6 +108,21 @@ def _variants_by_id(plan: Plan, seeds: Iterable[int]) -> dict[str, dict[str, Any
     return found
 
 
+def _record_extension(entries: list[dict[str, Any]], study_dir: Path) -> None:
+    """Record a look where new seeds are planned after runs have finished: their results may be the reason."""
+    if not (study_dir / record.STUDY).exists():
+        return
+    old = record.read_study(study_dir)
+    if {entry["seed"] for entry in entries} <= {entry["seed"] for entry in old["runs"]}:
+        return
+    finished = Counter({entry["variant"]: 0 for entry in old["runs"]})
+    for entry in old["runs"]:
+        with contextlib.suppress(record.RecordError):  # a damaged record is no result; the report names it
+            if record.is_finished(study_dir / entry["run"]):
+                finished[entry["variant"]] += record.read_summary(study_dir / entry["run"])["status"] == "finished"
+    add_look(study_dir, look_now(finished.values(), old["metric"], "vit-sweep"))
+
+
 def _entry(run: RunSpec) -> dict[str, Any]:
     """A run as study.json lists it."""
     own = {"variant": run.variant, "levels": run.levels, "seed": run.seed}
@@ -131,9 +150,10 @@ def _differences(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> Iterato
         if old.get("extra", []) != plan.extra:
             yield differs("extra", old.get("extra", []), plan.extra)
         yield f"{missing[0]['run']} is not among the runs here{_plugin_reason(missing[0], plan)}"
-    for field, value in (("metric", plan.study.metric), ("margin", plan.study.margin)):
-        if old[field] != value and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
-            yield differs(field, old[field], value) + ", and it cannot change after the first run has finished"
+    for field in ("metric", "margin", "looks"):
+        stated, wanted = old.get(field, []), getattr(plan.study, field)
+        if stated != wanted and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
+            yield differs(field, stated, wanted) + ", and it cannot change after the first run has finished"
 
 
 def _plugin_reason(entry: Mapping[str, Any], plan: Plan) -> str:

@@ -27,6 +27,7 @@ from analysis.claims.hypotheses import Hypothesis
 from analysis.claims.settings import Values
 from analysis.stats.estimates import Estimate
 from analysis.stats.holm import holm, holm_exclusive
+from analysis.stats.looks import Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 
 Outcome = Literal["holds here", "does not hold here", "undecided here"]
@@ -67,7 +68,7 @@ class ClaimResult:
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     more_seeds: SeedsNeeded | None
     """how many more seeds would decide the claim with 80 % power if the observed means were the true ones, for the range
-    of the standard deviation of `seeds_needed_band`; None where it is decided or there are too few seeds to say"""
+    of the standard deviation of `seeds_needed_band`; None where it is decided, there are too few seeds to say, or looks are planned"""
     n: int
     """seeds behind the hypothesis with the fewest"""
 
@@ -84,11 +85,13 @@ def check(
     alpha: float = 0.05,
     floor: float = 0.0,
     with_diverged: Values | None = None,
+    looks: Looks | None = None,
 ) -> list[ClaimResult]:
     """Check each claim that makes a hypothesis about the study; `study` is as in study.json, whose margin is used.
 
     `floor` is the smallest standard deviation of one run. `with_diverged` are the values where diverged runs count as runs
-    at chance level; None where no run diverged. A claim with the same hypotheses as an earlier one is left out. All claims
+    at chance level; None where no run diverged. With planned `looks`, the values are those of the current look, in the planned
+    order of the seeds. A claim with the same hypotheses as an earlier one is left out. All claims
     are about accuracies: a study of another metric yields none.
     """
     if not study["metric"].endswith("/acc"):
@@ -98,32 +101,38 @@ def check(
     for claim in claims:
         if hypotheses := claim.hypotheses(study, values, margin, floor):
             found.setdefault((claim.kind, frozenset(each.variants for each in hypotheses)), (claim, hypotheses))
-    results = _judge(list(found.values()), alpha)
+    results = _judge(list(found.values()), alpha, looks)
     if with_diverged is None:
         return results
     counted = [(claim, claim.hypotheses(study, with_diverged, margin, floor)) for claim, _ in found.values()]
     return [
         result if result.finished == other.finished else _undecided(result)
-        for result, other in zip(results, _judge(counted, alpha), strict=True)
+        for result, other in zip(results, _judge(counted, alpha, looks), strict=True)
     ]
 
 
-def _judge(found: list[tuple[Claim, list[Hypothesis]]], alpha: float) -> list[ClaimResult]:
+def _judge(found: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Looks | None) -> list[ClaimResult]:
     """Decide each claim; all are one family."""
-    each_for = [np.array([hypothesis.p_for() for hypothesis in hypotheses]) for _, hypotheses in found]
-    each_against = [holm([hypothesis.p_against() for hypothesis in hypotheses]) for _, hypotheses in found]
+    each_for = [
+        np.array([_p_value(hypothesis, "p_for", looks) for hypothesis in hypotheses]) for _, hypotheses in found
+    ]
+    each_against = [
+        holm([_p_value(hypothesis, "p_against", looks) for hypothesis in hypotheses]) for _, hypotheses in found
+    ]
     tested = [np.isfinite(p).any() for p in each_for]
     p_for = [np.nan_to_num(p, nan=1.0).max() if any_ else np.nan for p, any_ in zip(each_for, tested, strict=True)]
     p_against = [np.nanmin(p) if any_ else np.nan for p, any_ in zip(each_against, tested, strict=True)]
     adjusted = holm_exclusive(p_for, p_against)
+    level = alpha if looks is None else looks.level(alpha)
     results = []
     for i, (claim, hypotheses) in enumerate(found):
         # what the adjustment over the claims does to a claim's p, it does to the p of each of its hypotheses
         shown = each_for[i] * _factor(p_for[i], adjusted[0][i], len(found)) <= alpha
         failed = each_against[i] * _factor(p_against[i], adjusted[1][i], len(found)) <= alpha
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
+        decided = outcome != "undecided here"
         pick = {"does not hold here": failed, "holds here": shown, "undecided here": ~shown}[outcome]
-        evidence = tuple(_evidence(hypothesis, alpha) for hypothesis in hypotheses)
+        evidence = tuple(_evidence(hypothesis, level) for hypothesis in hypotheses)
         weakest = np.flatnonzero(pick)[np.argmax(np.nan_to_num(each_for[i][pick], nan=1.0))]
         results.append(
             ClaimResult(
@@ -135,11 +144,20 @@ def _judge(found: list[tuple[Claim, list[Hypothesis]]], alpha: float) -> list[Cl
                 hypotheses=evidence,
                 decisive=evidence[weakest],
                 hits=int(pick.sum()),
-                more_seeds=_more_seeds(hypotheses, ~shown, alpha / len(found)) if outcome == "undecided here" else None,
+                more_seeds=None if decided or looks else _more_seeds(hypotheses, ~shown, alpha / len(found)),
                 n=min(hypothesis.moments[2] for hypothesis in hypotheses),
             )
         )
     return results
+
+
+def _p_value(hypothesis: Hypothesis, test: Literal["p_for", "p_against"], looks: Looks | None) -> float:
+    """A p-value of a hypothesis; with planned looks, for all looks so far."""
+
+    def at(diffs: np.ndarray) -> float:
+        return getattr(replace(hypothesis, diffs=diffs), test)()
+
+    return at(hypothesis.diffs) if looks is None else float(looks.p_value(at, hypothesis.diffs)[0])
 
 
 def _factor(p: float, adjusted: float, most: int) -> float:

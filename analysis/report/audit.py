@@ -12,7 +12,12 @@ from experiments.runs.record import COMPARISON
 def audit_warnings(results: Results) -> list[str]:
     """A sentence for each finding; empty for a study whose plan was not changed and whose runs are of one batch."""
     study = results.study
-    found = [_changed(change, study) for change in plan_changes(study)]
+    changes = plan_changes(study)
+    if study.planned_looks and all(change.field != "looks" for change in changes):
+        changes = [
+            change for change in changes if change.field != "seeds"
+        ]  # the planned looks say when seeds are added
+    found = [_changed(change, study) for change in changes]
     return found + ([_batches(results)] if results.batches.batches > 1 else [])
 
 
@@ -20,6 +25,12 @@ def _changed(change: PlanChange, study: Study) -> str:
     runs = formatting.plural(sum(change.before.values()), "run")
     before = formatting.listing([f"{value}" for value in change.before], "or")
     when, now = _when(change), study.plan.get(change.field)
+    if change.field == "looks":
+        return (
+            f"The planned looks were changed after runs had started: they were others when {runs} started, and are "
+            f"{', '.join(map(str, now or [])) or 'none'} now. {when}Looks that are planned after seeing results do not keep the rate "
+            "of false verdicts."
+        )
     if change.field == "seeds":
         told = ", ".join(map(str, now or []))
         return (

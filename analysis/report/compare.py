@@ -121,6 +121,11 @@ def _methods(both: TwoStudies) -> Section:
             "runs have, tested in the same way.",
         ),
         *dict.fromkeys((scope(both.a), scope(both.b))),
+        *(
+            (("Looks", "The tests of B − A are made for one look; looks that a study plans are for its own tests."),)
+            if both.a.looks.plan or both.b.looks.plan
+            else ()
+        ),
         ("Other methods", "As in the report of each study."),
     )
     return Section("methods", "Methods", [Facts(facts)])

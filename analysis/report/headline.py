@@ -13,6 +13,7 @@ from analysis import formatting
 from analysis.formatting import plural, quoted
 from analysis.report.claim_text import evidence_text
 from analysis.report.headline_factors import factor_paragraphs
+from analysis.report.headline_looks import looks_paragraph, not_tested_yet
 from analysis.report.phrases import (
     MOST_SPELLED,
     alpha_text,
@@ -41,12 +42,14 @@ def headline(results: Results) -> tuple[str, ...]:
     """Return the answer, one paragraph for each part."""
     if not results.others:
         return _single_variant(results)
+    if results.looks.waiting:
+        return not_tested_yet(results)
     if (most := max(results.versus[variant].n for variant in results.others)) < 2:
         return _not_testable(results, most)
     factors = factor_paragraphs(results)
     among = () if factors else _among_others(results)
     compared = _against_baseline(results) + (_different_others(results) if factors else "")
-    return (*factors, compared, *_on_diverged(results), *among, *_limits(results))
+    return (*factors, compared, *_on_diverged(results), *among, *looks_paragraph(results), *_limits(results))
 
 
 def _single_variant(results: Results) -> tuple[str, ...]:
@@ -105,9 +108,14 @@ def _against_baseline(results: Results) -> str:
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
     shared = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
-    adjusted = f", p Holm-adjusted over all pairs{shared}" if total > 1 else ""
-    if adjusted and (groups["better"] or groups["worse"]):  # these come with intervals
-        adjusted += ", intervals not adjusted"
+    looks = " and for the planned looks" if results.looks.plan else ""
+    adjusted = (
+        f", p Holm-adjusted over all pairs{shared}{looks}"
+        if total > 1
+        else ", p adjusted for the planned looks" * bool(looks)
+    )
+    if total > 1 and (groups["better"] or groups["worse"]):  # these come with intervals
+        adjusted += ", intervals not adjusted" if not looks else ", intervals adjusted for the planned looks only"
     seeds = seeds_text([results.versus[variant].n for variant in results.others])
     return f"{' '.join(said)} {seeds}{family}{adjusted}, alpha = {alpha_text()}."
 
@@ -279,8 +287,8 @@ def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
     return (
         f"“Not significant” does not mean equal: for the {pairs} not significantly different, the minimum detectable "
         f"difference is {' to '.join(texts)}{metric.points}{depends} (80 % power). {_margin_detected(results, undecided)} "
-        f"{_seeds_needed(undecided)}"
-    )
+        f"{_seeds_needed(results, undecided)}"
+    ).rstrip()
 
 
 def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
@@ -294,7 +302,9 @@ def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
     return f"So {seeds} are too few {small}{' for some of the pairs' if len(missed) < len(known) else ''}."
 
 
-def _seeds_needed(undecided: Sequence[Comparison]) -> str:
+def _seeds_needed(results: Results, undecided: Sequence[Comparison]) -> str:
+    if results.looks.plan:  # the plan says how many seeds there will be
+        return ""
     if max(c.n for c in undecided) < FEW_SEEDS:
         return f"With fewer than {FEW_SEEDS} seeds, the number of seeds needed cannot be estimated."
     needs = [c.seeds_needed for c in undecided if c.seeds_needed is not None]

@@ -23,7 +23,12 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
         return ()
     tested, names = fitted.tested(), results.study.names
     seeds = formatting.plural(len(fitted.seeds), "seed")
-    model = f"{seeds}, t tests over the seeds, p Holm-adjusted and multiplied by 2 (factors and pairs share the 5 %), intervals not adjusted, alpha = {alpha_text()}"
+    adjusted = "p Holm-adjusted and multiplied by 2 (factors and pairs share the 5 %)"
+    if results.looks.plan:
+        adjusted += " and adjusted for the planned looks, intervals adjusted for the planned looks only"
+    else:
+        adjusted += ", intervals not adjusted"
+    model = f"{seeds}, t tests over the seeds, {adjusted}, alpha = {alpha_text()}"
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)], names) for factor in fitted.factors)
     main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."

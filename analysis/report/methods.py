@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis import formatting
 from analysis.report.document import Facts, Section
+from analysis.report.headline_looks import seeds_of
 from analysis.results import Results
 from analysis.sources.plan_changes import plan_changes
 from experiments.config import PER_SEED
@@ -22,6 +23,10 @@ SPLIT_BY_SEED_OF_SOME = (
     "The seed sets the initial weights, the order of the images, augmentation and dropout, and in some variants the split "
     "of the images (data.split_seed is per-seed). Intervals and tests of these variants apply to other seeds and other "
     "splits, those of the other variants to other seeds on the same images."
+)
+_ONE_LOOK = (
+    "The tests have their rate of false verdicts, 5 %, for one look. If seeds are added and tested again until there is a "
+    "verdict, the rate is higher. A study file can plan its looks, such as `looks: [5, 10]`; then it stays at 5 %."
 )
 TEST_IMAGES = (
     "New test images",
@@ -79,7 +84,7 @@ def _data(results: Results) -> list[tuple[str, str]]:
 
 
 def _tests(results: Results) -> list[tuple[str, str]]:
-    return [*_verdicts(results), *_precision(results), *_exceptions()]
+    return [*_verdicts(results), _looks(results), *_precision(results), *_exceptions()]
 
 
 def _verdicts(results: Results) -> list[tuple[str, str]]:
@@ -115,6 +120,26 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
             "does not mean that there is no difference.",
         ),
     ]
+
+
+def _looks(results: Results) -> tuple[str, str]:
+    """How often the study was looked at, and how planned looks are tested."""
+    looks = results.looks
+    if looks.plan:
+        return "Looks", (
+            "The planned looks share the 5 % (alpha spending of the O'Brien-Fleming type, Lan and DeMets, "
+            "1983). Each p-value is replaced by the smallest overall level at which its look rejects, and the smallest of "
+            "these over the looks so far is adjusted with Holm's method (Ye et al., 2013). So a verdict of an earlier look "
+            "stays. Intervals of differences are repeated confidence intervals. A look uses the first seeds of the plan, once "
+            "all their runs have ended; means use all finished runs. The levels are those of tests of a normal mean."
+        )
+    if not results.study.recorded:
+        return "Looks", f"Looks at runs without a study.json are not recorded. {_ONE_LOOK}"
+    seen = formatting.listing([seeds_of(look) for look in looks.looks])
+    return "Looks", (
+        f"The study was looked at with {seen} (finished runs of a variant). A report with another number of seeds is a new look, "
+        f"and so is a sweep that adds seeds to finished runs. {_ONE_LOOK}"
+    )
 
 
 def _precision(results: Results) -> list[tuple[str, str]]:

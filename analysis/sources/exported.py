@@ -1,8 +1,9 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
-test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins. study.json is the plan with one more key,
-"export": the type of every column, a digest for each of the other files, the reasons why records are excluded, and a
-digest over study.json itself. So a change to any of the files is noticed.
+test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
+study.json is the plan with one more key, "export": the type of every column, a digest for each of the other files, the
+reasons why records are excluded, the looks at the study, and a digest over study.json itself. So a change to any of the
+files is noticed.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from experiments.canonical import canonical, finite
 from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.looks import from_json as looks_from_json
 
 Part = TypeVar("Part")
 SCHEMA = 1
@@ -68,7 +70,8 @@ def read_export(folder: Path) -> Study:
     plan = {key: value for key, value in plan.items() if key != record.EXPORT}
     hits = _read_part(folder / HITS, parts["hits"], hits_from_bytes) if "hits" in parts else None
     sources = _read_part(folder / PLUGINS, parts["plugins"], sources_from_bytes) if "plugins" in parts else None
-    return assemble(plan, rows, curves, parts["troubles"], hits=hits, sources=sources)
+    looks = map(looks_from_json, parts.get("looks", []))
+    return assemble(plan, rows, curves, parts["troubles"], hits=hits, sources=sources, looks=looks)
 
 
 def _files(study: Study) -> dict[str, bytes]:
@@ -79,6 +82,8 @@ def _files(study: Study) -> dict[str, bytes]:
         parts[name] = {"digest": tables.digest(texts[name]), "types": types}
     plan = finite(study.plan)
     plan[record.EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
+    if study.looks:
+        plan[record.EXPORT]["looks"] = [look.to_json() for look in study.looks]
     files = {name: text.encode() for name, text in texts.items()}
     if study.hits:
         files[HITS] = hits_to_bytes(study.hits)

@@ -20,6 +20,7 @@ from analysis.sources.study import Study, assemble, run_row
 from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.looks import read_looks
 
 
 def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
@@ -44,7 +45,8 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
     for folder in sorted(study_dir.iterdir()):
         if folder.name not in planned and (folder / record.CONFIG).is_file():
             reader.add_unplanned(folder)
-    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir, reader.hits, reader.sources)
+    looks = read_looks(study_dir)
+    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir, reader.hits, reader.sources, looks)
 
 
 class _Reader:

@@ -19,6 +19,13 @@ def read_plan(study_dir: Path) -> dict[str, Any]:
     margin = plan["margin"]
     if isinstance(margin, bool) or not isinstance(margin, int | float) or not margin > 0:
         raise record.RecordError(f"{path}: margin: {margin!r} is not a positive number")
+    looks = plan.get("looks", [])
+    if (
+        not isinstance(looks, list)
+        or any(type(n) is not int for n in looks)
+        or looks != sorted({n for n in looks if n > 1})
+    ):
+        raise record.RecordError(f"{path}: looks: {looks!r} is not a list of rising numbers of seeds from 2 on")
     for entry in plan["runs"]:
         if not isinstance(entry, dict) or not {"run", "run_id", "variant", "seed"} <= entry.keys():
             raise record.RecordError(f"{path}: runs: {str(entry)[:80]!r} lacks run, run_id, variant or seed")

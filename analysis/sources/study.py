@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from analysis.sources.plugin_source import Sources
 from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.looks import Look
 
 COST = (
     "params",
@@ -63,7 +64,7 @@ class Study:
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
     study.json. `base`: the settings that every run starts from, by dotted path. `troubles`: run -> why the record is
     excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins by
-    digest. `folder`: the folder of the run folders; None where there is none.
+    digest. `looks`: the looks recorded so far. `folder`: the folder of the run folders; None where there is none.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Study:
     troubles: dict[str, str] = field(default_factory=dict)
     hits: dict[str, RunHits] = field(default_factory=dict)
     sources: Sources = field(default_factory=dict)
+    looks: tuple[Look, ...] = ()
     folder: Path | None = None
 
     @property
@@ -92,6 +94,16 @@ class Study:
         definition = self.plan.get("study")
         given = definition.get("names") if isinstance(definition, Mapping) else None
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
+
+    @property
+    def planned_looks(self) -> tuple[int, ...]:
+        """The numbers of seeds at which the study plans to be tested; empty where it plans none."""
+        return tuple(self.plan.get("looks") or ())
+
+    @property
+    def recorded(self) -> bool:
+        """Whether looks at this study are recorded: not those at runs that no study has planned."""
+        return "source" not in self.plan
 
     @property
     def variants(self) -> list[str]:
@@ -116,6 +128,7 @@ def assemble(
     folder: Path | None = None,
     hits: Mapping[str, RunHits] | None = None,
     sources: Sources | None = None,
+    looks: Iterable[Look] = (),
 ) -> Study:
     """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
@@ -142,6 +155,7 @@ def assemble(
         troubles=dict(troubles or {}),
         hits=dict(hits or {}),
         sources=dict(sources or {}),
+        looks=tuple(looks),
         folder=folder,
     )
 

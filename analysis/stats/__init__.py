@@ -3,7 +3,8 @@
 `estimates` describes one sample, `proportion` a share. `student` holds the tests of paired differences, `comparisons` the
 verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
 number of seeds can show, `resolution` finds the step of an accuracy, `images` describes means over seeds and test images,
-`aggregate` averages over datasets, and `batches` compares runs of different machines or commits.
+`aggregate` averages over datasets, `looks` tests at several planned numbers of seeds, and `batches` compares runs of
+different machines or commits.
 """
 
 from analysis.stats.aggregate import Aggregate, AverageDifference, aggregates, compare_averages, improvement
@@ -23,6 +24,7 @@ from analysis.stats.estimates import Band, Estimate, Spread, band, iqm, iqm_inte
 from analysis.stats.factorial import Contrast, Effect, Factorial, TermTest, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import Components, ImageEstimate, over_images
+from analysis.stats.looks import Looks, levels, repeated_rate
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
 from analysis.stats.proportion import proportion
 from analysis.stats.resolution import accuracy_step
@@ -40,6 +42,7 @@ __all__ = [
     "Estimate",
     "Factorial",
     "ImageEstimate",
+    "Looks",
     "Posterior",
     "Rule",
     "SeedsNeeded",
@@ -61,12 +64,14 @@ __all__ = [
     "improvement",
     "iqm",
     "iqm_interval",
+    "levels",
     "mean",
     "over_images",
     "paired",
     "paired_improvement",
     "posterior",
     "proportion",
+    "repeated_rate",
     "sd",
     "seeds_needed_band",
     "seeds_to_decide",

@@ -24,6 +24,7 @@ from scipy import special
 
 from analysis.stats.estimates import Estimate, moments, t_interval
 from analysis.stats.holm import holm_exclusive
+from analysis.stats.looks import Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
 from analysis.stats.proportion import proportion
 from analysis.stats.student import Posterior, posterior, t_test, tost
@@ -48,6 +49,8 @@ class Rule:
     """the smallest standard deviation of differences (see `estimates`)"""
     families: int = 1
     """how many families of tests share alpha equally; adjusted p-values are multiplied by it"""
+    looks: Looks | None = None
+    """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order"""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.margin) and self.margin > 0):
@@ -57,13 +60,17 @@ class Rule:
         if not 0 < self.alpha < 0.5:
             raise UserError(f"alpha: {self.alpha!r} is not between 0 and 0.5")
 
+    def level(self, alpha: float) -> float:
+        """The level of a test for the overall level `alpha`: smaller where several looks share it."""
+        return alpha if self.looks is None else self.looks.level(alpha)
+
 
 @dataclass(frozen=True)
 class Comparison:
     """One variant minus another, seed by seed. What so few seeds cannot tell is NaN."""
 
     diff: Estimate
-    """mean difference with its Student t interval"""
+    """mean difference with its Student t interval, wider where several looks share the 5 %"""
     n: int
     """seeds used: those with a finite value on both sides"""
     dropped: int
@@ -92,7 +99,7 @@ class Comparison:
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
     seeds_needed: SeedsNeeded | None
     """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
-    one; None where there is a verdict already or too few seeds to estimate the spread"""
+    one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
     verdict_with_diverged: Verdict | None = None
     """the verdict if diverged runs count as runs at chance level; None where no run of the pair diverged"""
 
@@ -130,9 +137,9 @@ def against_baseline(
     }
 
 
-def with_diverged(comparison: Comparison, counted: Comparison, diverged: bool) -> Comparison:
+def with_diverged(comparison: Comparison, counted: Verdict, diverged: bool) -> Comparison:
     """A comparison, and the verdict of the same pair where diverged runs are counted (if there are any)."""
-    return replace(comparison, verdict_with_diverged=counted.verdict if diverged else None)
+    return replace(comparison, verdict_with_diverged=counted if diverged else None)
 
 
 def paired(
@@ -158,12 +165,29 @@ def paired_improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is
 def verdicts(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Adjusted p of a difference, adjusted p of equivalence, and the verdict, for diffs (..., family, seeds).
 
-    The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
+    The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence. With planned
+    looks, the p-values are for all looks so far, and the sign is that of the look that shows the difference best.
     """
-    p, q = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor)
+    p, q, sign = _tests(diffs, rule)
     p_holm, q_holm = (np.minimum(rule.families * adjusted, 1.0) for adjusted in holm_exclusive(p, q))
-    sign = np.where(p_holm <= rule.alpha, np.sign(moments(diffs)[0]), np.nan)
+    sign = np.where(p_holm <= rule.alpha, sign, np.nan)
     return p_holm, q_holm, np.where(q_holm <= rule.alpha, 0.0, sign)
+
+
+def _tests(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p of a difference and of equivalence, before they are adjusted over the family; and the sign of the difference."""
+
+    def difference(given: np.ndarray) -> np.ndarray:
+        return t_test(given, floor=rule.floor)
+
+    def equivalence(given: np.ndarray) -> np.ndarray:
+        return tost(given, rule.margin, rule.floor)
+
+    if rule.looks is None:
+        return difference(diffs), equivalence(diffs), np.sign(moments(diffs)[0])
+    p, seeds = rule.looks.p_value(difference, diffs)
+    shown = np.where(np.arange(diffs.shape[-1]) < seeds[..., None], diffs, np.nan)
+    return p, rule.looks.p_value(equivalence, diffs)[0], np.sign(moments(shown)[0])
 
 
 def compare_pairs(
@@ -178,13 +202,13 @@ def compare_pairs(
     p_holm, q_holm, signs = verdicts(diffs, rule)
     centre, deviation, n = moments(diffs, rule.floor)
     error = deviation / np.sqrt(np.maximum(n, 1))
-    strictest = rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1))
+    strictest = rule.level(rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
     gains = -diffs if rule.lower_is_better else diffs
     words: dict[float, Verdict] = {1.0: "better", -1.0: "worse", 0.0: "equivalent"}
     towards = -1.0 if rule.lower_is_better else 1.0
-    needed = seeds_needed_band(deviation, centre, n, rule.margin, strictest)
-    intervals = _estimates(centre, *t_interval(centre, error, n - 1), n)
-    equivalence = _estimates(centre, *t_interval(centre, error, n - 1, 1 - 2 * rule.alpha), n)
+    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
+    intervals = _estimates(centre, *t_interval(centre, error, n - 1, 1 - rule.level(0.05)), n)
+    equivalence = _estimates(centre, *t_interval(centre, error, n - 1, 1 - 2 * rule.level(rule.alpha)), n)
     improvement, probabilities = _improvement(gains, 0.95), posterior(gains, rule.margin, rule.floor)
     p, q = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor)
     d_z, correlation = _hedges(centre, deviation, n), _correlation(a, b)

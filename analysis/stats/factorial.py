@@ -9,26 +9,22 @@ A term (a factor or an interaction) is tested by the smallest Holm-adjusted p of
 factor, or the cell effects of an interaction. This needs no estimate of a covariance matrix, for which few seeds do not
 suffice. The terms are Holm-adjusted in turn. Interactions of three and more factors are not tested.
 
-Which runs are used:
-
-- A cell counts if at least half of the seeds have a finite value in it.
-- If some cells do not count, the levels with the largest share of such cells are left out until the grid is complete.
-  If no complete grid is left, the main effects are fitted to the cells that count, as if effects added up.
-- A seed counts if it has a finite value in every cell used.
+`factorial_grid` chooses the runs that are used.
 """
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import special
 
 from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, moments, t_interval
+from analysis.stats.factorial_grid import Cell, Gaps, Level, cell_values, finite_runs, grid_used
 from analysis.stats.holm import holm
+from analysis.stats.looks import Looks
+from analysis.stats.student import t_test
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,8 +33,6 @@ if TYPE_CHECKING:
     from analysis.metric import Metric
 
 Term = tuple[str, ...]
-Cell = tuple
-Level = object
 
 
 @dataclass(frozen=True)
@@ -84,24 +78,6 @@ class TermTest:
 
 
 @dataclass(frozen=True)
-class Gaps:
-    """How the data fall short of a complete grid."""
-
-    not_finite: int
-    """runs without a finite value"""
-    cells: int
-    """cells of the whole grid"""
-    missing: int
-    """cells without a finite value on half of the seeds"""
-    left_out: tuple[tuple[str, Level], ...]
-    """(factor, level) left out of the grid"""
-    additive: bool
-    """whether no complete grid is left, so that only main effects are fitted"""
-    seeds_left_out: tuple
-    """seeds without a finite value in every cell used"""
-
-
-@dataclass(frozen=True)
 class Factorial:
     """The effects of a study of several factors."""
 
@@ -135,22 +111,24 @@ def factorial(
     level: float = 0.95,
     floor: float = 0.0,
     families: int = 1,
+    looks: Looks | None = None,
 ) -> Factorial:
     """Main effects, contrasts and two-way interactions of `factors` on `metric`; intervals are at `level`.
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
     averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of families
-    of tests that share the level of significance; the terms' adjusted p-values are multiplied by it. Raises `UserError`
+    of tests that share the level of significance; the terms' adjusted p-values are multiplied by it. With planned `looks`,
+    the runs are those of the current look, p-values are for all looks so far, and intervals are wider. Raises `UserError`
     naming a column that is missing, a factor that does not vary, factors whose effects cannot be separated, or where no
     seed has a value in every cell.
     """
-    runs = _finite_runs(frame, metric, factors)
-    values = _values(runs, metric, factors)
-    grid = _grid_used(runs, values, factors, len(frame) - len(runs))
+    runs = finite_runs(frame, metric, factors)
+    values = cell_values(runs, metric, factors)
+    grid = grid_used(runs, values, factors, len(frame) - len(runs))
     order = 1 if grid.gaps.additive else min(len(factors), 2)
     terms = [term for size in range(1, order + 1) for term in combinations(factors, size)]
     table = np.array([[values[cell][seed] for cell in grid.cells] for seed in grid.seeds])
-    model = _Model(grid.levels, terms, grid.cells, values, table, level, floor)
+    model = _Model(grid.levels, terms, grid.cells, values, table, level, floor, looks, grid.seeds)
     return Factorial(
         metric=metric,
         factors=tuple(factors),
@@ -161,45 +139,6 @@ def factorial(
         **_tests(model, families),
         gaps=grid.gaps,
     )
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """The levels, cells and seeds used, and what they leave out."""
-
-    levels: dict[str, tuple]
-    cells: list[Cell]
-    seeds: tuple
-    gaps: Gaps
-
-
-def _grid_used(runs: "pd.DataFrame", values: dict[Cell, dict], factors: list[str], not_finite: int) -> _Grid:
-    """Choose them as the module says. Raises `UserError` where a factor does not vary or no seed is complete."""
-    whole = {factor: tuple(runs[factor].unique().tolist()) for factor in factors}
-    for factor, found in whole.items():
-        if len(found) < 2:
-            raise UserError(f"factors: {factor} takes only {list(found)} in these runs; two levels or more are needed")
-    seeds = tuple(runs["seed"].unique().tolist())
-    present = {cell for cell, by_seed in values.items() if 2 * len(by_seed) >= len(seeds)}
-    complete = _complete_grid(present, whole)
-    levels = complete or {
-        factor: tuple(level for level in found if any(cell[i] == level for cell in present))
-        for i, (factor, found) in enumerate(whole.items())
-    }
-    cells = [cell for cell in product(*levels.values()) if cell in present]
-    used = tuple(seed for seed in seeds if all(seed in values[cell] for cell in cells))
-    if not used or not cells:
-        raise UserError(f"factors: no seed has a finished run of every combination of {' and '.join(factors)}")
-    size = math.prod(map(len, whole.values()))
-    gaps = Gaps(
-        not_finite=not_finite,
-        cells=size,
-        missing=size - len(present),
-        left_out=tuple((f, value) for f in factors for value in whole[f] if value not in levels[f]),
-        additive=not complete,
-        seeds_left_out=tuple(seed for seed in seeds if seed not in used),
-    )
-    return _Grid(levels, cells, used, gaps)
 
 
 @dataclass(frozen=True)
@@ -215,6 +154,9 @@ class _Model:
     """values of the cells used (seeds, cells)"""
     level: float
     floor: float
+    looks: Looks | None
+    seeds: tuple
+    """seeds of the table's rows"""
     inverse: np.ndarray = field(init=False)
     """pseudo-inverse of the design (columns, cells)"""
 
@@ -251,10 +193,20 @@ class _Model:
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.abs(self.table).max(), 0.0, samples)
         centre, deviation, n = moments(samples, self.floor * np.sqrt((rows**2).sum(axis=1)))
         error = deviation / np.sqrt(n)
-        low, high = t_interval(centre, error, n - 1, self.level)
-        p = 2 * special.stdtr(n - 1, -np.abs(centre / error))
+        level = self.level if self.looks is None else 1 - self.looks.level(1 - self.level)
+        low, high = t_interval(centre, error, n - 1, level)
+        p = self._p_values(samples, self.floor * np.sqrt((rows**2).sum(axis=1)))
         columns = zip(centre.tolist(), low.tolist(), high.tolist(), n.tolist(), p.tolist(), strict=True)
         return [(Estimate(value, lower, upper, k), q) for value, lower, upper, k, q in columns]
+
+    def _p_values(self, samples: np.ndarray, floors: np.ndarray) -> np.ndarray:
+        """p of each row of samples (rows, seeds) having mean zero."""
+        if self.looks is None:
+            return t_test(samples, floor=floors)
+        place = {seed: i for i, seed in enumerate(self.looks.seeds)}
+        planned = np.full((len(samples), len(place)), np.nan)
+        planned[:, [place[seed] for seed in self.seeds]] = samples
+        return self.looks.p_value(lambda given: t_test(given, floor=floors), planned)[0]
 
     def mean(self, at: dict[str, Level], marginal: Estimate) -> Estimate:
         """The marginal mean; for a single cell, the mean over all its runs, as in a table of variants."""
@@ -332,49 +284,6 @@ def _holm_distinct(rows: list[np.ndarray], p: list[float]) -> tuple[list[float],
         keys.append(first.setdefault((positive + 0.0).tobytes(), i))  # + 0.0 makes -0.0 the same as 0.0
     adjusted = dict(zip(first.values(), holm([p[i] for i in first.values()]).tolist(), strict=True))
     return [adjusted[key] for key in keys], keys
-
-
-def _finite_runs(frame: "pd.DataFrame", metric: "Metric", factors: list[str]) -> "pd.DataFrame":
-    for column in (metric, "seed", *factors):
-        if column not in frame.columns:
-            raise UserError(
-                f"factors: no column {column!r} among the runs; there are {', '.join(map(str, frame.columns))}"
-            )
-    if not factors:
-        raise UserError("factors: none given; one or more are needed")
-    runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
-    return runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "not set"))
-
-
-def _values(runs: "pd.DataFrame", metric: str, factors: list[str]) -> dict[Cell, dict]:
-    """cell -> seed -> value."""
-    found: dict[Cell, dict] = {}
-    for row in runs[[*factors, "seed", metric]].itertuples(index=False, name=None):
-        found.setdefault(row[:-2], {}).setdefault(row[-2], []).append(float(row[-1]))
-    return {cell: {seed: float(np.mean(group)) for seed, group in by_seed.items()} for cell, by_seed in found.items()}
-
-
-def _complete_grid(present: set[Cell], levels: dict[str, tuple]) -> dict[str, tuple] | None:
-    """The levels left when those with the largest share of missing cells are left out until none is missing.
-
-    None where a factor has fewer than two levels left.
-    """
-    cells, left = set(present), [list(found) for found in levels.values()]
-    full = Counter(place for cell in cells for place in enumerate(cell))  # (factor, level) -> its present cells
-    while len(cells) < (size := math.prod(map(len, left))):
-        missing = {
-            (i, value): (size // len(found) - full[i, value]) * len(found) / size
-            for i, found in enumerate(left)
-            for value in found
-        }
-        i, value = max(missing, key=missing.__getitem__)
-        left[i].remove(value)
-        if len(left[i]) < 2:
-            return None
-        lost = {cell for cell in cells if cell[i] == value}
-        full.subtract(place for cell in lost for place in enumerate(cell))
-        cells -= lost
-    return dict(zip(levels, map(tuple, left), strict=True))
 
 
 def _coding(levels: tuple) -> np.ndarray:

@@ -17,6 +17,9 @@ MOST_SEEDS = 10_000
 FEW_SEEDS = 10
 """With fewer seeds the standard deviation is known too poorly to say how many would decide."""
 
+CLEAREST = 1e4
+"""The largest noncentrality that is computed."""
+
 SPREAD_QUANTILES = (0.1, 0.9)
 """The range of the true standard deviation for which `seeds_needed_band` gives a number of seeds."""
 
@@ -135,6 +138,10 @@ def _detectable_effect(n: int, alpha: float, power: float) -> float:
     def lack(effect: float) -> float:
         return float(power_of_difference(1.0, effect, n, alpha)) - power
 
+    if (
+        stats.t.isf(alpha / 2, n - 1) > CLEAREST / 2
+    ):  # the level of an early look is so strict that no difference meets it
+        return float("inf")
     highest = 1.0
     while lack(highest) < 0:
         highest *= 2
@@ -146,5 +153,7 @@ def _noncentral(sd_diff, difference, n, tail) -> tuple[np.ndarray, np.ndarray, n
     sd_diff, difference, n = (np.asarray(v, dtype=float) for v in (sd_diff, difference, n))
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = np.where(difference == 0, np.where(np.isnan(sd_diff), np.nan, 0.0), difference / sd_diff)
-    shift = np.clip(effect * np.sqrt(n), -1e4, 1e4)  # beyond this the power is 0 or 1, and scipy's series gives out
+    shift = np.clip(
+        effect * np.sqrt(n), -CLEAREST, CLEAREST
+    )  # beyond this the power is 0 or 1, and scipy's series gives out
     return n - 1, shift, stats.t.isf(tail, n - 1)

@@ -55,11 +55,13 @@ print([name for name in ("torch", "optuna", "scipy", "pandas", "sklearn") if nam
 
 
 def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
-    path = study(tmp_path, factors={"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}, seeds=3)
+    factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
+    path = study(tmp_path, factors=factors, seeds=3, looks=[3, 6])
     status, out, _ = command(capsys, "show", path, "--out", tmp_path, "--set", "train.epochs=7", "--optim.lr", "0.25")
     assert status == 0
     assert "patch_size=4, embed_dim=32      3     0" in out
     assert "12 runs, 0 done" in out
+    assert "looks     tests at 3, 6 seeds\n" in out
     assert "train.epochs=7" in out
     assert "optim.lr=0.25" in out
     assert not (tmp_path / "mine").exists()

@@ -10,7 +10,9 @@ import yaml
 from experiments.config import override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
-from experiments.runs.record import read_study
+from experiments.runs.looks import read_looks
+from experiments.runs.record import read_study, write_summary
+from experiments.runs.stated import read_stated
 from sweeps.builtin import STUDIES, load_study
 from sweeps.plan import make_plan
 from sweeps.study import Study, parse_study, read_study_file
@@ -147,6 +149,14 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"name": 42}, "name: 42 is not allowed: expected a text"),
         ({"name": "my study"}, "name: 'my study' is not allowed: expected up to 80 letters, digits,"),
         ({"margin": 1}, "margin: 1 is not allowed: accuracies are fractions, so 1 point is 0.01"),
+        (
+            {"looks": [10, 5]},
+            "looks: [10, 5] is not allowed: expected rising numbers of seeds from 2 to 10,000, such as",
+        ),
+        ({"looks": [1, 5]}, "looks: [1, 5] is not allowed: expected rising numbers of seeds from 2"),
+        ({"looks": [5, 5]}, "looks: [5, 5] is not allowed"),
+        ({"looks": 5}, "looks: 5 is not allowed"),
+        ({"looks": ["5", 10]}, "looks: ['5', 10] is not allowed"),
         ({"margin": "1%"}, "margin: '1%' is not allowed: input should be a valid number"),
         ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
         ({"extra": [{}]}, "a variant is empty"),
@@ -236,6 +246,43 @@ def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
     assert study["command"] == "second"
 
 
+def finish(study_dir, seeds):
+    """Give the runs of these seeds a sealed summary."""
+    for entry in read_study(study_dir)["runs"]:
+        if entry["seed"] in seeds:
+            run = study_dir / entry["run"]
+            run.mkdir()
+            for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
+                (run / name).touch()
+            write_summary(run, {"status": "diverged" if entry["variant"] == "2" and entry["seed"] == 0 else "finished"})
+
+
+def test_seeds_that_are_added_to_finished_runs_are_a_look(tmp_path):
+    plan = plan_of(seeds=3, looks=[3, 6])
+    write_plan(plan, tmp_path, "first")
+    assert read_study(tmp_path)["looks"] == [3, 6] and "looks" in read_stated(tmp_path)["fields"]
+    finish(tmp_path, range(3))
+    write_plan(plan, tmp_path, "resumed")
+    assert read_looks(tmp_path) == []
+    write_plan(plan_of(seeds=6, looks=[3, 6]), tmp_path, "extended")
+    (look,) = read_looks(tmp_path)
+    assert (look.fewest, look.most, look.metric, look.command) == (2, 3, "test/acc", "vit-sweep")
+
+
+def test_a_study_from_before_there_were_looks_states_none(tmp_path):
+    write_plan(plan_of(), tmp_path, "first")
+    tree = read_study(tmp_path)
+    del tree["looks"]
+    (tmp_path / "study.json").write_text(json.dumps(tree))
+    assert "looks" not in read_stated(tmp_path)["fields"]
+    finish(tmp_path, [0])
+    write_plan(plan_of(), tmp_path, "second")
+    with pytest.raises(
+        UserError, match="looks is \\[\\] there and \\[5, 10\\] here, and it cannot change after the first run"
+    ):
+        write_plan(plan_of(looks=[5, 10]), tmp_path, "third")
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -301,7 +348,7 @@ def test_an_exported_study_is_not_extended(tmp_path):
     assert (tmp_path / "exported" / "study.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}], ids=str)
+@pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}, {"looks": [5, 10]}], ids=str)
 def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
     (path,) = fields
     write_plan(plan_of(), tmp_path, "first")

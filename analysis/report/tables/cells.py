@@ -167,7 +167,7 @@ def verdict_note(results: Results) -> str:
     half = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
     return (
         f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
-        f"Holm-adjusted over all pairs of variants{half}, alpha = 5 %."
+        f"Holm-adjusted over all pairs of variants{half}{' and for the planned looks' * bool(results.looks.plan)}, alpha = 5 %."
         + (
             " Depends on diverged runs: the verdict changes if diverged runs are counted at chance level."
             if depends

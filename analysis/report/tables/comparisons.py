@@ -73,6 +73,9 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     if results.factorial is not None:  # pairs and factors share alpha
         adjusted += " and multiplied by 2 (pairs and factors share the 5 %)"
         level = f"2.5 % / {family}" if family > 1 else "2.5 %"
+    if results.looks.plan:
+        adjusted += ", and adjusted for the planned looks"
+        level = f"the level of this look, for {level} over all looks"
     notes = [
         f"n: seeds with a result for both variants. CI: confidence interval. {NOT_ADJUSTED if family > 1 else ''}".strip(),
         f"p: paired t test. Equivalence p: two one-sided t tests (TOST) within ±{margin_text(results)}. Both are {adjusted}. "

@@ -195,6 +195,16 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
     assert "better (depends on diverged runs)" in [cell.text for cell in row]
 
 
+def test_a_verdict_depends_on_diverged_runs_whose_chance_level_is_not_known(tmp_path):
+    """A loss of a data set whose number of classes is not recorded."""
+    lost = {("sinusoidal", 1): "diverged"}
+    study = read_folder(write_study(tmp_path, metric="test/loss", margin=0.05, statuses=lost, seeds=6))
+    runs = study.runs.assign(**{"data.name": "mine", "data.num_classes": None})
+    results = analyze(replace(study, runs=runs))
+    assert results.versus["sinusoidal"].verdict == "better"
+    assert results.versus["sinusoidal"].depends_on_diverged and not results.versus["learned-1d"].depends_on_diverged
+
+
 def test_lower_is_better_for_a_loss(tmp_path):
     results = results_of(tmp_path, metric="test/loss", margin=0.05)
     assert results.best == "sinusoidal" and results.versus["sinusoidal"].verdict == "better"

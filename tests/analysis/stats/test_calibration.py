@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
+from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
 
 from analysis import stats
 from analysis.claims.check import check
@@ -16,14 +17,7 @@ from analysis.stats.comparisons import verdicts
 from analysis.stats.estimates import moments, t_interval
 from analysis.stats.power import power_of_equivalence
 
-MARGIN, ALPHA, SD = 0.01, 0.05, 0.006
 SEEDS = (3, 5, 10)
-NEVER = 1e-9  # a margin within which nothing is shown to lie
-
-
-def at_most(rate: float, hits: np.ndarray) -> bool:
-    """Whether the share of hits is compatible with a true rate of at most `rate`: within three standard errors."""
-    return hits.mean() <= rate + 3 * np.sqrt(rate * (1 - rate) / hits.size)
 
 
 def families(n: int, truth: list[float], studies: int = 20_000, seed: int = 0, sd: float = SD) -> np.ndarray:
@@ -31,12 +25,6 @@ def families(n: int, truth: list[float], studies: int = 20_000, seed: int = 0, s
     rng = np.random.default_rng([seed, n])
     runs = rng.normal(0, sd / np.sqrt(2), (studies, len(truth) + 1, n)) + rng.normal(0, sd, (studies, 1, n))
     return runs[:, 1:] - runs[:, :1] + np.array(truth)[:, None]
-
-
-def all_pairs(runs: np.ndarray) -> np.ndarray:
-    """Differences (studies, pairs, seeds) of every pair of variants in runs (studies, variants, seeds)."""
-    first, second = np.triu_indices(runs.shape[1], 1)
-    return runs[:, first] - runs[:, second]
 
 
 def signs(diffs: np.ndarray, margin: float = MARGIN, floor: float = 0.0) -> np.ndarray:

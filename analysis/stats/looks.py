@@ -1,0 +1,176 @@
+"""Tests at each of several planned numbers of seeds (group-sequential tests).
+
+Testing again and again at 5 % finds false differences in more than 5 % of all studies. Here the planned looks share the
+5 %: each has its own, smaller level of significance. The spending is of the O'Brien-Fleming type: early looks get little,
+so the last look is nearly as strict as a single test.
+
+`levels` gives the level of each look. `sequential_p` turns the p-value of a look into the smallest overall level at which
+that look rejects. The smallest such value of the looks so far is a p-value for all of them together, so Holm's method
+applies to it as to any p-value, and what an earlier look decided stays decided.
+
+The levels are those of two-sided tests of a normal mean. For t tests, each p-value is compared with the same level; for
+one-sided tests this is slightly conservative.
+
+Sources: Lan and DeMets, Biometrika 70 (1983), 659-663; Jennison and Turnbull, Group Sequential Methods (2000), chapters 7
+(spending), 3.8 (t tests), 9 (repeated confidence intervals) and 19 (integration); Liu and Anderson, J. American
+Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu and Yao, Statistics in Medicine 32
+(2013), 1112-1124 (with Holm's method).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import interpolate, special
+
+from experiments.errors import UserError
+
+FURTHEST = 38.0
+"""Standard errors from which a probability is below the smallest floating-point number."""
+WIDEST = 8.0
+"""Standard errors beyond which the studies that continue have no probability to speak of."""
+MOST_NODES = 1024
+GRID = np.linspace(0.02, 7.2, 73)
+"""Bounds of a single two-sided test at which the levels are tabulated: from 98 % to 6e-13."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The looks that a study plans, and the one it has reached.
+
+    `plan`: the planned numbers of seeds. `seeds`: the seeds of the look that is reached, in the planned order.
+    """
+
+    plan: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def reached(self) -> tuple[int, ...]:
+        """The numbers of seeds of the looks so far."""
+        return self.plan[: self.plan.index(len(self.seeds)) + 1]
+
+    def level(self, alpha: float) -> float:
+        """The level of the current look, for an overall level `alpha`."""
+        return levels(self.plan, alpha)[len(self.reached) - 1]
+
+    def p_value(self, test: Callable[[np.ndarray], ArrayLike], diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The p-value over all looks so far, and the number of seeds of the look it comes from.
+
+        `test` gives the p-values of diffs (..., seeds), whose seeds are those of the current look, in the planned order.
+        """
+        found = [sequential_p(test(diffs[..., :n]), look, self.plan) for look, n in enumerate(self.reached)]
+        p = np.stack([np.where(np.isnan(each), np.inf, each) for each in found])
+        best = p.argmin(axis=0)
+        smallest = np.take_along_axis(p, best[None], axis=0)[0]
+        return np.where(np.isfinite(smallest), smallest, np.nan), np.array(self.reached)[best]
+
+
+@lru_cache(maxsize=4096)
+def levels(looks: tuple[int, ...], alpha: float = 0.05) -> tuple[float, ...]:
+    """The two-sided level of significance of each look; `looks` are the planned numbers of seeds, such as (5, 10, 20).
+
+    Raises `UserError` where the looks do not rise.
+    """
+    if not 0 < alpha < 0.5:
+        raise UserError(f"alpha: {alpha!r} is not between 0 and 0.5")
+    return tuple((2 * special.ndtr(-_bounds(looks, np.array([alpha]))[:, 0])).tolist())
+
+
+def sequential_p(p: ArrayLike, look: int, looks: tuple[int, ...]) -> np.ndarray:
+    """The smallest overall level at which the look with this number (from 0) rejects, elementwise; at least `p`."""
+    p = np.asarray(p, dtype=float)
+    if len(looks) == 1:
+        return p
+    inverse = _inverse(looks)[look]
+    lowest, highest = inverse.x[0], inverse.x[-1]
+    bound = np.clip(-special.ndtri(p / 2), lowest, highest)
+    overall = 2 * special.ndtr(-inverse(bound))
+    return np.maximum(np.where(bound <= lowest, 1.0, overall), p)
+
+
+def spending(information: ArrayLike, alpha: ArrayLike) -> np.ndarray:
+    """How much of a two-sided alpha is spent at these shares of the final number of seeds (O'Brien-Fleming type)."""
+    return 4 * special.ndtr(special.ndtri(np.asarray(alpha) / 4) / np.sqrt(information))
+
+
+def crossing_probabilities(information: Sequence[float], bounds: Sequence[float]) -> list[float]:
+    """Without a true difference, the probability of |z| at or beyond its bound for the first time, at each look."""
+    return list(_crossings(information, bounds))
+
+
+def repeated_rate(looks: Sequence[int], alpha: float = 0.05) -> float:
+    """How often tests at `alpha`, one at each of these numbers of seeds, find a difference where there is none."""
+    information = [n / looks[-1] for n in looks]
+    return float(sum(_crossings(information, [-special.ndtri(alpha / 2)] * len(looks))))
+
+
+def _crossings(information: Sequence[float], bounds: Sequence[float]) -> Iterator[float]:
+    walk = _Walk(np.asarray(information))
+    for look, bound in enumerate(bounds):
+        at = np.array([bound])
+        yield float(walk.crossing(look, at)[0])
+        walk.stop_beyond(look, at)
+
+
+@lru_cache(maxsize=16)
+def _inverse(looks: tuple[int, ...]) -> list[interpolate.PchipInterpolator]:
+    """For each look, the bound of a single test that has the same overall level as a bound of this look."""
+    bounds = _bounds(looks, 2 * special.ndtr(-GRID))
+    rising = np.maximum.accumulate(bounds, axis=1) + 1e-12 * np.arange(len(GRID))
+    return [interpolate.PchipInterpolator(row, GRID) for row in rising]
+
+
+def _bounds(looks: tuple[int, ...], alphas: np.ndarray) -> np.ndarray:
+    """The bounds (looks, alphas) that spend each alpha."""
+    if not looks or looks[0] < 2 or any(later <= earlier for earlier, later in pairwise(looks)):
+        raise UserError(f"looks: {list(looks)} is not a list of rising numbers of seeds from 2 on")
+    information = np.asarray(looks, dtype=float) / looks[-1]
+    spent = np.diff([spending(share, alphas) for share in information], prepend=0.0, axis=0)
+    walk, found = _Walk(information), []
+    for look, wanted in enumerate(spent):
+        low, high = np.zeros(len(alphas)), np.full(len(alphas), FURTHEST)
+        for _ in range(60):
+            middle = (low + high) / 2
+            beyond = walk.crossing(look, middle) > wanted
+            low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+        found.append(high)
+        walk.stop_beyond(look, high)
+    return np.array(found)
+
+
+class _Walk:
+    """The score s = z sqrt(information) of studies that have not stopped: a random walk, as a density on quadrature nodes.
+
+    Several walks with different bounds are computed at once, one for each row.
+    """
+
+    def __init__(self, information: np.ndarray) -> None:
+        self.scale = np.sqrt(information)
+        self.step = np.sqrt(np.diff(information, prepend=0.0))
+        self.nodes, self.mass = np.zeros((1, 1)), np.ones((1, 1))
+        self.rule = _legendre(int(np.clip(8 * WIDEST / self.step.min(), 128, MOST_NODES)))
+
+    def crossing(self, look: int, bounds: np.ndarray) -> np.ndarray:
+        """The probability of |z| at or beyond `bounds` (rows,) at this look, without having stopped before."""
+        edges = bounds[:, None] * self.scale[look]
+        tails = special.ndtr((self.nodes - edges) / self.step[look])
+        tails += special.ndtr((-self.nodes - edges) / self.step[look])
+        return (self.mass * tails).sum(axis=1)
+
+    def stop_beyond(self, look: int, bounds: np.ndarray) -> None:
+        """Keep the studies with |z| below `bounds` (rows,) at this look."""
+        edges = np.minimum(bounds, WIDEST)[:, None] * self.scale[look]
+        nodes, weights = (edges * each for each in self.rule)
+        before, mass = (np.broadcast_to(each, (len(bounds), each.shape[1])) for each in (self.nodes, self.mass))
+        scale = self.step[look] * np.sqrt(2 * np.pi)
+        kernels = (np.exp(-(((to[:, None] - of) / self.step[look]) ** 2) / 2) for to, of in zip(nodes, before))
+        self.mass = weights * np.array([kernel @ row for kernel, row in zip(kernels, mass)]) / scale
+        self.nodes = nodes
+
+
+@lru_cache(maxsize=8)
+def _legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(nodes)

@@ -1,0 +1,105 @@
+"""Group-sequential levels and p-values against published tables and simulations."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from analysis.stats.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p, spending
+from analysis.stats.student import t_test
+from experiments.errors import UserError
+
+PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "bounds"),
+    [
+        # Lan and DeMets's O'Brien-Fleming-type bounds for equal looks at two-sided 5 %, as tabulated by ldbounds and gsDesign
+        (2, [2.9626, 1.9686]),
+        (3, [3.7103, 2.5114, 1.9930]),
+        (4, [4.3326, 2.9631, 2.3590, 2.0141]),
+        (5, [4.8769, 3.3569, 2.6803, 2.2898, 2.0310]),
+    ],
+)
+def test_bounds_are_the_tabulated_ones(looks, bounds):
+    found = levels(tuple(10 * (k + 1) for k in range(looks)))
+    assert scipy_stats.norm.isf(np.array(found) / 2) == pytest.approx(bounds, abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("looks", "pocock", "obrien_fleming"),  # Jennison and Turnbull (2000), tables 2.1 and 2.3, alpha = 0.05
+    [(2, 2.178, 1.977), (3, 2.289, 2.004), (4, 2.361, 2.024), (5, 2.413, 2.040), (10, 2.555, 2.087)],
+)
+def test_constants_of_jennison_and_turnbull_spend_five_percent(looks, pocock, obrien_fleming):
+    information = np.arange(1, looks + 1) / looks
+    for bounds in (np.full(looks, pocock), obrien_fleming / np.sqrt(information)):
+        assert sum(crossing_probabilities(information, bounds)) == pytest.approx(0.05, abs=1.5e-4)
+
+
+@pytest.mark.parametrize(
+    ("looks", "rate"), [(1, 0.05), (2, 0.083), (3, 0.107), (4, 0.126), (5, 0.142), (10, 0.193)]
+)  # Jennison and Turnbull (2000), table 2.2; Armitage, McPherson and Rowe (1969)
+def test_repeated_tests_find_false_differences_at_the_published_rates(looks, rate):
+    assert repeated_rate(range(1, looks + 1)) == pytest.approx(rate, abs=6e-4)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_all_looks_together_spend_alpha(plan):
+    information = np.array(plan) / plan[-1]
+    for alpha in (0.05, 0.05 / 28):
+        spent = crossing_probabilities(information, scipy_stats.norm.isf(np.array(levels(plan, alpha)) / 2))
+        assert np.cumsum(spent) == pytest.approx(spending(information, alpha), rel=1e-6)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_one_sided_tests_at_these_levels_spend_at_most_alpha(plan):
+    """By simulation of normal means: the levels are made for two-sided tests."""
+    steps = np.diff(plan, prepend=0)
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(np.sqrt(steps) * rng.standard_normal((200_000, len(plan))), axis=1) / np.sqrt(plan)
+    crossed = (walk >= scipy_stats.norm.isf(levels(plan))).any(axis=1)
+    assert crossed.mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 200_000)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_sequential_p_is_the_overall_level_at_which_the_look_rejects(plan):
+    for alpha in (0.3, 0.05, 0.025, 0.05 / 28, 1e-6):
+        for look, level in enumerate(levels(plan, alpha)):
+            if level > 1e-12:
+                assert sequential_p(level, look, plan) == pytest.approx(alpha, rel=2e-3)
+    p = np.logspace(-8, 0, 200)
+    for look in range(len(plan)):
+        found = sequential_p(p, look, plan)
+        assert (np.diff(found) >= 0).all() and (found >= p).all() and found[-1] == 1
+    assert np.isnan(sequential_p(np.nan, 0, plan))
+
+
+def test_a_single_look_is_the_plain_test():
+    assert levels((7,), 0.05) == pytest.approx([0.05], rel=1e-9)
+    assert sequential_p(0.2, 0, (7,)) == 0.2
+
+
+def test_t_tests_at_each_look_keep_the_level():
+    plan, studies = (5, 10, 20), 40_000
+    diffs = np.random.default_rng(0).normal(size=(studies, plan[-1]))
+    p, at = Looks(plan, tuple(range(20))).p_value(t_test, diffs)
+    each = np.array([t_test(diffs[:, :n]) for n in plan])
+    expected = (each <= np.array(levels(plan))[:, None]).any(axis=0)
+    assert ((p <= 0.05) == expected).mean() > 0.9999  # interpolation
+    assert (p <= 0.05).mean() <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / studies)
+    assert (each <= 0.05).any(axis=0).mean() == pytest.approx(repeated_rate(plan), abs=0.01)
+    assert set(at.tolist()) == set(plan)
+
+
+def test_what_an_earlier_look_rejects_stays_rejected():
+    diffs = np.array([1.0, 1.01, 0.99, 1.0, 1.005, -3.0, 2.0, -1.0, 0.5, -1.5])
+    early, _ = Looks((5, 10), (0, 1, 2, 3, 4)).p_value(t_test, diffs[:5])
+    both, at = Looks((5, 10), tuple(range(10))).p_value(t_test, diffs)
+    assert early < 0.001 < t_test(diffs)
+    assert both == early and at == 5
+
+
+@pytest.mark.parametrize("looks", [(), (10, 5), (5, 5), (1, 10)])
+def test_looks_that_do_not_rise_are_refused_by_name(looks):
+    with pytest.raises(UserError, match="looks"):
+        levels(looks)

@@ -1,0 +1,203 @@
+"""Looks at a study: what is recorded, what the report says of it, and which seeds the tests of a planned look use."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from synthetic import write_factorial, write_study
+
+from analysis.main import main, record_look
+from analysis.report.headline import headline
+from analysis.report.methods import methods
+from analysis.report.warnings import warnings
+from analysis.results import analyze
+from analysis.sources.exported import export, read_export
+from analysis.sources.folder import read_folder
+from experiments.errors import UserError
+from experiments.runs import looks as looks_file
+from experiments.runs import record
+from experiments.runs.looks import LOOKS, Look, add_look, read_looks
+from experiments.runs.stated import field_digests
+
+ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
+LEVEL_AT_HALF = 2 * scipy_stats.norm.sf(
+    2.9626
+)  # of two equally spaced looks: Lan and DeMets (1983), O'Brien-Fleming type
+
+
+def report(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([*map(str, arguments), "--without-models"])
+    return stopped.value.code
+
+
+def unfinished(seeds, planned):
+    return {(variant, seed): "absent" for variant in ACCURACY for seed in range(seeds, planned)}
+
+
+def study_at(folder, seeds, looks=(), planned=10, **options):
+    """A study of ten planned seeds, of which the first `seeds` have finished."""
+    options = {"statuses": unfinished(seeds, planned), **options}
+    return write_study(folder, accuracy=ACCURACY, seeds=planned, epochs=2, looks=list(looks), **options)
+
+
+def results_at(folder, seeds, looks=(), planned=10, **options):
+    return analyze(read_folder(study_at(folder, seeds, looks, planned, **options)))
+
+
+def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_path):
+    first, second = study_at(tmp_path / "a", 5), study_at(tmp_path / "b", 10)
+    assert report(first) == 0
+    assert "look at this study" not in (first / "report" / "report.md").read_text()
+    (look,) = read_looks(first)
+    assert (look.fewest, look.most, look.metric, look.command) == (5, 5, "test/acc", "vit-report")
+    shutil.copy(first / LOOKS, second)  # five more seeds have finished
+    assert report(second) == 0
+    text = (second / "report" / "report.md").read_text()
+    assert "This is the second look at this study (first at 5 seeds)." in text
+    assert "above 5 % (in about 8 % of studies for a single comparison)" in text  # Armitage et al. (1969): 8.3 %
+    assert [look.most for look in read_looks(second)] == [5, 10]
+    again = read_folder(second)  # the same seeds again are no new look
+    record_look(again)
+    assert len(read_looks(second)) == len(analyze(again).looks.looks) == 2
+
+
+def test_a_report_of_one_seed_is_no_look(tmp_path):
+    record_look(read_folder(study_at(tmp_path, 1)))
+    assert list(tmp_path.rglob(LOOKS)) == []
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, capsys, monkeypatch):
+    def refuse(*_):
+        raise record.RecordError("looks.jsonl: cannot be written: Read-only file system")
+
+    monkeypatch.setattr(looks_file, "add_look", refuse)
+    record_look(read_folder(study_at(tmp_path / "a", 5)))
+    said = capsys.readouterr().err
+    assert said == "vit-report: this look is not recorded: looks.jsonl: cannot be written: Read-only file system\n"
+
+
+def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_path):
+    folder = study_at(tmp_path / "a", 10)
+    add_look(folder, Look("2026-01-01T00:00:00+00:00", 5, 5, "test/acc", "vit-report"))
+    exported = export(read_folder(folder), tmp_path / "exported")
+    assert read_export(exported).looks == read_folder(folder).looks
+    before = {path.name: path.read_bytes() for path in exported.iterdir()}
+    record_look(read_export(exported))
+    assert any(each.startswith("This is the second look") for each in headline(analyze(read_export(exported))))
+    assert {path.name: path.read_bytes() for path in exported.iterdir()} == before
+
+
+def test_a_damaged_file_of_looks_is_named_with_its_line(tmp_path):
+    folder = study_at(tmp_path, 5)
+    (folder / LOOKS).write_text(json.dumps({"time": "now", "most": 5}) + "\n")
+    with pytest.raises(UserError, match=r"looks\.jsonl: line 1: is not a look"):
+        read_folder(folder)
+
+
+def difference(results, seeds):
+    """learned-1d − none over the first seeds, from the values themselves."""
+    return np.array([results.values["learned-1d"][seed] - results.values["none"][seed] for seed in range(seeds)])
+
+
+@pytest.mark.parametrize("finished", [5, 7])
+def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_path):
+    results = results_at(tmp_path, finished, looks=[5, 10], spread=0.03)
+    diffs = difference(results, 5)
+    low, high = scipy_stats.t.interval(1 - LEVEL_AT_HALF, 4, diffs.mean(), scipy_stats.sem(diffs))
+    found = results.versus["learned-1d"]
+    assert found.n == 5
+    assert (found.diff.value, found.diff.low, found.diff.high) == pytest.approx((diffs.mean(), low, high), rel=1e-3)
+    assert results.mean("learned-1d").n == finished
+    (said,) = (each for each in headline(results) if each.startswith("The study plans to test at 5 and 10 seeds."))
+    assert (
+        "This is the look at 5 seeds: tests and intervals of differences use its level, 0.31 % instead of 5 %" in said
+    )
+    beyond = "The runs of 7 seeds have ended; differences and verdicts use the first 5. The next look is at 10 seeds."
+    assert (beyond in said) == (finished == 7)
+
+
+def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
+    results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
+    assert {compared.n for compared in results.pairs.values()} == {8}
+    said = " ".join(headline(results))
+    assert (
+        "differences and verdicts use the first 8. The plan has no further look, so more seeds give no new verdicts"
+        in said
+    )
+
+
+@pytest.mark.parametrize(
+    "write", [study_at, lambda folder, seeds, looks: write_factorial(folder, seeds=seeds, looks=looks)]
+)
+def test_before_the_first_look_nothing_is_tested(write, tmp_path):
+    results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
+    assert {compared.verdict for compared in results.pairs.values()} == {"not enough evidence"}
+    assert results.claims == [] and results.factorial is None
+    first, second = headline(results)
+    assert first.startswith(
+        "Nothing is tested yet: the first planned look is at 5 seeds, and all runs of 3 seeds have ended."
+    )
+    assert second.startswith("The best mean test accuracy so far is that of")
+    assert all(np.isnan([compared.p_holm, compared.diff.low]).all() for compared in results.pairs.values())
+
+
+def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ended(tmp_path):
+    waiting = unfinished(6, 10) | {("none", 2): "absent"}
+    assert results_at(tmp_path / "a", 6, looks=[3, 5], statuses=waiting).looks.waiting
+    lost = unfinished(6, 10) | {("none", 2): "diverged"}
+    results = results_at(tmp_path / "b", 6, looks=[3, 5], statuses=lost)
+    assert results.looks.tests.seeds == (0, 1, 2, 3, 4)
+    assert (results.versus["learned-1d"].n, results.versus["learned-1d"].dropped) == (4, 1)
+
+
+def test_a_verdict_of_an_earlier_look_stays(tmp_path):
+    """Clear on the first five seeds; the last five, of another world, turn the difference around."""
+    folder = study_at(tmp_path, 10, looks=[5, 10], spread=0.001)
+    for path in folder.glob(f"v1-s[5-9]/{record.SUMMARY}"):
+        body = {key: value for key, value in record.read_summary(path.parent).items() if key not in ("files", "digest")}
+        record.write_summary(path.parent, {**body, "test/acc": 0.3})
+    results = analyze(read_folder(folder))
+    found = results.versus["learned-1d"]
+    assert found.diff.value < 0 < results.values["learned-1d"][0] - results.values["none"][0]
+    assert found.verdict == "better" and found.p > 0.05
+
+
+def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_were_added(tmp_path):
+    plain = results_at(tmp_path / "a", 5, spread=0.03)
+    planned = results_at(tmp_path / "b", 5, looks=[5, 10], spread=0.03)
+    assert "the number of seeds needed cannot be estimated" in headline(plain)[-1]
+    assert "seeds needed" not in headline(planned)[-1]
+    assert all(compared.seeds_needed is None for compared in planned.pairs.values())
+    facts = dict(methods(planned).items[0].facts)
+    assert "Lan and DeMets" in facts["Looks"] and "Ye et al., 2013" in facts["Looks"]
+    assert "The study was looked at with 5 seeds" in dict(methods(plain).items[0].facts)["Looks"]
+
+
+@pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "and are 5, 10 now"), ([4], [], "and are none now")])
+def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, said, tmp_path):
+    folder = study_at(tmp_path, 5, looks=now)
+    fields = field_digests({**record.read_study(folder), "looks": before})
+    body = {k: v for k, v in record.read_summary(folder / "v0-s0").items() if k not in ("files", "digest")}
+    stated = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1], "fields": fields}
+    record.write_summary(folder / "v0-s0", {**body, "planned": stated})
+    found, *seeds = warnings(analyze(read_folder(folder)))[::-1]
+    assert len(seeds) == 1  # the seeds were changed as well, and the changed looks do not foresee that
+    assert found.startswith("The planned looks were changed after runs had started:") and said in found
+
+
+def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
+    folder = study_at(tmp_path, 10, looks=[5, 10])
+    body = {k: v for k, v in record.read_summary(folder / "v0-s0").items() if k not in ("files", "digest")}
+    stated = {"seeds": list(range(5)), "fields": field_digests(record.read_study(folder))}
+    record.write_summary(folder / "v0-s0", {**body, "planned": stated})
+    assert warnings(analyze(read_folder(folder))) == []
+
+
+@pytest.mark.parametrize("looks", [[10, 5], [5, 5], [1, 5], ["5"], 5, [True, 5]])
+def test_looks_in_a_plan_are_checked(looks, tmp_path):
+    folder = write_study(tmp_path, accuracy=ACCURACY, seeds=2, looks=looks)
+    with pytest.raises(UserError, match=r"study\.json: looks: .* is not a list of rising numbers of seeds from 2 on"):
+        read_folder(folder)
