@@ -89,7 +89,8 @@ def _add_run_arguments(run: argparse.ArgumentParser) -> None:
         "--cohort",
         type=_cohort,
         metavar="N|auto",
-        help="runs of a variant that a worker trains as one stacked model; auto: as many as fit on a GPU, 1 on a CPU (default: auto)",
+        help="runs of a variant that a worker trains as one stacked model; auto: as many as are fastest, by a short "
+        "measurement on a GPU, and 1 on a CPU. Runs that were interrupted together go on together (default: auto)",
     )
     run.add_argument(
         "--device",

@@ -9,9 +9,10 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import itertools
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from experiments.config import cohort_key
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.runs.resume_note import read_members
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
 from sweeps.process import ProcessInfo, is_alive
@@ -168,27 +170,31 @@ class Queue:
         """Assign waiting runs to a worker: the first, and up to `max_runs` in all that can be stacked with it.
 
         A run that failed before is assigned alone: the stack may have been too large for the memory, and one failure
-        ends all runs of a stack.
+        ends all runs of a stack. Runs that were interrupted in a stack are assigned together, however many they are.
         """
         assignments: list[Assignment] = []
         process = replace(process, heartbeat=time.time())
         with self._database():
             failed = {trial.user_attrs["run"] for trial in self._trials(TrialState.FAIL) if self._is_failure(trial)}
             queued = {trial.user_attrs["run"]: trial for trial in self._trials(TrialState.WAITING)}
-            for run in self.runs.values():  # in the order of the plan, whatever was enqueued again
-                if run.name not in queued or run.name in self.given_up:
-                    continue
-                first = assignments[0].run if assignments else None
-                if len(assignments) == max_runs or (first and first.name in failed):
-                    break
-                if first and (run.name in failed or cohort_key(run.config) != cohort_key(first.config)):
-                    continue
+            for run in self._next_cohort(queued, failed, max_runs):
                 trial = queued[run.name]
                 assignment = Assignment(run, trial._trial_id, trial.number, process)
                 self._store_process(assignment)
                 if self.storage.set_trial_state_values(trial._trial_id, TrialState.RUNNING):
                     assignments.append(assignment)
         return assignments
+
+    def _next_cohort(self, queued: Container[str], failed: Container[str], max_runs: int) -> list[RunSpec]:
+        """The runs that `assign` assigns, in the order of the plan, whatever was enqueued again."""
+        waiting = [run for run in self.runs.values() if run.name in queued and run.name not in self.given_up]
+        if not waiting or waiting[0].name in failed:
+            return waiting[:1]
+        members, key = read_members(self.dir / waiting[0].name), cohort_key(waiting[0].config)
+        alike = (run for run in waiting if run.name not in failed and cohort_key(run.config) == key)
+        if members:
+            return [run for run in alike if run.run_id in members]
+        return list(itertools.islice((run for run in alike if not read_members(self.dir / run.name)), max_runs))
 
     def _trials(self, state: TrialState) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False, states=[state])

@@ -24,6 +24,8 @@ from sweeps.process import process_info
 if TYPE_CHECKING:
     import torch
 
+    from experiments.config import RunConfig
+    from experiments.data.images import Splits
     from sweeps.queue import Assignment  # a worker does not import Optuna
 
 SHUTDOWN = b""  # the message after which a worker ends
@@ -40,6 +42,7 @@ class WorkerConfig:
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
+    by_speed: bool = False  # whether cohorts are as large as is fastest, by a measurement on a GPU; see `cohort_sizes`
 
 
 def worker_configs(
@@ -97,10 +100,11 @@ class Worker:
         theirs.close()  # so that reading ends when the worker dies
         assert self.process.pid is not None  # it has been started
         self.info = process_info(self.process.pid)
-        self.assignments: list[Assignment] = []
+        self.assignments: list[Assignment] = []  # in training
+        self.upcoming: list[Assignment] = []  # trained next
 
     def submit(self, runs: list[RunSpec], study_dir: Path) -> None:
-        """Send runs, which are trained as one cohort."""
+        """Send runs, which are trained as one cohort: now, or after those in training."""
         with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
             self.pipe.send_bytes(pickle.dumps((runs, study_dir)))
 
@@ -141,7 +145,8 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the group; the sweep handles it
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
+    datasets = Datasets(config.device)
+    threading.Thread(target=_listen, args=(pipe, inbox, datasets), daemon=True).start()
     log = os.open(config.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
@@ -152,19 +157,54 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     if config.threads:
         torch.set_num_threads(config.threads)
     while (message := inbox.get()) != SHUTDOWN:
-        _train(pipe, config, *pickle.loads(message))
+        _train(pipe, config, datasets, *pickle.loads(message))
 
 
-def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
-    """Pass messages on. If the sweep dies, exit at once, even during training."""
+def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes], datasets: Datasets) -> None:
+    """Pass messages on and prepare the data of runs that wait. If the sweep dies, exit at once, even during training."""
     while True:
         try:
-            inbox.put(pipe.recv_bytes())
+            message = pipe.recv_bytes()
         except (EOFError, OSError):
             os._exit(1)
+        inbox.put(message)
+        if message != SHUTDOWN and datasets.in_use:
+            threading.Thread(target=datasets.prepare, args=(pickle.loads(message)[0],), daemon=True).start()
 
 
-def _train(pipe: Connection, config: WorkerConfig, runs: list[RunSpec], study_dir: Path) -> None:
+class Datasets:
+    """The datasets of a worker: that of the last runs, and that of the next ones. Runs with equal data share them."""
+
+    def __init__(self, device: str) -> None:
+        self._device, self._lock = device, threading.Lock()
+        self._kept: dict[Any, Splits] = {}
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a dataset has been loaded. Before that, nothing is prepared: the first runs are about to load theirs."""
+        return bool(self._kept)
+
+    def load(self, config: RunConfig, device: torch.device) -> Splits:
+        """The splits of a run's dataset on the device, loaded once. Raises `UserError`."""
+        from experiments.runs.run import load_splits
+
+        key = config.data, config.split_seed, config.model.patch_size  # patches may be shuffled
+        with self._lock:
+            if key not in self._kept:
+                for old in list(self._kept)[:-1]:
+                    del self._kept[old]
+                self._kept[key] = load_splits(config, device)
+            return self._kept[key]
+
+    def prepare(self, runs: list[RunSpec]) -> None:
+        """Load the dataset of runs that are trained next. An error is left to the training, which meets it again."""
+        from experiments.runs.run import pick_device
+
+        with contextlib.suppress(Exception):
+            self.load(runs[0].config, pick_device(self._device))
+
+
+def _train(pipe: Connection, config: WorkerConfig, datasets: Datasets, runs: list[RunSpec], study_dir: Path) -> None:
     from experiments.runs.run import train
     from experiments.runs.tracking import Tracking
 
@@ -175,8 +215,10 @@ def _train(pipe: Connection, config: WorkerConfig, runs: list[RunSpec], study_di
             study_dir,
             device=config.device,
             memory_share=config.memory_share,
+            by_speed=config.by_speed,
             tracking=tracking,
             on_row=lambda i, row: pipe.send(("row", i, row)),
+            load=datasets.load,
         )
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]

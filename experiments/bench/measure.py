@@ -29,7 +29,8 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.presets import preset
-from experiments.runs import provenance, resume
+from experiments.runs import provenance
+from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
 from experiments.runs.tracking import Mode, Tracking
@@ -165,7 +166,7 @@ class RecordsLoop:
             def read_clock(_: int, row: Row) -> None:
                 if row["epoch"] in (1, n + 1):
                     before = time.perf_counter()
-                    ends.append((before, resume.read_note(study / run.name)["seconds"]["device"], time.perf_counter()))
+                    ends.append((before, read_note(study / run.name)["seconds"]["device"], time.perf_counter()))
 
             train([run], study, device=str(self.device), tracking=Tracking(mode), on_row=read_clock)
         (_, first_trained, start), (end, last_trained, _) = ends

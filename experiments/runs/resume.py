@@ -20,9 +20,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from experiments.runs import record
+from experiments.runs.resume_note import NAME, NEWER
 
-NAME = "resume.safetensors"  # in the run's folder; deleted when the run has finished
-NEWER = "resume-newer.safetensors"  # the same for a later epoch; a power cut may damage it
 SCHEMA = 2
 State = tuple[dict[str, Any], dict[str, Tensor]]
 
@@ -59,13 +58,6 @@ def read(run_dir: Path) -> State | None:
     if troubles and not found:
         raise record.RecordError(troubles[-1])
     return max(found, key=lambda state: len(state[0]["rows"]), default=None)
-
-
-def read_note(run_dir: Path) -> dict[str, Any]:
-    """The latest note, without a check of the file. Raises `OSError` where there is none."""
-    newest = run_dir / NEWER
-    with safetensors.safe_open(newest if newest.exists() else run_dir / NAME, framework="pt") as file:
-        return json.loads(file.metadata()["note"])
 
 
 def _read(path: Path) -> State:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,14 +19,16 @@ from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
 from experiments.runs.tracking import Tracking
+from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
 from experiments.training.fit import Evaluation, Row, evaluate_images, fit
-from experiments.training.stacked import Stacked, fitting, free_memory
+from experiments.training.stacked import Stacked
 from vit.plugins import PluginError
 from vit.probe import check_plugin
 
 OnRow = Callable[[int, Row], bool | None]
+Load = Callable[[RunConfig, torch.device], loading.Splits]
 
 
 def train(
@@ -34,13 +37,16 @@ def train(
     *,
     device: str = "auto",
     memory_share: float = 1.0,
+    by_speed: bool = False,
     tracking: Tracking | None = None,
     on_row: OnRow | None = None,
+    load: Load | None = None,
 ) -> list[dict[str, Any]]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
     Runs given together may differ only in seed, learning rate and weight decay. They are trained as one stacked model, as
     many at a time as fit into `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort.
+    With `by_speed` a GPU is measured first, and cohorts are smaller where that is faster. `load` replaces `load_splits`.
     `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
@@ -59,10 +65,15 @@ def train(
         _check_plugin(runs[0].config)
         for members in _by_split(states):
             config = next(iter(members.values())).spec.config
-            splits = loading.load(config).to(torch_device)
-            for group in _groups(members, len(splits.classes), torch_device, memory_share):
+            splits = (load or load_splits)(config, torch_device)
+            for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
                 _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
+
+
+def load_splits(config: RunConfig, device: torch.device) -> loading.Splits:
+    """The splits of a run's dataset on a device. Raises `UserError`; see `loading.load`."""
+    return loading.load(config).to(device)
 
 
 def _check_plugin(config: RunConfig) -> None:
@@ -101,20 +112,25 @@ def pick_device(name: str) -> torch.device:
 
 
 def _groups(
-    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float
+    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float, by_speed: bool
 ) -> Iterator[dict[int, RunState]]:
-    """Divide the runs into groups that train together, as large as the memory allows.
+    """Divide the runs into groups that train together; see `cohort_sizes`.
 
-    Members of a group have finished the same number of epochs (a kill between two saves separates a cohort). A run that
-    started alone stays alone, because a stack rounds differently.
+    Members of a group have finished the same number of epochs (a kill between two saves separates a cohort). Runs that
+    started together go on together, and a run that started alone stays alone, because another stack rounds differently.
     """
-    at: dict[tuple[int, bool], list[int]] = {}
+    at: dict[tuple[int, bool, tuple[str, ...]], list[int]] = {}
     for i, run in states.items():  # collected before training, which changes the number of epochs
-        at.setdefault((len(run.rows), run.stacked is False), []).append(i)
-    for (_, alone), numbers in sorted(at.items()):
-        most = 1 if alone else fitting([states[i].spec.config for i in numbers], num_classes, device, memory_share)
-        for part in batches(len(numbers), most):
-            yield {i: states[i] for i in numbers[part]}
+        at.setdefault((len(run.rows), run.stacked is False, tuple(run.members)), []).append(i)
+    for (_, alone, members), numbers in sorted(at.items()):
+        if alone or members:
+            sizes = [1] * len(numbers) if alone else [len(numbers)]
+        else:
+            configs = [states[i].spec.config for i in numbers]
+            sizes = cohort_sizes(configs, num_classes, device, memory_share, by_speed)
+        rest = iter(numbers)
+        for size in sizes:
+            yield {i: states[i] for i in itertools.islice(rest, size)}
 
 
 def _train_or_divide(
@@ -175,9 +191,10 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
     resumed = bool(runs[0].rows)
     if resumed:
         engine.load_states([run.tensors or {} for run in runs])
+    members = [run.spec.run_id for run in runs] if stacked else []
     for run in runs:
         run.tensors = None  # frees its memory
-        run.start(stacked, tracking)
+        run.start(stacked, members, tracking)
         if stacked and not resumed:
             run.save({}, durable=False)  # notes that it is one of a stack, in case it continues alone
     return engine

@@ -26,7 +26,7 @@ Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 # What the note in the resume file holds, beside the run id:
-SAVED = ("rows", "seconds", "started", "status", "stacked", "planned")
+SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned")
 
 
 @dataclass
@@ -42,6 +42,7 @@ class RunState:
     started: str = field(default_factory=lambda: now())
     tensors: dict[str, Tensor] | None = None  # weights and optimiser state to continue from
     stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
+    members: list[str] = field(default_factory=list)  # run ids of its stack; empty for a run that is trained alone
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"
@@ -67,6 +68,7 @@ class RunState:
                 raise record.RecordError(f"{folder / resume.NAME}: belongs to run {note['run_id']}, not {spec.run_id}")
             run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
             run.stacked, run.planned = note.get("stacked"), note.get("planned")
+            run.members = note.get("members", [])
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
             run.planned = read_stated(folder.parent)
@@ -78,9 +80,9 @@ class RunState:
         run.tracker = self.tracker
         return run
 
-    def start(self, stacked: bool, tracking: Tracking) -> None:
+    def start(self, stacked: bool, members: list[str], tracking: Tracking) -> None:
         """Make the folder with its configuration, and start the clock and the tracker."""
-        self.stacked = stacked
+        self.stacked, self.members = stacked, members
         self.clock = time.perf_counter() - self.seconds["wall"]
         config = self.spec.config.model_dump()
         try:

@@ -11,7 +11,6 @@ another number of runs cuBLAS chooses other kernels, which round differently.
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -20,14 +19,11 @@ from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 
-from experiments.config import FREE, RunConfig, cohort_key, override
+from experiments.config import FREE, RunConfig, cohort_key
 from experiments.training.casting import linear_names, to_bfloat16
 from experiments.training.compile import OFF, compiled
 from experiments.training.engine import (
-    DTYPES,
-    GRID_LIMIT,
     autocast,
-    eval_batch,
     eval_function,
     initial_model,
     optimizer,
@@ -179,53 +175,3 @@ class Stacked:
                 self.optimizer.load(self.params[name], field, value)
             else:
                 self.optimizer.state[self.params[name]][field] = value.to(self.device).clone()
-
-
-def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:
-    """The number of these runs, at least 1, that fit into a share of the GPU's free memory as one stack; on the CPU, all.
-
-    It is extrapolated from the measured peak memory of a training step and an evaluation with one run and with two.
-    """
-    if device.type != "cuda" or len(configs) < 2:
-        return len(configs)
-    try:
-        peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
-    except torch.OutOfMemoryError:
-        peaks = None  # two runs do not fit; one run may
-    free_memory()
-    if peaks is None:
-        return 1
-    free = torch.cuda.mem_get_info(device)[0] * share * 0.8  # the rest is for the allocator and cuBLAS
-    by_memory = int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))
-    return max(1, min(len(configs), by_memory, GRID_LIMIT // configs[0].train.batch_size))
-
-
-def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
-    """Memory of a training step and an evaluation, uncompiled, optimiser state included (bytes).
-
-    It is the sum of both peaks, because a CUDA graph keeps the memory of its training step during the evaluation.
-    """
-    configs = [override(config, {"train.compile": OFF}) for config in configs]
-    first, runs = configs[0], len(configs)
-    (channels, side), batch = first.data.image_shape, first.train.batch_size
-    free_memory()
-    before = torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    engine = Stacked(configs, num_classes, device)
-    x = torch.zeros(runs, batch, channels, side, side, device=device, dtype=DTYPES[first.train.precision])
-    y, keys = (
-        torch.zeros(runs, batch, device=device, dtype=torch.long),
-        torch.zeros(runs, device=device, dtype=torch.int32),
-    )
-    engine.train_step(x, y, keys, torch.zeros(runs, device=device, dtype=torch.float64))
-    training, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    images = x.new_zeros(eval_batch(configs, device), channels, side, side)
-    engine.eval_step(images, y.new_zeros(len(images)))
-    return training - before + torch.cuda.max_memory_allocated(device) - held
-
-
-def free_memory() -> None:
-    """Free the memory of earlier stacks. An engine is part of a reference cycle, so this runs the garbage collector."""
-    gc.collect()
-    torch.cuda.empty_cache()

@@ -21,7 +21,7 @@ def note(*words):
         log.write(" ".join(map(str, words)) + "\n")
 
 
-def train(runs, folder, *, device, memory_share, tracking, on_row):
+def train(runs, folder, *, on_row, **options):
     from experiments.runs import record
 
     for i, run in enumerate(runs):

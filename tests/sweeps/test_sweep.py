@@ -16,7 +16,8 @@ import optuna
 import pytest
 
 from experiments.errors import UserError
-from experiments.runs.record import METRICS, is_finished
+from experiments.runs import resume
+from experiments.runs.record import CHECKPOINT, CONFIG, METRICS, is_finished, write_summary
 from experiments.runs.run import train
 from sweeps.builtin import STUDIES
 from sweeps.plan import make_plan
@@ -267,7 +268,7 @@ def test_the_terminal_shows_what_starts_each_score_and_a_table(stubbed):
 
 
 def test_two_sweeps_at_once_share_the_runs(stubbed):
-    sweeps = [stubbed.start(nap=0.1) for _ in range(2)]
+    sweeps = [stubbed.start(nap=0.3) for _ in range(2)]
     outs = [sweep.communicate(timeout=120) for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outs
     assert all("6 runs: 6 finished" in out for out, _ in outs)
@@ -374,6 +375,91 @@ def test_runs_that_failed_as_a_cohort_are_tried_alone(queue):
     assert [taken[0].run for taken in assignments if len(taken) == 1] == [assignment.run for assignment in together]
 
 
+def test_runs_interrupted_as_a_cohort_are_assigned_together_whatever_the_size_of_new_cohorts(queue):
+    """The others are not added to them, so that a cohort on a GPU goes on with the numbers it would have had."""
+    queue.reconcile()
+    heads = [[run for run in queue.runs.values() if run.levels["model.head"] == head] for head in ("logits", "softmax")]
+    members = [run.run_id for run in heads[0][:2]]
+    for run in heads[0][:2]:
+        (queue.dir / run.name).mkdir()
+        resume.write(queue.dir / run.name, {"run_id": run.run_id, "rows": [], "members": members}, {}, durable=False)
+    for size in (1, 5):
+        taken = [queue.assign(current_process(), size) for _ in range(3)]
+        assert [assignment.run for assignment in taken[0]] == heads[0][:2]
+        assert [len(part) for part in taken[1:]] == ([1, 1] if size == 1 else [3, 1])
+        for assignment in [assignment for part in taken for assignment in part]:
+            queue.settle(assignment, "interrupted")
+        queue.reconcile()
+
+
+class FakeWorker:
+    """A worker whose messages the test gives."""
+
+    def __init__(self, config):
+        self.config, self.info, self.pipe = config, current_process(), None
+        self.assignments, self.upcoming, self.submitted, self.stopped = [], [], [], False
+
+    def submit(self, runs, study_dir):
+        self.submitted.append([run.name for run in runs])
+
+    def receive(self):
+        return self.message
+
+    def stop(self, timeout=0.0):
+        self.stopped = True
+
+
+@pytest.fixture
+def pool(queue):
+    """A pool with one worker, which has the first cohort: two runs of three epochs."""
+    display = SimpleNamespace(row=lambda *_: None, ended=lambda *_: None, failed=lambda *_: None)
+    pool = WorkerPool(queue, [None], display, 2, "test/acc")
+    pool.workers = [FakeWorker(None)]
+    pool._assign(queue.reconcile())
+    return pool
+
+
+def tell(pool, *message):
+    (worker,) = pool.workers
+    worker.message = message
+    pool._receive(worker)
+
+
+def test_a_worker_gets_its_next_runs_in_the_last_epoch_of_a_cohort(pool):
+    (worker,), names = pool.workers, [run.name for run in pool.queue.runs.values()]
+    tell(pool, "row", 0, {"epoch": 1})
+    assert len(worker.submitted) == 1
+    for job in (0, 1):
+        tell(pool, "row", job, {"epoch": 2})  # two of three epochs are done
+    assert len(worker.submitted) == 2
+    first, second = worker.submitted
+    assert [a.run.name for a in worker.assignments] == first and [a.run.name for a in worker.upcoming] == second
+    assert set(pool.queue.reconcile().running) == {*first, *second}
+    for name in first:
+        (pool.queue.dir / name).mkdir()
+        for file in (CONFIG, METRICS, CHECKPOINT):
+            (pool.queue.dir / name / file).write_text("{}")
+        summary = {"run_id": pool.queue.runs[name].run_id, "status": "finished", "val/acc": 0.5}
+        write_summary(pool.queue.dir / name, summary)
+    tell(pool, "done")
+    assert [a.run.name for a in worker.assignments] == second and worker.upcoming == []
+    assert pool.busy == [worker]
+    assert set(pool.queue.reconcile().waiting) == {*names} - {*first, *second}
+
+
+def test_runs_that_were_not_begun_are_not_failed_with_those_that_were(pool):
+    (worker,) = pool.workers
+    tell(pool, "row", 0, {"epoch": 2})
+    first, second = worker.submitted
+    tell(pool, "died", "the worker was killed by SIGKILL")
+    assert worker.stopped and pool.workers == []
+    reasons = {
+        t.user_attrs["run"]: t.user_attrs["reason"] for t in pool.queue.study.get_trials() if "reason" in t.user_attrs
+    }
+    assert reasons == {**dict.fromkeys(first, "failed"), **dict.fromkeys(second, "interrupted")}
+    assert {*first, *second} <= set(pool.queue.reconcile().waiting)
+
+
 def test_changing_the_metric_before_a_run_has_ended_changes_the_direction(queue):
     queue.reconcile()
     assert queue.study.metric_names == ["val/acc"]
@@ -432,7 +518,9 @@ def test_an_assignment_that_was_taken_over_is_not_changed(queue):
 def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enqueued(queue):
     queue.reconcile()
     stopped, notes = [], []
-    worker = SimpleNamespace(assignments=queue.assign(current_process(), 2), stop=lambda: stopped.append(True))
+    worker = SimpleNamespace(
+        assignments=queue.assign(current_process(), 2), upcoming=[], stop=lambda: stopped.append(True)
+    )
     pool = WorkerPool(queue, [None], SimpleNamespace(note=notes.append), 2, "test/acc")
     pool.workers = [worker]
     lost, kept = worker.assignments

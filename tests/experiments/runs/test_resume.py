@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from experiments.errors import TakenOver
 from experiments.runs import record, resume
+from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
 
@@ -91,7 +92,7 @@ def test_interrupted_at_any_write_ends_with_the_same_bytes(
 def rows_in(folder: Path) -> list[Any]:
     """What an unfinished run has to show for itself; nothing where it has just finished."""
     try:
-        return resume.read_note(folder)["rows"]
+        return read_note(folder)["rows"]
     except OSError:
         return []
 

@@ -8,7 +8,6 @@ import torch
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data import loading
 from experiments.runs.provenance import model_cost
-from experiments.training import stacked
 from experiments.training.engine import Solo
 from experiments.training.fit import evaluate, fit
 from experiments.training.stacked import Stacked
@@ -190,22 +189,3 @@ def test_runs_of_different_variants_are_not_stacked() -> None:
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
     with pytest.raises(ValueError, match="may differ only in seed"):
         make([config(0), config(0, **{"model.depth": 3})])
-
-
-def test_the_cohort_size_is_one_where_two_runs_do_not_fit(monkeypatch):
-    def peak(configs, num_classes, device):
-        if len(configs) > 1:
-            raise torch.OutOfMemoryError
-        return 10
-
-    monkeypatch.setattr(stacked, "_step_peak", peak)
-    monkeypatch.setattr(stacked, "free_memory", lambda: None)
-    assert [stacked.fitting([config(0)] * runs, 10, torch.device("cuda")) for runs in (1, 2, 3, 8)] == [1] * 4
-
-
-def test_the_cohort_size_is_extrapolated_from_the_measured_memory(monkeypatch):
-    """30 bytes for one run and 20 for each further run, of 0.8 x 200: 30 + 6 x 20 <= 160 < 30 + 7 x 20."""
-    monkeypatch.setattr(stacked, "_step_peak", lambda configs, *_: {1: 30, 2: 50}[len(configs)])
-    monkeypatch.setattr(stacked, "free_memory", lambda: None)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (200, 1000))
-    assert [stacked.fitting([config(0)] * runs, 10, torch.device("cuda")) for runs in (2, 7, 8, 99)] == [2, 7, 7, 7]

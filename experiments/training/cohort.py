@@ -1,0 +1,147 @@
+"""How many runs to train as one stack: by the memory of the GPU and by the measured throughput."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from experiments.config import RunConfig, cohort_key, override
+from experiments.data.images import Images, Splits
+from experiments.training.compile import OFF
+from experiments.training.engine import DTYPES, GRID_LIMIT, Solo, eval_batch
+from experiments.training.stacked import Stacked
+from experiments.training.step import DeviceStep
+from experiments.training.tables import epoch_tables
+
+STEPS = 8  # timed at once
+TURNS = 3  # of which the fastest counts
+MIN_GAIN = 0.03  # in runs x steps a second; a larger stack that gains less ends the measurement
+Times = dict[int, float]  # runs of a stack -> seconds of a step
+_measured: dict[tuple[bytes, torch.device], Times] = {}
+
+
+def cohort_sizes(
+    configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0, by_speed: bool = False
+) -> list[int]:
+    """Divide runs into cohorts of nearly equal size; returns the sizes. On a CPU there is one cohort.
+
+    A cohort fits into `share` of the GPU's free memory. With `by_speed` the number of cohorts is the one that trains the
+    runs in the least time, as measured; else it is as small as possible.
+    """
+    if device.type != "cuda" or len(configs) < 2:
+        return [len(configs)]
+    most = fitting(configs, num_classes, device, share)
+    if by_speed and most > 1:
+        return fastest_sizes(len(configs), step_times(configs[:most], num_classes, device))
+    return even_sizes(len(configs), math.ceil(len(configs) / most))
+
+
+def even_sizes(runs: int, cohorts: int) -> list[int]:
+    """The sizes of cohorts that differ by at most one."""
+    return [runs // cohorts + (i < runs % cohorts) for i in range(cohorts)]
+
+
+def fastest_sizes(runs: int, times: Times) -> list[int]:
+    """The even sizes with the least total time, interpolated between measured sizes. No cohort is larger than those."""
+    sizes = sorted(times)
+    divisions = [even_sizes(runs, cohorts) for cohorts in range(math.ceil(runs / sizes[-1]), runs + 1)]
+    seconds = [times[size] for size in sizes]
+    return min(divisions, key=lambda division: np.interp(division, sizes, seconds).sum())
+
+
+def step_times(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> Times:
+    """Seconds of a step with 1, 2, 4, ... and all of these runs, until throughput hardly grows or memory is exhausted.
+
+    They are measured once in a process for each configuration, uncompiled.
+    """
+    known = _measured.setdefault((cohort_key(configs[0]), device), {})
+    times: Times = {}
+    size = 1
+    while True:
+        try:
+            times[size] = known[size] = known.get(size) or _step_seconds(configs[:size], num_classes, device)
+        except torch.OutOfMemoryError:
+            if size == 1:
+                raise
+            break
+        finally:
+            free_memory()
+        rates = [runs / seconds for runs, seconds in times.items()]
+        if size == len(configs) or (len(rates) > 1 and rates[-1] < rates[-2] * (1 + MIN_GAIN)):
+            break
+        size = min(2 * size, len(configs))
+    return times
+
+
+def _step_seconds(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> float:
+    """Seconds of a training step on a GPU, with the CUDA graph if there is one."""
+    configs = [override(config, {"train.compile": OFF}) for config in configs]
+    first, n = configs[0], STEPS * configs[0].train.batch_size
+    channels, side = first.data.image_shape
+    images = Images(torch.zeros(n, channels, side, side, dtype=torch.uint8), torch.zeros(n, dtype=torch.long))
+    half = torch.full((channels,), 0.5)
+    splits = Splits(images, images, images, ("",) * num_classes, half, half).to(device)
+    step = DeviceStep((Solo if len(configs) == 1 else Stacked)(configs, num_classes, device), splits)
+    tables, seconds = epoch_tables(configs, n, 0, step.size), []
+    for _ in range(1 + TURNS):  # the first turn creates the optimiser's state and captures the step
+        torch.cuda.synchronize(device)
+        begin = time.perf_counter()
+        step.run_epoch(tables)
+        torch.cuda.synchronize(device)
+        seconds.append((time.perf_counter() - begin) / STEPS)
+    return min(seconds[1:])
+
+
+def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:
+    """The number of these runs, at least 1, that fit into a share of the GPU's free memory as one stack; on the CPU, all.
+
+    It is extrapolated from the measured peak memory of a training step and an evaluation with one run and with two.
+    """
+    if device.type != "cuda" or len(configs) < 2:
+        return len(configs)
+    try:
+        peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
+    except torch.OutOfMemoryError:
+        peaks = None  # two runs do not fit; one run may
+    free_memory()
+    if peaks is None:
+        return 1
+    free = torch.cuda.mem_get_info(device)[0] * share * 0.8  # the rest is for the allocator and cuBLAS
+    by_memory = int(1 + (free - peaks[0]) / max(peaks[1] - peaks[0], 1))
+    return max(1, min(len(configs), by_memory, GRID_LIMIT // configs[0].train.batch_size))
+
+
+def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> int:
+    """Memory of a training step and an evaluation, uncompiled, optimiser state included (bytes).
+
+    It is the sum of both peaks, because a CUDA graph keeps the memory of its training step during the evaluation.
+    """
+    configs = [override(config, {"train.compile": OFF}) for config in configs]
+    first, runs = configs[0], len(configs)
+    (channels, side), batch = first.data.image_shape, first.train.batch_size
+    free_memory()
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    engine = Stacked(configs, num_classes, device)
+    x = torch.zeros(runs, batch, channels, side, side, device=device, dtype=DTYPES[first.train.precision])
+    y, keys = (
+        torch.zeros(runs, batch, device=device, dtype=torch.long),
+        torch.zeros(runs, device=device, dtype=torch.int32),
+    )
+    engine.train_step(x, y, keys, torch.zeros(runs, device=device, dtype=torch.float64))
+    training, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    images = x.new_zeros(eval_batch(configs, device), channels, side, side)
+    engine.eval_step(images, y.new_zeros(len(images)))
+    return training - before + torch.cuda.max_memory_allocated(device) - held
+
+
+def free_memory() -> None:
+    """Free the memory of earlier stacks. An engine is part of a reference cycle, so this runs the garbage collector."""
+    gc.collect()
+    torch.cuda.empty_cache()
