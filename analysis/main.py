@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli import Parser, run_command
+from experiments.cli import Parser, folder, run_command
 
 if TYPE_CHECKING:
     from analysis.report.document import Document
@@ -34,6 +34,7 @@ def parser() -> Parser:
     parser.add_argument(
         "studies",
         metavar="STUDY",
+        type=folder,
         nargs="*",
         help=f"the folder of a study or of an exported study; or {SOURCES}. Several only with --across",
     )
@@ -48,6 +49,7 @@ def _add_several(parser: Parser) -> None:
     parser.add_argument(
         "--compare",
         metavar=("A", "B"),
+        type=folder,
         nargs=2,
         help="compare two studies, for example of two commits or scales (default folder: B/report-against-A)",
     )
@@ -87,13 +89,13 @@ def _add_output(parser: Parser) -> None:
     parser.add_argument(
         "--out",
         metavar="DIR",
-        type=Path,
+        type=_folder,
         help="folder of the report; replaces an earlier report there (default: STUDY/report)",
     )
     parser.add_argument(
         "--export",
         metavar="DIR",
-        type=Path,
+        type=_folder,
         help="instead of a report, write the study as study.json, runs.csv, curves.csv and, where records hold test "
         "predictions, test_hits.npz; vit-report DIR reads them",
     )
@@ -116,7 +118,11 @@ def body(argv: Sequence[str]) -> int:
     _check_combination(command, arguments)
     from analysis.sources.read import is_imported, locate
 
-    sources = list(map(locate, arguments.compare or arguments.studies))
+    given = arguments.compare or arguments.studies
+    sources = list(map(locate, given))
+    for asked, found in zip(given, sources, strict=True):
+        if asked != found:
+            print(f"{PROG}: the only study in {asked} is {found}", file=sys.stderr)
     if arguments.export:
         return _export(sources[0], arguments)
     beside = sources[0] if arguments.across else sources[-1]  # the study whose folder the report goes to
@@ -290,6 +296,10 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
         if not left:
             return 0
         time.sleep(arguments.watch)
+
+
+def _folder(text: str) -> Path:
+    return Path(folder(text))
 
 
 def _seconds(text: str) -> int:

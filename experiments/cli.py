@@ -119,6 +119,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def folder(text: str) -> str:
+    """The type of a flag that takes a folder. An empty text, as from an unset shell variable, is not one."""
+    if not text.strip() or "\0" in text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected the path of a folder")
+    return text
+
+
 def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) -> None:
     """Add a flag for every setting of `RunConfig`, with its description, choices and default in the preset digits.
 

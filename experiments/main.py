@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from experiments.cli import Parser, add_settings, complete_with, positive, run_command, settings
+from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
 from experiments.errors import UserError
 from experiments.runs.tracking import MODES
 
@@ -53,6 +53,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--out",
         metavar="DIR",
+        type=folder,
         default="runs/single",
         help="create the run's folder in this folder (default: runs/single)",
     )
@@ -91,14 +92,15 @@ def _threads(text: str) -> int:
 
 
 def _body(argv: Sequence[str]) -> int:
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if not arguments.command:
+        return _train(arguments)
+    if others := [word for word in argv if word != arguments.command]:
+        parser.error(f"{arguments.command}: prints a list and trains nothing; {others[0]} is not allowed with it")
     from experiments import listing
 
-    if arguments.command == "presets":
-        return listing.presets()
-    if arguments.command == "variants":
-        return listing.variants()
-    return _train(arguments)
+    return listing.presets() if arguments.command == "presets" else listing.variants()
 
 
 def _train(arguments: argparse.Namespace) -> int:

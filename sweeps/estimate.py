@@ -84,7 +84,13 @@ def recorded_epoch_seconds(out: Path, device: str, threads: int | None) -> dict[
             config = load(json.loads((path.parent / record.CONFIG).read_text(encoding="utf-8")))
             hardware, cost = summary["provenance"]["hardware"], summary["cost"]
             seconds = cost["wall_seconds"] / cost["cohort"] / summary["epochs"]
-        except (OSError, ValueError, KeyError, TypeError):  # unreadable, or from another version: of no use here
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ):  # unreadable, or from another version: of no use here
             continue
         if hardware["device"] == device and threads in (None, hardware["threads"]):
             found[time_shape(config)].append(seconds)

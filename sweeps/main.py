@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from experiments.cli import Parser, add_settings, positive, run_command, settings
+from experiments.cli import Parser, add_settings, folder, positive, run_command, settings
 from experiments.errors import UserError
 from experiments.runs.tracking import MODES, Tracking
 
@@ -32,9 +32,14 @@ def _parser() -> Parser:
     )
     commands.add_parser("list", help="list the built-in studies", description="List the built-in studies.")
     shown = "Show the factors, the variants and the number of finished runs of a study."
-    show = commands.add_parser("show", help="show the grid of a study and what is done", description=shown)
+    usage = f"{PROG} {{}} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...]"
+    show = commands.add_parser(
+        "show", help="show the grid of a study and what is done", description=shown, usage=usage.format("show")
+    )
     trained = "Train a study. Run the same command again to resume."
-    run = commands.add_parser("run", help="train a study, or resume it", description=trained)
+    run = commands.add_parser(
+        "run", help="train a study, or resume it", description=trained, usage=f"{usage.format('run')} [options]"
+    )
     started = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
     commands.add_parser("init", help="print an example of a study file", description=started)
     for command in (show, run):
@@ -59,7 +64,7 @@ def _add_study_arguments(command: argparse.ArgumentParser) -> None:
         help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
     )
     command.add_argument(
-        "--out", metavar="DIR", default="runs", help="parent folder of the study's folder (default: runs)"
+        "--out", metavar="DIR", type=folder, default="runs", help="parent folder of the study's folder (default: runs)"
     )
     command.add_argument(
         "--set",
@@ -107,10 +112,17 @@ def _add_run_arguments(run: argparse.ArgumentParser) -> None:
 
 def _seeds(text: str) -> int | list[int]:
     parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
+    if parts[-1] == "" and len(parts) > 1:
+        parts.pop()  # "3," is the list of one seed
+    if not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected a number from 1, or a list such as 0,3,7")
     numbers = [int(part) for part in parts]
-    return numbers if "," in text else numbers[0]
+    from sweeps.study import check_seeds
+
+    try:
+        return check_seeds(numbers if "," in text else numbers[0])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _cohort(text: str) -> int | None:
@@ -181,7 +193,7 @@ def _assignments(text: str) -> dict[str, Any]:
         return {path: value}
     try:
         values = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"--set: {path}: {value!r} is not a valid list") from error
     if len(paths) == 1:
         raise UserError(

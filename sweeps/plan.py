@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError
-from experiments.presets import preset
+from experiments.presets import PRESETS, preset
 from experiments.runs.spec import RunSpec
 from sweeps.study import Levels, Study, format_level, split_linked
 from vit.registry import nearest
@@ -60,6 +60,11 @@ def base_config(study: Study, preset_name: str | None, changes: Mapping[str, Any
     own_preset = own.pop("preset", "digits")
     name = preset_name or str(own_preset)
     factors = {path for factor in study.factors for path in factor.split("+")}
+    if name not in PRESETS:
+        field = (
+            "--preset" if preset_name else f"{study.name}: base" + ("" if isinstance(study.base, str) else ".preset")
+        )
+        raise UserError(f"{field}: {name!r} is not known; {nearest(name, PRESETS)}")
     config = preset(name)
     for path in (*own, *changes):
         if path.replace("-", "_") in factors:

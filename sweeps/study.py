@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,6 +23,8 @@ else:
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
 MAX_LOOK = 10_000
+MAX_RUNS = 100_000  # of a study: each is planned before the first starts
+MAX_VALUES = 100_000  # of a study file, counting a value again for each alias of it
 _EXPECTED = {  # error type of pydantic -> what is allowed
     "string_type": "a text",
     "string_pattern_mismatch": "up to 80 letters, digits, '.', '_' and '-', with a letter or a digit first",
@@ -70,13 +73,18 @@ class Study(BaseModel):
     @field_validator("seeds", mode="before")
     @classmethod
     def _check_seeds(cls, seeds: Any) -> Any:
-        listed = seeds if isinstance(seeds, list) else [seeds]
-        lowest = 0 if isinstance(seeds, list) else 1
-        whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
-        if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed) or max(listed) > MAX_SEED:
-            allowed = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
-            raise ValueError(f"{seeds!r} is not allowed: expected {allowed}")
-        return seeds
+        return check_seeds(seeds)
+
+    @model_validator(mode="after")
+    def _check_number_of_runs(self) -> Study:
+        variants = math.prod(map(len, self.factors.values())) + len(self.extra)
+        seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
+        if variants * seeds > MAX_RUNS:
+            raise ValueError(
+                f"factors, seeds: {variants:,} variant(s) x {seeds:,} seed(s) are {variants * seeds:,} runs; "
+                f"allowed: up to {MAX_RUNS:,}"
+            )
+        return self
 
     @field_validator("looks", mode="before")
     @classmethod
@@ -146,6 +154,17 @@ class Study(BaseModel):
         return path if ends.count(last) > 1 else last
 
 
+def check_seeds(seeds: Any) -> Any:
+    """The number or list of seeds. Raises `ValueError` where it is not allowed."""
+    listed = seeds if isinstance(seeds, list) else [seeds]
+    lowest = 0 if isinstance(seeds, list) else 1
+    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
+    if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed) or max(listed) > MAX_SEED:
+        allowed = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
+        raise ValueError(f"{repr(seeds)[:80]} is not allowed: expected {allowed}")
+    return seeds
+
+
 def split_linked(levels: Levels) -> Levels:
     """Levels with linked factors split: single path -> value. Raises `ValueError` where the numbers of values differ."""
     flat: Levels = {}
@@ -188,7 +207,8 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
         else:
             expected = _EXPECTED.get(first["type"])
             allowed = f"expected {expected}" if expected else first["msg"][0].lower() + first["msg"][1:]
-            message = f"{path}: {first['input']!r} is not allowed: {allowed}"
+            given = repr(first["input"])
+            message = f"{path}: {given if len(given) < 200 else given[:200] + '...'} is not allowed: {allowed}"
         raise UserError(f"{source}: {message}") from error
 
 
@@ -200,6 +220,8 @@ class UniqueKeyLoader(yaml.SafeLoader):
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(None, None, "a key is not a name", key.start_mark)
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, "merge keys (<<) are not allowed", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} occurs twice", key.start_mark)
             seen.add(key.value)
@@ -219,6 +241,9 @@ def read_study_file(path: Path) -> Study:
         raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: YAML reads 2024-99-99 as a date
         raise UserError(f"{path}: is not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise UserError(f"{path}: is not valid YAML: too many brackets inside each other") from error
+    _check_size(tree, path)
     if tree is None:
         raise UserError(f"{path}: is empty; expected a mapping with `name` and `factors`")
     if not isinstance(tree, dict):
@@ -226,3 +251,14 @@ def read_study_file(path: Path) -> Study:
     if not all(isinstance(key, str) for key in tree):
         raise UserError(f"{path}: expected a mapping with `name` and `factors`; some of its keys are not names")
     return parse_study(tree, str(path))
+
+
+def _check_size(tree: Any, path: Path) -> None:
+    """Raise `UserError` where aliases make a small file hold more values than can be listed."""
+    count, waiting = 0, [tree]
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count > MAX_VALUES:
+            raise UserError(f"{path}: holds more than {MAX_VALUES:,} values, counting those of aliases")
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []

@@ -56,6 +56,6 @@ def _read_run(folder: Path, labels: dict[str, np.ndarray], sources: Sources) -> 
         return found, read_hits(run, config, labels)
     try:
         config = json.loads((folder / record.CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise record.RecordError(f"{folder / record.CONFIG}: cannot be read: {error}") from error
     return ImportedRun(folder.name, "incomplete", completed(config)), None

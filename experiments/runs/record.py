@@ -196,7 +196,7 @@ def _json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")

@@ -156,5 +156,5 @@ def now() -> str:
 def _id_in(path: Path) -> str:
     try:
         return run_id(load(json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise record.RecordError(f"{path}: cannot be read as a configuration: {error}") from error

@@ -208,9 +208,19 @@ def test_a_report_of_an_exported_study_needs_no_torch(tmp_path):
 
 def test_a_folder_with_one_study_is_that_study(tmp_path, capsys):
     folder = write_study(tmp_path / "runs", seeds=3)
-    status, out, _ = run(capsys, tmp_path / "runs")
+    status, out, err = run(capsys, tmp_path / "runs")
+    assert err == f"vit-report: the only study in {tmp_path / 'runs'} is {folder}\n"
     assert status == 0 and out.splitlines()[-1] == f"{folder / 'report' / 'report.html'}"
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {"position"}
+
+
+@pytest.mark.parametrize("words", [[""], ["runs", "--out", ""], ["--compare", "", "b"], ["runs", "--export", " "]])
+def test_empty_text_is_no_folder(words, tmp_path, capsys, monkeypatch):
+    """As from a shell variable that is not set: it would mean the current folder."""
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "") and "is not allowed: expected the path of a folder" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_with_several_studies_lists_them(tmp_path, capsys):

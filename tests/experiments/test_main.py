@@ -58,6 +58,9 @@ BAD = {
         ["data.img_size: 100000: 1,797 decoded images need 16,735.9 GiB", "allowed: up to"],
     ),
     "too many threads": (["--threads", "100000"], ["--threads", "'100000'", "from 1 to 1024"]),
+    "no folder": (["--out", ""], ["--out", "'' is not allowed: expected the path of a folder"]),
+    "setting of a list": (["variants", "--seed", "3"], ["variants: prints a list", "--seed is not allowed with it"]),
+    "flag of a list": (["presets", "--threads", "3"], ["presets: prints a list", "--threads is not allowed with it"]),
     "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
     "wrong type": (["--model.depth", "deep"], ["model.depth", "'deep'", "integer"]),
     "a fraction of a layer": (["--model.depth", "1.5"], ["model.depth", "'1.5'", "integer"]),
@@ -275,6 +278,18 @@ PLUGINS = {
     "taken": (
         "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
         r"VIT_PLUGINS: 'mine' cannot be imported: ValueError: .*'none' is already registered.*",
+    ),
+    "missing": (
+        None,
+        r"VIT_PLUGINS: no module named 'missing' was found; the folder that holds it must be in PYTHONPATH",
+    ),
+    "importing": (
+        "\nimport nowhere\n",
+        r"VIT_PLUGINS: 'mine' cannot be imported: ModuleNotFoundError: No module named 'nowhere' \(.*mine\.py:2\)",
+    ),
+    "slash": (
+        "from vit.pos_embed import PosEmbed, register\n@register('a/b')\nclass Mine(PosEmbed):\n    pass\n",
+        r"VIT_PLUGINS: 'mine' cannot be imported: ValueError: register\('a/b'\): expected up to 60 letters, .*",
     ),
     "math": (None, r"VIT_PLUGINS: 'math' registers no positional embedding"),
     "exiting": ("import sys\nsys.exit(0)\n", r"VIT_PLUGINS: 'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),

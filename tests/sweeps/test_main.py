@@ -54,6 +54,19 @@ print([name for name in ("torch", "optuna", "scipy", "pandas", "sklearn") if nam
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_list_of_one_seed_is_not_a_number_of_seeds(capsys, tmp_path):
+    """Reports print such a list in the command that repeats a study."""
+    status, out, _ = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--seeds", "7,")
+    assert status == 0 and "2 runs" in out
+
+
+@pytest.mark.parametrize("words", [["run"], ["show"]])
+def test_usage_is_short(capsys, words):
+    status, out, _ = command(capsys, *words, "--help")
+    usage = out.partition("\n\n")[0]
+    assert status == 0 and len(usage.splitlines()) <= 3 and "STUDY|FILE.yaml" in usage
+
+
 def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
     factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
     path = study(tmp_path, factors=factors, seeds=3, looks=[3, 6])
@@ -120,7 +133,11 @@ def test_a_dry_run_without_records_measures_and_writes_nothing(capfd, tmp_path, 
         (["run", "none.yaml"], "none.yaml: cannot be read"),
         (["run", "x" * 300], "study: 'xxx"),
         (["run", "mine.yaml", "--out", "x" * 300], "cannot be written: File name too long"),
-        (["run", "mine.yaml", "--seeds", "0"], "seeds: 0"),
+        (["run", "mine.yaml", "--seeds", "0"], "argument --seeds: 0 is not allowed: expected a number of seeds from 1"),
+        (["run", "mine.yaml", "--seeds", "9223372036854775808"], "--seeds: 9223372036854775808 is not allowed"),
+        (["run", "mine.yaml", "--seeds", "100000000"], "are 200,000,000 runs; allowed: up to 100,000"),
+        (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
+        (["run", "mine.yaml", "--set", "a+b=" + "[" * 5000], "is not a valid list"),
         (["run", "mine.yaml", "--seeds", "-1"], "--seeds: '-1'"),
         (["run", "mine.yaml", "--seeds", "few"], "few"),
         (["run", "mine.yaml", "--seeds", "1,1"], "[1, 1]"),

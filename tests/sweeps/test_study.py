@@ -1,6 +1,7 @@
 """Studies as data: what is allowed, how variants and runs are named, what a folder keeps. Nothing is trained here."""
 
 import datetime
+import itertools
 import json
 from pathlib import Path
 
@@ -21,6 +22,13 @@ from sweeps.study_folder import with_known_names, write_plan
 EXAMPLE = Path(__file__).resolve().parents[2] / "sweeps" / "example.yaml"
 DEPTHS = {"name": "mine", "factors": {"model.depth": [1, 2]}}
 LINKED = "model.pos_embed+model.pos_site"
+
+
+def bomb(start, node):
+    """A file of nine anchors with nine aliases each: 9^9 values when they are expanded."""
+    letters = "abcdefghij"
+    lines = [f"{b}: &{b} {node % ', '.join([f'*{a}'] * 9)}\n" for a, b in itertools.pairwise(letters)]
+    return f"a: &a {start}\n" + "".join(lines)
 
 
 def plan_of(**fields):
@@ -170,7 +178,13 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"metric": "accuracy"}, "test/acc"),
         ({"margin": -1}, "margin: -1"),
         ({"name": "../up"}, "name: '../up'"),
-        ({"base": "digitz"}, "did you mean 'digits'?"),
+        ({"base": "digitz"}, "mine: base: 'digitz' is not known; did you mean 'digits'?"),
+        ({"base": {"preset": "digitz"}}, "mine: base.preset: 'digitz' is not known; did you mean 'digits'?"),
+        ({"seeds": 100_000_000}, "200,000,000 runs; allowed: up to 100,000"),
+        (
+            {"factors": {f"model.{name}": list(range(1, 1001)) for name in ("depth", "embed_dim", "num_heads")}},
+            "5,000,000,000 runs",
+        ),
         ({"base": {"model.depth": 3}}, "is a factor"),
         ({"base": {"train.epoch": 3}}, "did you mean train.epochs?"),
         ({"base": {"seed": 3}}, "--seeds"),
@@ -200,6 +214,10 @@ def test_the_margin_of_a_loss_may_be_large():
         ("1: x\n", "some of its keys are not names"),
         ("name: {{name}}\n", "a key is not a name"),
         ("name: 2024-99-99\n", "is not valid YAML"),
+        ("name: " + "[" * 5000, "is not valid YAML: too many brackets"),
+        ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML: too many brackets"),
+        (bomb("[x]", "[%s]"), "holds more than 100,000 values, counting those of aliases"),
+        (bomb("{x: 1}", "{<<: [%s]}"), "merge keys (<<) are not allowed"),
         ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "are the same setting"),
     ],
 )

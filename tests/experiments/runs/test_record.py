@@ -223,3 +223,8 @@ def test_reading_records_needs_neither_torch_nor_pandas() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root}
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_nested_brackets_are_one_line(folder: Path) -> None:
+    (folder / record.SUMMARY).write_text("[" * 5000)
+    assert refusal(folder / record.SUMMARY).startswith("is not JSON: ")
