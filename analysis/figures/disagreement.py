@@ -88,7 +88,7 @@ def _bars(axes: Axes, shares: list[float], colours: list[str]) -> None:
     axes.axvline(0, color=FAINT, lw=1)
     if len(shares) <= MOST_NUMBERED:
         place: dict[str, Any] = {"va": "center", "fontsize": 7}
-        for row, share in zip(rows, shares):
+        for row, share in enumerate(shares):
             axes.text(1.06, row, formatting.number(100 * share, 0), **place)
     axes.set_xlim(0, 1.5)
     axes.set_ylim(len(shares) - 0.4, -0.6)
