@@ -251,12 +251,24 @@ def _depending(
     rule: stats.Rule,
     found: Mapping[str, stats.AverageDifference],
 ) -> frozenset[str]:
-    """The variants whose verdict changes if diverged runs count as chance level."""
-    counted = [count_diverged(results.study, results.values) or results.values for results in studies.values()]
+    """The variants whose verdict changes if diverged runs count as chance level.
+
+    Where chance level is not known, no verdict stands on the finished runs alone.
+    """
     baseline = next(iter(studies.values())).study.baseline
-    differences = {variant: _differences(*_sides(counted, variant, baseline)) for variant in variants}
-    again = stats.compare_averages(differences, floors, rule)
-    return frozenset(variant for variant in variants if again[variant].verdict != found[variant].verdict)
+    values, unknown = [], set()
+    for results in studies.values():
+        lost, counted = set(results.study.of("diverged")["variant"]), count_diverged(results.study, results.values)
+        if lost and counted is None:
+            unknown |= set(variants) if baseline in lost else lost
+        values.append(results.values if counted is None else counted)
+    again = stats.compare_averages({v: _differences(*_sides(values, v, baseline)) for v in variants}, floors, rule)
+    return frozenset(
+        variant
+        for variant in variants
+        if again[variant].verdict != found[variant].verdict
+        or (variant in unknown and found[variant].verdict != "not enough evidence")
+    )
 
 
 def _chance(studies: Mapping[str, Results]) -> dict[str, float] | None:

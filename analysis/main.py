@@ -257,7 +257,6 @@ def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
 
 def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
     from analysis.across import aggregate_studies
-    from analysis.formatting import listing
     from analysis.report import write
     from analysis.report.across import across_document
     from analysis.results import analyze
@@ -265,8 +264,7 @@ def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
     out = arguments.out or Path(sources[0]) / "report-across"
     write.check_replaceable(out)
     studies = [analyze(study) for study in _read_all(sources, arguments)]
-    names = list(dict.fromkeys(results.study.name for results in studies))
-    document = across_document(aggregate_studies(studies), listing(names), command)
+    document = across_document(aggregate_studies(studies), command)
     return _finish(document, [results.study for results in studies], out, arguments)
 
 

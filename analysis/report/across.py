@@ -51,17 +51,17 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
     if len(results) == 1:
         document = study_document(results[0], out=out)
     else:
-        document = across_document(aggregate_studies(results), study.name, f"vit-report {study.name}")
+        document = across_document(aggregate_studies(results), f"vit-report {study.name}")
         document = replace(document, title=title(study), description=study.description, sections=document.sections[:-1])
     return replace(document, warnings=[*missing, *document.warnings])
 
 
-def across_document(across: AcrossDatasets, name: str, command: str) -> Document:
+def across_document(across: AcrossDatasets, command: str) -> Document:
     """Make the report over the datasets of `across`; `command` is the command that makes it."""
     plots = {plot.name: plot for plot in across_plots(across)}
     studies = across.studies.items()
     return Document(
-        title=f"{name}: {across.first.study.metric.label} over {formatting.listing(list(across.studies))}",
+        title=_title(across),
         description="",
         summary=" ".join(f"{name}: {summary(results)}" for name, results in studies),
         headline=_headline(across),
@@ -80,6 +80,13 @@ def across_document(across: AcrossDatasets, name: str, command: str) -> Document
             "curves": pd.concat([results.study.curves for _, results in studies], ignore_index=True),
         },
     )
+
+
+def _title(across: AcrossDatasets) -> str:
+    """`position: test accuracy over digits and mnist`, without a name where the studies have different ones."""
+    label, names = across.first.study.metric.label, {results.study.name for results in across.studies.values()}
+    head = f"{names.pop()}: {label}" if len(names) == 1 else label.capitalize()
+    return f"{head} over {formatting.listing(list(across.studies))}"
 
 
 def _differences(across: AcrossDatasets, items: list[Item]) -> list[Section]:
@@ -213,7 +220,10 @@ def _methods(across: AcrossDatasets) -> list[tuple[str, str]]:
     ]
     if across.differences:
         facts += _tests(across)
-    return [*facts, *dict.fromkeys(scope(results) for results in across.studies.values()), _others()]
+    facts += dict.fromkeys(scope(results) for results in across.studies.values())
+    if any(results.looks.plan for results in across.studies.values()):
+        facts.append(("Looks", "The tests are made for one look; looks that a study plans are for its own tests."))
+    return [*facts, ("Other methods", "As in the report of each study.")]
 
 
 def _scores(across: AcrossDatasets) -> str:
@@ -253,10 +263,6 @@ def _tests(across: AcrossDatasets) -> list[tuple[str, str]]:
         (
             "Diverged runs",
             "Aggregates and tests use the finished runs. The tests are made again with diverged runs at chance level. "
-            "Where a verdict changes, the report says that it depends on diverged runs.",
+            "Where a verdict changes, or chance level is not known, the report says that it depends on diverged runs.",
         ),
     ]
-
-
-def _others() -> tuple[str, str]:
-    return "Other methods", "As in the report of each study."

@@ -23,7 +23,7 @@ def document_of(tmp_path, accuracies, **options):
         analyze(read_folder(write_study(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)))
         for name, accuracy in accuracies.items()
     ]
-    return across_document(aggregate_studies(studies), "position", COMMAND)
+    return across_document(aggregate_studies(studies), COMMAND)
 
 
 def test_the_headline_says_what_holds_over_which_datasets(tmp_path):
