@@ -58,11 +58,13 @@ def base_config(study: Study, preset_name: str | None, changes: Mapping[str, Any
     """The preset's name and the base of every variant: the preset, then the study's settings, then `changes`."""
     own = {"preset": study.base} if isinstance(study.base, str) else dict(study.base)
     own_preset = own.pop("preset", "digits")
-    name = preset_name or str(own_preset)
+    name = str(own_preset) if preset_name is None else preset_name
     factors = {path for factor in study.factors for path in factor.split("+")}
     if name not in PRESETS:
         field = (
-            "--preset" if preset_name else f"{study.name}: base" + ("" if isinstance(study.base, str) else ".preset")
+            "--preset"
+            if preset_name is not None
+            else f"{study.name}: base" + ("" if isinstance(study.base, str) else ".preset")
         )
         raise UserError(f"{field}: {name!r} is not known; {nearest(name, PRESETS)}")
     config = preset(name)

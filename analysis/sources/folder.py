@@ -17,6 +17,7 @@ from analysis.sources.plan import read_plan
 from analysis.sources.plugin_source import Sources, read_sources
 from analysis.sources.settings import flatten, level_text
 from analysis.sources.study import Study, assemble, run_row
+from analysis.sources.summary import read_checked
 from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
@@ -67,7 +68,7 @@ class _Reader:
             self.rows.append(run_row(entry, "incomplete", {}, {}))
             return
         try:
-            run = record.read_run(folder)
+            run = read_checked(folder)
             _check_plan(run, entry)
             config = completed(run.config)
             hits = read_hits(run, config, self.labels)

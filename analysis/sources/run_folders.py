@@ -11,6 +11,7 @@ from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.plugin_source import Sources, read_sources
 from analysis.sources.study import Study
+from analysis.sources.summary import read_checked
 from experiments.config import completed
 from experiments.runs import record
 
@@ -49,7 +50,7 @@ def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline:
 
 def _read_run(folder: Path, labels: dict[str, np.ndarray], sources: Sources) -> tuple[ImportedRun, RunHits | None]:
     if record.is_finished(folder):
-        run = record.read_run(folder)
+        run = read_checked(folder)
         read_sources(run, sources)
         config = completed(run.config)
         found = ImportedRun(run.name, run.summary["status"], config, "", run.summary, run.rows)
@@ -58,4 +59,6 @@ def _read_run(folder: Path, labels: dict[str, np.ndarray], sources: Sources) -> 
         config = json.loads((folder / record.CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise record.RecordError(f"{folder / record.CONFIG}: cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise record.RecordError(f"{folder / record.CONFIG}: holds a JSON {type(config).__name__}, not an object")
     return ImportedRun(folder.name, "incomplete", completed(config)), None

@@ -207,7 +207,7 @@ def _rows(path: Path) -> list[dict[str, float]]:
     with path.open(newline="", encoding="utf-8") as file:
         try:
             return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, csv.Error) as error:
             raise RecordError(f"{path}: is not a table of numbers: {error}") from error
 
 
