@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from analysis.stats.estimates import Estimate
@@ -27,6 +28,17 @@ def decimals(half: float, fallback: int = 2) -> int:
         return fallback
     leading = math.floor(math.log10(float(f"{half:.1e}")))
     return min(max(1 - leading, 0), 6)
+
+
+def shared_decimals(halves: Sequence[float]) -> int | None:
+    """Return one number of decimals for intervals with these half-widths; None where there is no interval.
+
+    The median half-width has two significant digits, and the smallest at least one.
+    """
+    known = sorted(half for half in halves if math.isfinite(half) and half > 0)
+    if not known:
+        return None
+    return max(decimals(known[(len(known) - 1) // 2]), decimals(known[0]) - 1, 0)
 
 
 def number(value: float, places: int, signed: bool = False) -> str:
@@ -52,8 +64,9 @@ def with_interval(
     signed: bool = False,
     fallback: int = 2,
     limits: tuple[float, float] = UNBOUNDED,
+    places: int | None = None,
 ) -> str:
-    """Format an estimate with its interval, rounded to two significant digits of the half-width.
+    """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
 
     - `97.12 ± 0.43`: the usual case;
     - `99.3 (97.3 to 100)`: the interval passes `limits` (in the data's units) and is cut there;
@@ -61,7 +74,7 @@ def with_interval(
     - `97.12`: there is no interval.
     """
     half = half_width(estimate) * factor
-    places = decimals(half, fallback)
+    places = decimals(half, fallback) if places is None else places
     value = number(estimate.value * factor, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
@@ -83,11 +96,11 @@ def limits(metric: Metric) -> tuple[float, float]:
     return (0.0, 1.0) if metric.is_share else (0.0, math.inf)
 
 
-def bounds(estimate: Estimate, factor: float = 1.0, signed: bool = True) -> str:
+def bounds(estimate: Estimate, factor: float = 1.0, signed: bool = True, places: int | None = None) -> str:
     """Format the interval alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):
         return DASH
-    places = decimals(half_width(estimate) * factor)
+    places = decimals(half_width(estimate) * factor) if places is None else places
     return f"[{number(estimate.low * factor, places, signed)}, {number(estimate.high * factor, places, signed)}]"
 
 
@@ -149,6 +162,16 @@ def factor_name(factor: str, names: Mapping[str, str]) -> str:
     if factor in names:
         return plain(names[factor])
     return " + ".join(path.rpartition(".")[2] for path in factor.split("+"))
+
+
+@cache
+def level_name(factor: str, level: str) -> str:
+    """Return a level as text that is clear by itself: `rope-2d`, but `depth = 2` and `share = true`."""
+    try:
+        float(level)
+    except ValueError:
+        return f"{factor} = {level}" if level in ("true", "false", "not set") else level
+    return f"{factor} = {level}"
 
 
 def plain(text: Any) -> str:

@@ -39,17 +39,24 @@ POOLED = {
 """Whose attention an overlay shows, by how the model pools its tokens."""
 
 
+def value_text(value: float, metric: Metric) -> str:
+    """Return one value as text: `93.21 %`."""
+    return formatting.number(value * metric.scale, 2 if metric.is_share else 4) + (" %" if metric.is_share else "")
+
+
+def mean_text(name: str, mean: Estimate, metric: Metric) -> str:
+    """Return a mean as text: `none: 66.2 ± 3.4 % (n = 3)`."""
+    value = formatting.with_interval(mean, metric.scale, limits=formatting.limits(metric))
+    return f"{plain(name)}: {value}{' %' if metric.is_share else ''} (n = {mean.n})"
+
+
 def accuracy(results: Results, enlarged: bool) -> tuple[str, str]:
     """Return the caption and the alternative text of the main figure."""
     metric = results.study.metric
     caption = f"{metric.label.capitalize()} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and 95 % interval."
     if enlarged:
-        caption += " The right panel enlarges the range of most variants."
-    means = [
-        f"{plain(variant)}: {formatting.with_interval(mean, metric.scale, limits=formatting.limits(metric))}"
-        f"{' %' if metric.is_share else ''} (n = {mean.n})"
-        for variant, mean in ((variant, results.mean(variant)) for variant in results.variants)
-    ]
+        caption += " The second panel enlarges the range of most variants."
+    means = [mean_text(variant, results.mean(variant), metric) for variant in results.variants]
     return caption, f"{metric.label.capitalize()} of each variant, mean and 95 % interval. {_list(means)}."
 
 
@@ -59,7 +66,7 @@ def differences(results: Results) -> tuple[str, str]:
     margin = formatting.margin(metric, results.study.margin)
     caption = (
         f"Differences from {baseline}, paired by seed, with 95 % intervals. Shaded band: equivalence margin, ±{margin}. "
-        "The marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals are not."
+        "The shape of the marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals are not."
     )
     found = [
         f"{plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, {compared.verdict}"
@@ -87,6 +94,23 @@ def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[
     if len(shown) < len(results.variants):
         caption += " Small grey dots: the other variants, listed in the cost table."
     return caption, f"{label} against {formatting.listing(list(kinds))}. The values are in the cost table."
+
+
+def main_effects(results: Results) -> tuple[str, str]:
+    """Return the caption and the alternative text of the levels of every factor."""
+    label = results.study.metric.label
+    caption = f"Mean {label} of each level, averaged over the other factors, with 95 % intervals."
+    return caption, f"{caption} The values are in the table of main effects."
+
+
+def interactions(results: Results) -> tuple[str, str]:
+    """Return the caption and the alternative text of every pair of factors."""
+    more = ", averaged over the other factors," if len(results.study.factors) > 2 else ""
+    caption = (
+        f"Every pair of factors: mean {results.study.metric.label} of each combination{more} with 95 % intervals. "
+        "Parallel lines mean no interaction: the effect of one factor is the same at each level of the other."
+    )
+    return caption, f"{caption} The values are in the table of interactions."
 
 
 def interaction(results: Results) -> tuple[str, str]:

@@ -1,13 +1,34 @@
-"""Which variants a figure shows in colour, and what it calls them."""
+"""What figures call the variants, and the colour, marker and line that each variant has in every figure."""
 
 from __future__ import annotations
 
-from analysis.figures.style import PALETTE, short
+from typing import NamedTuple
+
+from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, narrow, short
+from analysis.formatting import factor_name, level_name
 from analysis.results import Results
 from analysis.sources.study import factor_levels
 
 MOST_COLOURED = len(PALETTE)
-LEGEND_WIDTH = 88  # characters that fit on one line of a legend, with 8 for each mark
+LEGEND_WIDTH, NARROW_LEGEND_WIDTH = 88, 44  # characters that fit on one line of a legend, with 8 for each mark
+
+
+class Look(NamedTuple):
+    """How figures draw a variant."""
+
+    colour: str
+    marker: str
+    dashes: str
+
+
+def looks(results: Results) -> dict[str, Look]:
+    """Return the look of every variant; variants without a colour of their own are small and grey."""
+    chosen = coloured(results)
+    found = dict.fromkeys(results.variants, Look(FAINT, "o", "-"))
+    others = [variant for variant in chosen if variant != results.study.baseline]
+    for index, variant in enumerate(others):
+        found[variant] = Look(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
+    return {**found, results.study.baseline: Look(INK, "D", "-")}
 
 
 def coloured(results: Results) -> list[str]:
@@ -20,17 +41,27 @@ def coloured(results: Results) -> list[str]:
     return [variant for variant in results.variants if variant in chosen]
 
 
+def brief_names(results: Results) -> dict[str, str]:
+    """Return a short name for every variant: its levels, numbers with the name of the factor (`none, depth = 2`).
+
+    It is the variant's own name where the levels do not identify every variant.
+    """
+    names = [factor_name(factor, results.study.names) for factor in results.study.factors]
+    if len(names) == 1:
+        return {variant: level_name(names[0], variant) for variant in results.variants}
+    runs = results.study.runs.drop_duplicates("variant").set_index("variant").loc[results.variants]
+    levels = zip(*(factor_levels(runs, factor) for factor in results.study.factors), strict=True)
+    brief = [", ".join(level_name(name, str(level)) for name, level in zip(names, row)) for row in levels]
+    return dict(zip(results.variants, brief if len(set(brief)) == len(brief) else results.variants))
+
+
 def labels(results: Results, variants: list[str]) -> list[str]:
-    """Return the variants' names; for several factors their levels alone, if these identify every variant."""
-    if len(results.study.factors) > 1:
-        runs = results.study.runs.drop_duplicates("variant").set_index("variant").loc[results.variants]
-        levels = zip(*(factor_levels(runs, factor) for factor in results.study.factors))
-        brief = dict(zip(results.variants, (", ".join(map(str, row)) for row in levels)))
-        if len(set(brief.values())) == len(brief):
-            return [short(brief[variant]) for variant in variants]
-    return [short(variant) for variant in variants]
+    """Return the short names of variants, cut to what a figure has room for."""
+    brief = brief_names(results)
+    return [short(brief[variant]) for variant in variants]
 
 
 def legend_columns(names: list[str]) -> int:
     """Return how many names fit side by side in a legend."""
-    return max(1, min(4, LEGEND_WIDTH // (max(map(len, names)) + 8)))
+    width = NARROW_LEGEND_WIDTH if narrow() else LEGEND_WIDTH
+    return max(1, min(4, width // (max(map(len, names)) + 8)))

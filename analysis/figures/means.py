@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+from analysis import formatting
 from analysis.figures import captions
-from analysis.figures.labels import labels
-from analysis.figures.style import BAND, FAINT, INK, PALETTE, VERDICTS, Plot, interval, rows
+from analysis.figures.labels import brief_names, labels, looks
+from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Plot, Tips, interval, name_artists, narrow, plot, rows
 from analysis.results import Results
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
@@ -20,54 +22,75 @@ WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest
 
 def accuracy(results: Results) -> Plot:
     """Draw every run as a dot, and the mean with its interval; a second panel enlarges most variants if needed."""
-    metric, scale = results.study.metric, results.study.metric.scale
     near = _enlarged(results)
-    figure, panels = rows(labels(results, results.variants), columns=2 if near else 1)
-    for axes in panels:
-        _draw_runs(axes, results, scale)
-        axes.set_xlabel(f"{metric.label}{metric.unit}")
-    for row, variant in enumerate(results.variants):
-        if lost := int(results.counts.loc[variant, "diverged"]):
-            place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
-            panels[0].annotate(f" {lost} diverged", (1, row), color=VERDICTS["worse"][0], **place)
-    if near:
-        panels[1].set_xlim(*(bound * scale for bound in near))
-        panels[1].set_title("enlarged", loc="left", fontweight="normal")
-    return Plot("accuracy", figure, *captions.accuracy(results, near is not None))
+
+    def draw(tips: Tips) -> Figure:
+        figure, panels = rows(labels(results, results.variants), columns=2 if near else 1)
+        for number, axes in enumerate(panels):
+            _draw_runs(axes, results, number, near if number else None, tips)
+            axes.set_xlabel(f"{results.study.metric.label}{results.study.metric.unit}")
+        for row, variant in enumerate(results.variants):
+            if lost := int(results.counts.loc[variant, "diverged"]):
+                place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
+                panels[0].annotate(f" {lost} diverged", (1, row), color=VERDICTS["worse"][0], **place)
+        if near:
+            panels[1].set_xlim(*(bound * results.study.metric.scale for bound in near))
+            panels[1].set_title("enlarged", loc="left", fontweight="normal")
+        return figure
+
+    return plot("accuracy", draw, *captions.accuracy(results, near is not None))
 
 
 def differences(results: Results) -> Plot | None:
     """Draw each difference from the baseline with its interval, and the equivalence margin as a band."""
     if not results.others:
         return None
+    return plot("differences", lambda tips: _draw_differences(results, tips), *captions.differences(results))
+
+
+def _draw_differences(results: Results, tips: Tips) -> Figure:
     metric, scale = results.study.metric, results.study.metric.scale
     figure, (axes,) = rows(labels(results, results.others))
     margin = results.study.margin * scale
     axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
+    colours, names = looks(results), brief_names(results)
     for row, variant in enumerate(results.others):
         compared = results.versus[variant]
-        interval(axes, compared.diff, row, scale, *VERDICTS[compared.verdict])
+        marks = interval(axes, compared.diff, row, scale, colours[variant].colour, VERDICTS[compared.verdict][1])
+        value = formatting.with_interval(compared.diff, scale, signed=True)
+        tip = f"{names[variant]}: {value}{metric.points}, {compared.verdict}"
+        name_artists(marks, f"v{results.variants.index(variant)}-difference", tips, [tip])
     found = [word for word in VERDICTS if any(results.versus[variant].verdict == word for variant in results.others)]
-    handles = [axes.plot([], [], VERDICTS[word][1], color=VERDICTS[word][0], ms=6)[0] for word in found]
-    figure.legend(handles, found, loc="outside lower center", ncols=len(found), fontsize=9)
+    handles = [axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in found]
+    figure.legend(handles, found, loc="outside lower center", ncols=min(2 if narrow() else 4, len(found)), fontsize=9)
     (baseline,) = labels(results, [results.study.baseline])
     baseline = "the baseline" if "," in baseline else baseline
     axes.set_xlabel(f"difference from {baseline}{', points' if metric.is_share else ''}")
-    return Plot("differences", figure, *captions.differences(results))
+    return figure
 
 
-def _draw_runs(axes: Axes, results: Results, scale: float) -> None:
-    """Draw each variant's runs as dots, with jitter, and their mean above them."""
-    generator = np.random.default_rng(0)
+def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, float] | None, tips: Tips) -> None:
+    """Draw each variant's runs as dots, with jitter, and their mean above them; in the panel `number`, within `near`."""
+    generator, metric = np.random.default_rng(0), results.study.metric
     many = sum(map(len, results.values.values())) > MANY_POINTS
-    baseline_colour = FAINT if many else INK  # pixels cannot change with the page's colours
+    colours, names = looks(results), brief_names(results)
     for row, variant in enumerate(results.variants):
-        values = np.array([value for value in results.values[variant].values() if math.isfinite(value)]) * scale
-        colour = PALETTE[0] if variant != results.study.baseline else baseline_colour
-        jitter = generator.uniform(-0.09, 0.09, len(values)) if len(values) > 1 else np.zeros(len(values))
-        axes.plot(values, row + 0.16 + jitter, "o", ms=4, mew=0, color=colour, alpha=0.6, rasterized=many)
-        interval(axes, results.mean(variant), row - 0.14, scale, colour, "D", size=5)
+        seeds = [(seed, value) for seed, value in results.values[variant].items() if math.isfinite(value)]
+        jitter = generator.uniform(-0.09, 0.09, len(seeds)) if len(seeds) > 1 else np.zeros(len(seeds))
+        inside = [near is None or near[0] <= value <= near[1] for _, value in seeds]
+        shown = [each for each, keep in zip(seeds, inside, strict=True) if keep]
+        colour = colours[variant].colour
+        if many and colour == INK:
+            colour = FAINT  # pixels cannot change with the page's colours
+        look: dict[str, Any] = {"ms": 4, "mew": 0, "color": colour, "alpha": 0.6, "rasterized": many}
+        dots = axes.plot([value * metric.scale for _, value in shown], row + 0.16 + jitter[inside], "o", **look)
+        texts = [f"{names[variant]}, seed {seed}: {captions.value_text(value, metric)}" for seed, value in shown]
+        name_artists(dots, f"v{row}-runs-{number}", tips, [] if many else texts)
+        mean = results.mean(variant)
+        if near is None or near[0] <= mean.value <= near[1]:
+            marks = interval(axes, mean, row - 0.14, metric.scale, colours[variant].colour, "D", size=5)
+            name_artists(marks, f"v{row}-mean-{number}", tips, [captions.mean_text(names[variant], mean, metric)])
 
 
 def _enlarged(results: Results) -> tuple[float, float] | None:

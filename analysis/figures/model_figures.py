@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,25 +14,30 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import captions
 from analysis.figures.inspect import ModelInspection
-from analysis.figures.style import FAINT, MARKERS, PALETTE, VERDICTS, WIDTH, Plot, short, style
+from analysis.figures.labels import Look
+from analysis.figures.style import FAINT, MARKERS, PALETTE, VERDICTS, Plot, narrow, plot, short, width
 from analysis.formatting import plain
 
 ACROSS = 4  # panels side by side
-TITLE_LINE = 68  # characters of panel titles that fit side by side
+TITLE_LINE, NARROW_TITLE_LINE = 68, 44  # characters of panel titles that fit side by side
 CLASS_NAME = 9  # characters of a class that fit above an image
 
 
-def model_plots(inspections: Sequence[ModelInspection], overlays: Collection[str | None]) -> list[Plot]:
-    """Return every figure of the inspected models; attention overlays only for the variants in `overlays`."""
-    with style():
-        made = [
-            _position_similarity(inspections),
-            _position_logits(inspections),
-            _position_table(inspections),
-            _distance(inspections),
-            *(_overlay(model) for model in inspections if model.variant in overlays),
-        ]
-    return [plot for plot in made if plot is not None]
+def model_plots(
+    inspections: Sequence[ModelInspection], overlays: Collection[str | None], looks: Mapping[str, Look] | None = None
+) -> list[Plot]:
+    """Return every figure of the inspected models; attention overlays only for the variants in `overlays`.
+
+    `looks`: the colours of the variants in the other figures of the report.
+    """
+    made = [
+        _position_similarity(inspections),
+        _position_logits(inspections),
+        _position_table(inspections),
+        _distance(inspections, looks or {}),
+        *(_overlay(model) for model in inspections if model.variant in overlays),
+    ]
+    return [each for each in made if each is not None]
 
 
 def mosaic(similarity: np.ndarray) -> np.ndarray:
@@ -63,16 +68,22 @@ def _position_table(inspections: Sequence[ModelInspection]) -> Plot | None:
     return _panels("position-table", panels, captions.POSITION_TABLE, "value", options, ("dimension", "token"))
 
 
-def _distance(inspections: Sequence[ModelInspection]) -> Plot | None:
+def _distance(inspections: Sequence[ModelInspection], looks: Mapping[str, Look]) -> Plot | None:
     known = {model.variant: model.distance for model in inspections if model.distance is not None}
     if not known:
         return None
-    figure = Figure(figsize=(WIDTH, 3.2))
+    means = {variant: distance.mean(1).tolist() for variant, distance in known.items()}
+    return plot("attention-distance", lambda tips: _draw_distance(known, looks), *captions.distance(means))
+
+
+def _draw_distance(known: Mapping[str, np.ndarray], looks: Mapping[str, Look]) -> Figure:
+    figure = Figure(figsize=(width(), 3.2))
     axes = figure.subplots()
     handles = []
-    for index, distance in enumerate(known.values()):
+    for index, (variant, distance) in enumerate(known.items()):
         layers = np.arange(1, len(distance) + 1) + 0.06 * (index - (len(known) - 1) / 2)
-        colour, marker = PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)]
+        own = Look(PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], "-")
+        colour, marker, _ = looks.get(variant, own)
         heads = np.repeat(layers, distance.shape[1])
         axes.plot(heads, distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=colour)
         handles += axes.plot(layers, distance.mean(1), "-", marker=marker, ms=6, lw=1.4, color=colour)
@@ -80,33 +91,46 @@ def _distance(inspections: Sequence[ModelInspection]) -> Plot | None:
     axes.set_ylabel("attention distance, pixels")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y")
-    columns = 2 if len(known) > 4 else 4
+    columns = 1 if narrow() else 2 if len(known) > 4 else 4
     figure.legend(handles, [short(name) for name in known], loc="outside lower center", ncols=columns, fontsize=9)
-    means = {variant: distance.mean(1).tolist() for variant, distance in known.items()}
-    return Plot("attention-distance", figure, *captions.distance(means))
+    return figure
 
 
 def _overlay(model: ModelInspection) -> Plot:
-    """Draw test images with class and prediction; below, the attention of the pooled tokens, and its rollout."""
-    count = len(model.images)
-    figure = Figure(figsize=(WIDTH, 3.3))
-    axes = figure.subplots(3, count, squeeze=False)
-    for at, (truth, predicted) in enumerate(zip(model.truth, model.predicted)):
-        image, colour = model.images[at], VERDICTS["equivalent" if truth == predicted else "worse"][0]
-        axes[0][at].imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1)
-        axes[0][at].set_title(f"{_name(truth)}\n{_name(predicted)}", fontsize=8, fontweight="normal", color=colour)
-        for row, attention in ((1, model.attention[at]), (2, model.rollout[at])):
-            axes[row][at].imshow(image.mean(-1), cmap="gray", vmin=0, vmax=1)
-            axes[row][at].imshow(attention, cmap="inferno", alpha=0.6, interpolation="bilinear")
-    corner: dict[str, Any] = {"transform": axes[0][0].transAxes, "fontsize": 8, "ha": "right", "va": "bottom"}
-    axes[0][0].text(-0.12, 1.06, "true\npredicted", **corner)
-    for row, words in ((1, "attention"), (2, "rollout")):
-        axes[row][0].set_ylabel(words, fontsize=8, rotation=0, ha="right", va="center")
+    """Draw test images with class and prediction, the attention of the pooled tokens, and its rollout."""
+    correct = sum(truth == predicted for truth, predicted in zip(model.truth, model.predicted))
+    texts = captions.overlay(model.variant, model.run, len(model.images), correct, model.pool)
+    return plot(_file(f"attention-{model.run}"), lambda tips: _draw_overlay(model), *texts)
+
+
+def _draw_overlay(model: ModelInspection) -> Figure:
+    """One column for each image; half of the images below the others in a narrow figure."""
+    blocks = 2 if narrow() else 1
+    across = -(-len(model.images) // blocks)
+    figure = Figure(figsize=(width(), 3.3 * blocks))
+    axes = figure.subplots(3 * blocks, across, squeeze=False)
     for each in axes.ravel():
         _bare(each)
-    correct = sum(truth == predicted for truth, predicted in zip(model.truth, model.predicted))
-    caption, alt = captions.overlay(model.variant, model.run, count, correct, model.pool)
-    return Plot(_file(f"attention-{model.run}"), figure, caption, alt)
+    for at, (truth, predicted) in enumerate(zip(model.truth, model.predicted)):
+        block, column = divmod(at, across)
+        first, second, third = axes[3 * block : 3 * block + 3, column]
+        image, colour = model.images[at], VERDICTS["equivalent" if truth == predicted else "worse"][0]
+        first.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1)
+        first.set_title(f"{_name(truth)}\n{_name(predicted)}", fontsize=8, fontweight="normal", color=colour)
+        for below, attention in ((second, model.attention[at]), (third, model.rollout[at])):
+            below.imshow(image.mean(-1), cmap="gray", vmin=0, vmax=1)
+            below.imshow(attention, cmap="inferno", alpha=0.6, interpolation="bilinear")
+    for block in range(blocks):
+        corner: dict[str, Any] = {
+            "transform": axes[3 * block][0].transAxes,
+            "fontsize": 8,
+            "ha": "right",
+            "va": "bottom",
+        }
+        axes[3 * block][0].text(-0.12, 1.06, "true\npredicted", **corner)
+        for row, words in ((1, "attention"), (2, "rollout")):
+            axes[3 * block + row][0].set_ylabel(words, fontsize=8, rotation=0, ha="right", va="center")
+    return figure
 
 
 def _panels(
@@ -120,24 +144,40 @@ def _panels(
     """Draw one heat map for each variant. A "norm" among the options is made anew, so that each panel has its own scale."""
     if not panels:
         return None
-    across = min(ACROSS, len(panels))
-    down = -(-len(panels) // across)
-    figure = Figure(figsize=(WIDTH, (WIDTH / max(across, 3) + 0.35) * down))
-    axes = figure.subplots(down, across, squeeze=False)
-    for each in axes.ravel()[len(panels) :]:
-        each.set_visible(False)
-    for each, (variant, values) in zip(axes.ravel(), panels.items()):
-        scaled = {**options, "norm": options["norm"]()} if "norm" in options else options
-        image = each.imshow(values, interpolation="nearest", **scaled)
-        each.set_title(textwrap.fill(short(variant), TITLE_LINE // across), loc="left", fontsize=9)
-        figure.colorbar(image, ax=each, shrink=0.7, label=unit).ax.tick_params(labelsize=7)
-        if axis_labels is None:
-            _bare(each)
-        else:
-            each.set_xlabel(axis_labels[0], fontsize=8)
-            each.set_ylabel(axis_labels[1], fontsize=8)
-            each.tick_params(labelsize=7)
-    return Plot(name, figure, caption, captions.tiles(caption, list(panels)))
+
+    def draw(_: Any) -> Figure:
+        across = min(2 if narrow() else ACROSS, len(panels))
+        down = -(-len(panels) // across)
+        figure = Figure(figsize=(width(), (width() / max(across, 2 if narrow() else 3) + 0.35) * down))
+        axes = figure.subplots(down, across, squeeze=False)
+        for each in axes.ravel()[len(panels) :]:
+            each.set_visible(False)
+        for each, (variant, values) in zip(axes.ravel(), panels.items()):
+            line = (TITLE_LINE if not narrow() else NARROW_TITLE_LINE) // across
+            each.set_title(textwrap.fill(short(variant), line), loc="left", fontsize=9)
+            _draw_panel(figure, each, values, unit, options, axis_labels)
+        return figure
+
+    return plot(name, draw, caption, captions.tiles(caption, list(panels)))
+
+
+def _draw_panel(
+    figure: Figure,
+    axes: Axes,
+    values: np.ndarray,
+    unit: str,
+    options: dict[str, Any],
+    axis_labels: tuple[str, str] | None,
+) -> None:
+    scaled = {**options, "norm": options["norm"]()} if "norm" in options else options
+    image = axes.imshow(values, interpolation="nearest", **scaled)
+    figure.colorbar(image, ax=axes, shrink=0.7, label=unit).ax.tick_params(labelsize=7)
+    if axis_labels is None:
+        _bare(axes)
+        return
+    axes.set_xlabel(axis_labels[0], fontsize=8)
+    axes.set_ylabel(axis_labels[1], fontsize=8)
+    axes.tick_params(labelsize=7)
 
 
 def _bare(axes: Axes) -> None:

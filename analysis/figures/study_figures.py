@@ -9,119 +9,127 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import formatting
 from analysis.figures import captions
-from analysis.figures.labels import coloured, labels, legend_columns
+from analysis.figures.factor_figures import heat_map, interactions, main_effects
+from analysis.figures.labels import brief_names, coloured, labels, legend_columns, looks
 from analysis.figures.means import accuracy, differences
-from analysis.figures.style import FAINT, MARKERS, PALETTE, PAPER, WIDTH, Plot, short, style
+from analysis.figures.style import FAINT, Plot, Tips, name_artists, narrow, panels, plot
+from analysis.metric import Metric
 from analysis.results import Results
+from analysis.stats import Band
 
 COSTS = {"params": "parameters", "flops_per_image": "FLOPs/image", "device_seconds": "device time (s/run)"}
-MOST_ANNOTATED = 150  # cells of a heat map that show their value
-TILTED = 6  # levels from which the labels of a heat map are tilted
+MOST_POINTS = 40  # epochs of a curve whose values the page shows under the pointer
 
 
 def all_plots(results: Results) -> list[Plot]:
     """Return every figure of the study; the main one first."""
-    makers: list[Callable[[Results], Plot | None]] = [accuracy, differences, curves, interaction, against_cost]
-    with style():
-        return [plot for plot in (make(results) for make in makers) if plot is not None]
+    makers: list[Callable[[Results], Plot | None]] = [
+        accuracy,
+        differences,
+        main_effects,
+        interactions,
+        heat_map,
+        curves,
+        against_cost,
+    ]
+    return [plot for plot in (make(results) for make in makers) if plot is not None]
 
 
 def curves(results: Results) -> Plot | None:
     """Draw the learning curves: means with the band of their intervals."""
     if not results.curves:
         return None
-    figure = Figure(figsize=(WIDTH, 3.3))
-    panels = figure.subplots(1, len(results.curves), squeeze=False)[0]
-    chosen = coloured(results)
-    lines = {}
-    for axes, (metric, bands) in zip(panels, results.curves.items()):
-        for index, variant in enumerate(chosen):
-            band, colour, dashes = bands[variant], PALETTE[index], ("-", "--", "-.", ":")[index % 4]
-            lines[variant] = axes.plot(band.x, band.centre * metric.scale, color=colour, lw=1.6, ls=dashes)[0]
-            axes.fill_between(band.x, band.low * metric.scale, band.high * metric.scale, color=colour, alpha=0.18, lw=0)
+    return plot("curves", lambda tips: _draw_curves(results, tips), *captions.curves(results, coloured(results)))
+
+
+def _draw_curves(results: Results, tips: Tips) -> Figure:
+    figure, panels_ = panels(len(results.curves), 2.4 if narrow() else 3.0, _legend_height(results))
+    shown, lines = looks(results), {}
+    for number, (axes, (metric, bands)) in enumerate(zip(panels_, results.curves.items(), strict=True)):
+        for variant in coloured(results):
+            band, look = bands[variant], shown[variant]
+            lines[variant] = axes.plot(band.x, band.centre * metric.scale, color=look.colour, lw=1.6, ls=look.dashes)[0]
+            low, high = band.low * metric.scale, band.high * metric.scale
+            area = axes.fill_between(band.x, low, high, color=look.colour, alpha=0.18, lw=0)
+            index = results.variants.index(variant)
+            name_artists([lines[variant], area], f"v{index}-curve-{number}", tips)
+            _add_values(axes, band, metric, brief_names(results)[variant], f"v{index}-values-{number}", tips)
         axes.set_xlabel("epoch")
         axes.set_title(f"{metric.label}{metric.unit}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")
-    _legend(figure, results, lines, chosen)
-    return Plot("curves", figure, *captions.curves(results, chosen))
+    _legend(figure, results, lines, tips)
+    return figure
 
 
-def interaction(results: Results) -> Plot | None:
-    """Draw the means over the first two factors as a heat map."""
-    study = results.study
-    if results.grid is None or results.grid.empty:
-        return None
-    import seaborn
-
-    table = results.grid * study.metric.scale
-    down, across = list(study.factors)[:2]
-    figure = Figure(figsize=(WIDTH, min(1.4 + 0.42 * len(table), 14)))
-    axes = figure.subplots()
-    seaborn.heatmap(
-        table,
-        ax=axes,
-        cmap="cividis",
-        annot=table.size <= MOST_ANNOTATED,
-        fmt=f".{1 if study.metric.is_share else 3}f",
-        linewidths=1,
-        linecolor=PAPER,
-        cbar_kws={"label": f"{study.metric.label}{study.metric.unit}"},
-    )
-    axes.set_xlabel(formatting.factor_name(across, results.study.names))
-    axes.set_ylabel(formatting.factor_name(down, results.study.names))
-    tilt: dict[str, Any] = (
-        {"rotation": 45, "ha": "right"} if len(table.columns) >= TILTED else {"rotation": 0, "ha": "center"}
-    )
-    axes.set_xticks(axes.get_xticks(), [short(str(level)) for level in table.columns], **tilt)
-    axes.set_yticks(axes.get_yticks(), [short(str(level)) for level in table.index], rotation=0)
-    return Plot("interaction", figure, *captions.interaction(results))
+def _add_values(axes: Axes, band: Band, metric: Metric, name: str, gid: str, tips: Tips) -> None:
+    """Add invisible marks, so that the page can show the values of a curve under the pointer."""
+    step = max(1, math.ceil(len(band.x) / MOST_POINTS))
+    at = [i for i in range(len(band.x) - 1, -1, -step) if math.isfinite(band.centre[i])]
+    marks = axes.plot(band.x[at], band.centre[at] * metric.scale, "o", ms=5, alpha=0)
+    texts = [f"{name}, epoch {band.x[i]:g}: {captions.value_text(float(band.centre[i]), metric)}" for i in at]
+    name_artists(marks, gid, tips, texts)
 
 
 def against_cost(results: Results) -> Plot | None:
     """Draw the metric against parameters, FLOPs and time."""
-    metric = results.study.metric
     kinds = {name: words for name, words in COSTS.items() if results.cost[name].notna().any()}
     if not kinds:
         return None
-    chosen = coloured(results)
-    figure = Figure(figsize=(WIDTH, 3.2))
-    panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
-    for axes, (name, words) in zip(panels, kinds.items()):
-        handles = _draw_cost(axes, results, name, chosen)
+    texts = captions.cost(results, list(kinds.values()), coloured(results))
+    return plot("cost", lambda tips: _draw_costs(results, kinds, tips), *texts)
+
+
+def _draw_costs(results: Results, kinds: dict[str, str], tips: Tips) -> Figure:
+    metric = results.study.metric
+    figure, panels_ = panels(len(kinds), 1.9 if narrow() else 2.9, _legend_height(results), sharey=True)
+    for axes, (name, words) in zip(panels_, kinds.items(), strict=True):
+        handles = _draw_cost(axes, results, name, words, tips)
         axes.set_xlabel(words)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value)))
         axes.tick_params(axis="x", labelsize=8)
         axes.grid()
-    panels[0].set_ylabel(f"{metric.label}{metric.unit}")
-    _legend(figure, results, handles, chosen)
-    return Plot("cost", figure, *captions.cost(results, list(kinds.values()), chosen))
+        if narrow() or axes is panels_[0]:
+            axes.set_ylabel(f"{metric.label}{metric.unit}")
+    _legend(figure, results, handles, tips)
+    return figure
 
 
-def _draw_cost(axes: Axes, results: Results, name: str, chosen: list[str]) -> dict[str, Any]:
+def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) -> dict[str, Artist]:
     """Draw each variant's mean at its cost; returns a handle for the legend by variant."""
-    scale, handles = results.study.metric.scale, {}
-    for variant in results.variants:
+    metric, handles, names = results.study.metric, {}, brief_names(results)
+    for index, (variant, look) in enumerate(looks(results).items()):
         mean = results.mean(variant)
-        half = formatting.half_width(mean) * scale
-        index = chosen.index(variant) if variant in chosen else None
-        look: dict[str, Any] = {"color": FAINT, "marker": "o", "ms": 3, "zorder": 1}
-        if index is not None:
-            look = {"color": PALETTE[index], "marker": MARKERS[index], "ms": 6, "zorder": 2}
+        half = formatting.half_width(mean) * metric.scale
+        grey = look.colour == FAINT
+        drawn: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 3 if grey else 6}
         error = half if math.isfinite(half) else None
-        x, y = results.cost.loc[variant, name], mean.value * scale
-        handles[variant] = axes.errorbar(x, y, yerr=error, lw=1.2, **look)
+        x, y = results.cost.loc[variant, name], mean.value * metric.scale
+        handles[variant] = axes.errorbar(x, y, yerr=error, lw=1.2, zorder=1 if grey else 2, **drawn)
+        mark, _, bars = handles[variant].lines
+        tip = f"{captions.mean_text(names[variant], mean, metric)}, {words}: {formatting.magnitude(float(x))}"
+        name_artists([mark, *bars], f"v{index}-{name}", tips, [tip])
     return handles
 
 
-def _legend(figure: Figure, results: Results, handles: dict, chosen: list[str]) -> None:
+def _legend_height(results: Results) -> float:
+    """The height of `_legend` in inches."""
+    names = labels(results, coloured(results))
+    return 0.19 * -(-len(names) // legend_columns(names))
+
+
+def _legend(figure: Figure, results: Results, handles: dict, tips: Tips) -> None:
+    chosen = coloured(results)
     names = labels(results, chosen)
-    columns = legend_columns(names)
-    figure.legend([handles[v] for v in chosen], names, loc="outside lower center", ncols=columns, fontsize=9)
+    columns, place = legend_columns(names), "outside lower center"
+    legend = figure.legend([handles[v] for v in chosen], names, loc=place, ncols=columns, fontsize=9)
+    for variant, text in zip(chosen, legend.get_texts(), strict=True):
+        name_artists([text], f"v{results.variants.index(variant)}-legend", tips)

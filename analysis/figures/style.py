@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -64,53 +65,116 @@ STYLE: dict[Any, Any] = {
     "image.composite_image": True,
 }
 
-WIDTH, ROW = 6.8, 0.3  # inches
+WIDTH, NARROW, ROW = 6.8, 4.2, 0.3  # inches: of a figure, of its form for phones, and of a row
+NARROW_ROW = 0.44  # a row below its name
 MANY_ROWS = 40  # rows from which they are drawn closer together
 LONGEST = 34  # characters of a name that a figure shows
+
+Tips = dict[str, tuple[str, ...]]
+"""id of a drawn artist -> what the page shows when the pointer is on its marks, in their order"""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the name of its file, its caption and its alternative text."""
+    """A figure with the name of its file, its caption and its alternative text.
+
+    `narrow`: the same figure for a phone; None where `figure` is used there too. The ids of artists that belong to the
+    variant with index i start with "vi-".
+    """
 
     name: str
     figure: Figure
     caption: str
     alt: str
+    narrow: Figure | None = None
+    tips: Tips = field(default_factory=dict)
+
+
+def plot(name: str, draw: Callable[[Tips], Figure], caption: str, alt: str) -> Plot:
+    """Make a figure in both widths; `draw` draws it in the width of the current style."""
+    tips: Tips = {}
+    with style():
+        figure = draw(tips)
+    with style(NARROW):
+        return Plot(name, figure, caption, alt, draw(tips), tips)
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def style(width: float = WIDTH) -> Iterator[None]:
     """Apply the style to figures that are made or saved inside; settings outside do not change."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
+        matplotlib.rcParams.update({**STYLE, "figure.figsize": (width, 3.3)})
         yield
 
 
-def rows(names: list[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Make a figure with one row for each name, the first at the top, and `columns` panels."""
+def width() -> float:
+    """The width of a figure in the current style, in inches."""
+    return float(matplotlib.rcParams["figure.figsize"][0])
+
+
+def narrow() -> bool:
+    """Whether the current style is that of figures for phones."""
+    return width() == NARROW
+
+
+def panels(count: int, height: float, below: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """Make a figure of panels: side by side, or stacked in a narrow figure. `height`, `below` (a legend): inches."""
+    down = count if narrow() else 1
+    figure = Figure(figsize=(width(), height * down + below))
+    return figure, list(figure.subplots(down, count // down, sharey=sharey, squeeze=False).ravel())
+
+
+def rows(names: Sequence[str], columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Make a figure with one row for each name, the first at the top, and `columns` panels.
+
+    In a narrow figure the panels are stacked, and a name stands above its row.
+    """
+    if narrow():
+        return _narrow_rows(names, columns)
     height = ROW if len(names) <= MANY_ROWS else 0.7 * ROW
-    figure = Figure(figsize=(WIDTH, max(1.5, 0.9 + height * len(names))))
-    panels = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
-    panels[0].set_yticks(range(len(names)), names)
-    panels[0].set_ylim(len(names) - 0.4, -0.6)
-    for axes in panels:
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x")
-    return figure, panels
+    figure = Figure(figsize=(width(), max(1.5, 0.9 + height * len(names))))
+    axes = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
+    axes[0].set_yticks(range(len(names)), names)
+    axes[0].set_ylim(len(names) - 0.4, -0.6)
+    for each in axes:
+        each.tick_params(axis="y", length=0)
+        each.grid(axis="x")
+    return figure, axes
+
+
+def _narrow_rows(names: Sequence[str], panels: int) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(width(), (0.75 + NARROW_ROW * len(names)) * panels))
+    axes = list(figure.subplots(panels, 1, sharey=True, squeeze=False)[:, 0])
+    for each in axes:
+        each.set_yticks([])
+        each.set_ylim(len(names) - 0.5, -0.75)
+        each.grid(axis="x")
+        for row, name in enumerate(names):
+            text = each.annotate(name, (0.01, row - 0.44), xycoords=("axes fraction", "data"), va="center", fontsize=9.5)
+            text.set_in_layout(False)  # it is inside the axes
+    return figure, axes
 
 
 def interval(
     axes: Axes, estimate: Estimate, row: float, scale: float, colour: str, marker: str, size: float = 6
-) -> None:
-    """Draw a mean with its interval in a row of `rows`; nothing if there is no mean."""
+) -> list[Artist]:
+    """Draw a mean with its interval in a row of `rows`, nothing if there is no mean; returns the mark and the bar."""
     if not math.isfinite(estimate.value):
-        return
+        return []
     half = formatting.half_width(estimate) * scale
     error = half if math.isfinite(half) else None
     look: dict[str, Any] = {"color": colour, "marker": marker, "ms": size, "elinewidth": 2, "capsize": 0, "zorder": 3}
-    axes.errorbar(estimate.value * scale, row, xerr=error, **look)
+    mark, _, bars = axes.errorbar(estimate.value * scale, row, xerr=error, **look)
+    return [mark, *bars]
+
+
+def name_artists(artists: Sequence[Artist], name: str, tips: Tips, texts: Sequence[str] = ()) -> None:
+    """Give artists ids that start with `name`; `texts` are the tips of the marks of the first one."""
+    for number, artist in enumerate(artists):
+        artist.set_gid(f"{name}-{number}")
+    if artists and texts:
+        tips[f"{name}-0"] = tuple(texts)
 
 
 def short(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -42,9 +42,9 @@ class Section:
 class Document:
     """The content of a report.
 
-    `headline`: the answer, one paragraph each. `runs`: the tables of the section "Runs". `excluded`: records that are
+    `headline`: the answer, one paragraph each. `runs`: the table of the section "Runs". `excluded`: records that are
     not used, with the reason. `files`: tables that are written as files and are not shown. `frames`: data that is
-    written as CSV. `linked`: whether the records lie where the tables of runs link to.
+    written as CSV. `linked`: whether the records lie where the table of runs links to.
     """
 
     title: str
@@ -53,7 +53,7 @@ class Document:
     headline: tuple[str, ...]
     warnings: list[str]
     sections: list[Section]
-    runs: list[Table] = field(default_factory=list)
+    runs: Table | None = None
     excluded: list[tuple[str, str]] = field(default_factory=list)
     files: list[Table] = field(default_factory=list)
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
@@ -69,3 +69,19 @@ class Document:
     def plots(self) -> list[Plot]:
         """Every figure, in the order of the sections."""
         return [item for section in self.sections for item in section.items if isinstance(item, Plot)]
+
+    def with_notes_once(self) -> Document:
+        """Return the document with each note only at the first table that has it."""
+        seen: set[str] = set()
+        return replace(self, sections=[_with_notes_once(section, seen) for section in self.sections])
+
+
+def _with_notes_once(section: Section, seen: set[str]) -> Section:
+    items: list[Item] = []
+    for item in section.items:
+        if isinstance(item, Table):
+            new = tuple(note for note in item.notes if note not in seen)
+            seen.update(new)
+            item = replace(item, notes=new)
+        items.append(item)
+    return replace(section, items=items)

@@ -1,4 +1,4 @@
-"""Write a table as Markdown, LaTeX or CSV; the templates write HTML. Names are always text, never markup."""
+"""Tables, and how they are written as Markdown, LaTeX or CSV; the templates write HTML. Names are always text, never markup."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from analysis.formatting import plain
+from analysis.formatting import DASH, plain, shared_decimals
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Column:
     fields: tuple[str, ...] = ()
     numeric: bool = True
     help: str = ""
+    key: bool = False
+    """whether it identifies the row, as the name of a variant does"""
+    detail: bool = False
+    """whether the page shows it in a second, folded table"""
 
 
 @dataclass(frozen=True)
@@ -33,17 +37,60 @@ class Cell:
     href: str = ""
     mark: str = ""
     """"best" (bold), "equal" (bold with a dagger) or a verdict (a colour, only in HTML)"""
+    half: float = math.nan
+    """half the width of the interval in `text`, in the unit of `text`"""
+    rounded: Callable[[int], str] | None = None
+    """the text with a number of decimals; the cells of a column share that number"""
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption and the notes below it. `name` is the name of its file."""
+    """A table with its caption and notes. `name` is the name of its file.
+
+    All intervals of a column have the same number of decimals. `groups`: the group of each row, if any; a link to
+    "#GROUP" leads to its first row. `folded`: whether the page shows only its caption until the reader unfolds it.
+    """
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    folded: bool = False
+
+    def __post_init__(self) -> None:
+        columns = [_same_decimals(cells) for cells in zip(*self.rows, strict=True)]
+        object.__setattr__(self, "rows", tuple(zip(*columns, strict=True)))
+
+    def without_empty_columns(self) -> Table:
+        """Return the table without columns that hold no value in any row. The CSV keeps them."""
+        return self._only([at for at, column in enumerate(self.columns) if column.key or not self._empty(at)])
+
+    def main(self) -> Table:
+        """Return the columns that the page shows at once."""
+        return self._only([at for at, column in enumerate(self.columns) if not column.detail])
+
+    def details(self) -> Table | None:
+        """Return the folded columns, after those that identify the row; None where there are none."""
+        if not any(column.detail for column in self.columns):
+            return None
+        return self._only([at for at, column in enumerate(self.columns) if column.key or column.detail])
+
+    def _only(self, places: list[int]) -> Table:
+        columns = tuple(self.columns[at] for at in places)
+        return replace(self, columns=columns, rows=tuple(tuple(row[at] for at in places) for row in self.rows))
+
+    def _empty(self, at: int) -> bool:
+        return bool(self.rows) and all(row[at].text in ("", DASH) for row in self.rows)
+
+
+def _same_decimals(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """The cells of a column, their intervals with the same number of decimals."""
+    places = shared_decimals([cell.half for cell in cells])
+    if places is None:
+        return cells
+    return tuple(replace(cell, text=cell.rounded(places)) if cell.rounded else cell for cell in cells)
 
 
 @dataclass(frozen=True)
@@ -75,7 +122,8 @@ def to_csv(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """Return a Markdown table with its notes."""
+    """Return a Markdown table with its notes, without empty columns."""
+    table = table.without_empty_columns()
     lines = [_md_row(column.title for column in table.columns)]
     lines.append("| " + " | ".join("---:" if column.numeric else "---" for column in table.columns) + " |")
     for row in table.rows:
@@ -96,6 +144,7 @@ def markdown(text: str, starts_line: bool = False) -> str:
 
 def to_latex(table: Table) -> str:
     """Return a `table` environment for \\input; it needs \\usepackage{booktabs}."""
+    table = table.without_empty_columns()
     align = "".join("r" if column.numeric else "l" for column in table.columns)
     body = [" & ".join(latex(column.title) for column in table.columns) + r" \\", r"\midrule"]
     body += [" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows]

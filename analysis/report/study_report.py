@@ -45,7 +45,7 @@ def study_document(
         headline=headline(results),
         warnings=warnings(results),
         sections=sections,
-        runs=[runs_table(results, variant, linked) for variant in results.variants],
+        runs=runs_table(results, linked),
         excluded=sorted(study.troubles.items()),
         files=[pairs] if pairs is not None and len(pairs.rows) > MOST_PAIR_ROWS else [],
         frames={"runs": study.runs, "curves": study.curves},
@@ -79,13 +79,13 @@ def model_section(results: Results, skip_unreadable: bool = False) -> Section | 
     Imports torch where there are checkpoints. Checkpoints that cannot be used are named in the section.
     """
     from analysis.figures.inspect import inspect_models
+    from analysis.figures.labels import coloured, looks
     from analysis.figures.model_figures import model_plots
-    from analysis.figures.study_figures import coloured
 
     if results.study.folder is None:
         return None
     inspections, missing = inspect_models(results.study, coloured(results), skip_unreadable)
-    plots = model_plots(inspections, {results.best, results.study.baseline})
+    plots = model_plots(inspections, {results.best, results.study.baseline}, looks(results))
     paragraphs = []
     if inspections:
         paragraphs.append(
@@ -99,19 +99,24 @@ def model_section(results: Results, skip_unreadable: bool = False) -> Section | 
 
 
 def _sections(results: Results, models: Section | None, with_images: bool) -> list[Section]:
-    """Every section but the list of runs, in order; empty sections are left out."""
+    """Every section but the list of runs, in order; empty sections are left out.
+
+    A study of several factors starts with its factors; the combinations of their levels come after them.
+    """
     plots = {plot.name: plot for plot in all_plots(results)}
+    factors = _factors(results, plots)
+    heading = "Results" if results.factorial is None else "Combinations"
+    main = Section("result", heading, _items(variants_table(results), plots.get("accuracy")))
     sections = [
-        Section("result", "Results", _items(variants_table(results), images_table(results), plots.get("accuracy"))),
-        _factors(results, plots),
-        _differences(results, plots),
+        *([main, _differences(results, plots), factors] if results.factorial is None else []),
+        *([factors, main, _differences(results, plots)] if results.factorial is not None else []),
         Section("paper", "Published figures: ViT paper, Table 8", _items(paper_table(results))),
         Section("claims", "Published claims", _items(claims_table(results))),
         Section("curves", "Learning curves", _items(plots.get("curves"))),
         Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
         _images(results, with_images),
-        models,
         Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),
+        models,
         methods(results),
         provenance(results.study),
         reproduce(results.study),
@@ -121,8 +126,8 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
 
 def _images(results: Results, with_images: bool) -> Section:
     """The tables about test images, and the images on which variants differ most."""
-    tables = classes_table(results), agreement_table(results), disagreement_table(results)
-    section = Section("images", "Test images", _items(*tables))
+    tables = (images_table, classes_table, agreement_table, disagreement_table)
+    section = Section("images", "Test images", _items(*(table(results) for table in tables)))
     if with_images and results.images is not None:
         from analysis.figures.disagreement import disagreement_plot
 
@@ -143,7 +148,11 @@ def _differences(results: Results, plots: dict[str, Plot]) -> Section:
 
 
 def _factors(results: Results, plots: dict[str, Plot]) -> Section:
-    items = _items(*factor_tables(results), plots.get("interaction"))
+    """The figures of a table come before it: main effects, then every pair of factors."""
+    tables = {table.name: table for table in factor_tables(results)}
+    order = (plots.get("main-effects"), *(tables.get(name) for name in ("contrasts", "effects")))
+    pairs = (plots.get("interactions"), plots.get("interaction"), *(tables.get(n) for n in ("interactions", "terms")))
+    items = _items(*order, *pairs)
     trouble = results.factorial_trouble
     return Section(
         "factors", "Factors and interactions", items, [f"No linear model was fitted: {trouble}"] if trouble else []

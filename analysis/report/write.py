@@ -15,11 +15,14 @@ import re
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
+from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
@@ -29,6 +32,7 @@ from experiments.errors import UserError
 
 MANIFEST = "manifest.json"
 FOLDED = 200  # runs from which the list of runs is folded
+SHORT_HEAD = 12  # characters of the head of a column that stay on one line
 TEMPLATES = Path(__file__).parent / "templates"
 SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
@@ -37,8 +41,9 @@ def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
     """Return every file of the report: name -> bytes. `refresh`: seconds after which the page reloads itself."""
     with style.style():
         drawn = {plot.name: _drawn(plot) for plot in document.plots}
-    svgs = {name: svg for name, (svg, _) in drawn.items()}
-    files = {"report.html": _page(document, svgs, refresh).encode(), "report.md": _markdown(document).encode()}
+        inline = {plot.name: _inline(plot, drawn[plot.name][0]) for plot in document.plots}
+    shown = document.with_notes_once()
+    files = {"report.html": _page(shown, inline, refresh).encode(), "report.md": _markdown(shown).encode()}
     for table in document.tables:
         files[f"tables/{table.name}.csv"] = render.to_csv(table).encode()
         files[f"tables/{table.name}.tex"] = render.to_latex(table).encode()
@@ -115,9 +120,12 @@ def _swap(new: Path, folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
+def _page(document: Document, figures: dict[str, Markup], refresh: int | None) -> str:
     environment = _environment(autoescape=True)
-    environment.filters["drawn"] = lambda plot: inline_svg(svgs[plot.name], plot)
+    environment.filters["drawn"] = lambda plot: figures[plot.name]
+    environment.filters["lines"] = _two_lines
+    shown = {file.removeprefix("tables/") for file in (f"{table.name}.csv" for table in document.tables)}
+    environment.tests["a_file"] = lambda table: f"{table.name}.csv" in shown
     environment.filters["plainlines"] = render.plain_lines
     environment.filters["sortable"] = lambda value: (
         "" if value is None or math.isnan(value) else repr(float(value)).replace("inf", "Infinity")
@@ -128,7 +136,7 @@ def _page(document: Document, svgs: dict[str, str], refresh: int | None) -> str:
             document=document,
             contents=[(section.id, section.heading) for section in document.sections]
             + ([("runs", "Runs")] if document.runs else []),
-            unfolded=sum(len(table.rows) for table in document.runs) <= FOLDED,
+            unfolded=document.runs is not None and len(document.runs.rows) <= FOLDED,
             refresh=refresh,
             css=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
             js=Markup((TEMPLATES / "page.js").read_text(encoding="utf-8")),
@@ -161,37 +169,74 @@ def _environment(autoescape: bool) -> jinja2.Environment:
     return environment
 
 
-def inline_svg(svg: str, plot: Plot) -> Markup:
-    """Return a figure for the page: it scales, follows the page's colours, has unique ids and an alternative text."""
+def _two_lines(text: str) -> list[str]:
+    """Split the head of a column into at most two lines of similar length."""
+    words = render.plain(text).split(" ")
+    if len(" ".join(words)) <= SHORT_HEAD or len(words) == 1:
+        return [" ".join(words)]
+    splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
+    return list(min(splits, key=lambda lines: max(map(len, lines))))
+
+
+def _inline(plot: Plot, svg: str) -> Markup:
+    """A figure for the page: in both widths, of which the page shows one."""
+    if plot.narrow is None:
+        return inline_svg(svg, plot, plot.name)
+    _lay_out(plot.narrow)
+    narrow = _saved(plot.narrow, format="svg", metadata=SVG_METADATA).decode()
+    return inline_svg(svg, plot, plot.name, "wide") + inline_svg(narrow, plot, f"{plot.name}-narrow", "narrow")
+
+
+def inline_svg(svg: str, plot: Plot, prefix: str, kind: str = "") -> Markup:
+    """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative text."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r'(?<= id=")|(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
+    body = re.sub(r' id="([^"]*)"', lambda found: f' id="{prefix}-{found[1]}"{_data(plot, found[1])}', body)
+    body = re.sub(r'(?<="#)|(?<=url\(#)', f"{prefix}-", body)
     for colour, name in ((INK, "ink"), (PAPER, "paper"), (BAND, "band")):
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
-    return Markup(
-        f'<svg {box} role="img" aria-label="{escape(render.plain(plot.alt))}" xmlns:xlink="http://www.w3.org/1999/xlink">'
-    ) + Markup(rest)
+    named = f'{box} class="{kind}" role="img" aria-label="{escape(render.plain(plot.alt))}"'
+    return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">') + Markup(rest)
+
+
+def _data(plot: Plot, gid: str) -> str:
+    """What the script reads from an artist: the number of its variant, and the tips of its marks."""
+    variant = re.match(r"v(\d+)-", gid)
+    tips = plot.tips.get(gid)
+    return (f' data-variant="{variant[1]}"' if variant else "") + (
+        f' data-tips="{escape(json.dumps([render.plain(tip) for tip in tips], ensure_ascii=False))}"' if tips else ""
+    )
 
 
 def _drawn(plot: Plot) -> tuple[str, bytes]:
     """The figure as SVG and as PNG, with the same layout."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Glyph .* missing from font"
-        )  # a name in a script the font lacks; the SVG shows it
-        plot.figure.draw_without_rendering()
-        plot.figure.set_layout_engine("none")
-        return _saved(plot, format="svg", metadata=SVG_METADATA).decode(), _saved(
-            plot, format="png", metadata={"Software": None}
-        )
+    _lay_out(plot.figure)
+    svg = _saved(plot.figure, format="svg", metadata=SVG_METADATA).decode()
+    return svg, _saved(plot.figure, format="png", metadata={"Software": None})
 
 
-def _saved(plot: Plot, **options: Any) -> bytes:
+def _lay_out(figure: Figure) -> None:
+    """Place the parts of a figure once, so that all its formats look the same."""
+    with _without_glyph_warnings():
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     body = io.BytesIO()
-    plot.figure.savefig(body, **options)
+    with _without_glyph_warnings():
+        figure.savefig(body, **options)
     return body.getvalue()
+
+
+@contextmanager
+def _without_glyph_warnings() -> Iterator[None]:
+    """A name may be in a script that the font lacks; the SVG shows it all the same."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
 
 
 def _fence(text: str) -> str:

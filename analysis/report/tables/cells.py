@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pandas as pd
 
 from analysis import formatting
+from analysis.figures.labels import brief_names
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column
 from analysis.results import Results
@@ -44,7 +46,7 @@ def counts_note(results: Results) -> str:
 
 def baseline_name(results: Results) -> str:
     """Return what the head of a column calls the baseline: its name, unless that is long or has commas."""
-    name = results.study.baseline
+    name = brief_names(results)[results.study.baseline]
     return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
 
 
@@ -61,19 +63,18 @@ def points(metric: Metric) -> str:
 def variant_columns(results: Results) -> tuple[Column, ...]:
     """Return the columns that identify a variant: one for each factor of a grid, else one with its name."""
     if _grid(results) is None:
-        return (Column("variant", ("variant",), numeric=False),)
-    first, *others = results.study.factors
-    return (
-        Column(formatting.factor_name(first, results.study.names), ("variant", first), numeric=False),
-        *(Column(formatting.factor_name(factor, results.study.names), (factor,), numeric=False) for factor in others),
-    )
+        return (Column("variant", ("variant",), numeric=False, key=True),)
+    fields = [(factor,) for factor in results.study.factors]
+    fields[0] = ("variant", *fields[0])
+    names = [formatting.factor_name(factor, results.study.names) for factor in results.study.factors]
+    return tuple(Column(name, each, numeric=False, key=True) for name, each in zip(names, fields))
 
 
 def variant_cells(results: Results, variant: str) -> tuple[Cell, ...]:
     """Return the cells under `variant_columns`; the first one links to the variant's runs."""
     grid, place = _grid(results), results.variants.index(variant)
     if grid is None:
-        return (Cell(variant, (variant,), place, anchor(results, variant)),)
+        return (Cell(brief_names(results)[variant], (variant,), place, anchor(results, variant)),)
     first, *others = grid[variant]
     return (
         Cell(first, (variant, first), place, anchor(results, variant)),
@@ -105,14 +106,29 @@ def estimate_column(metric: Metric, name: str, prefix: str = "") -> Column:
 
 def estimate_cell(estimate: Estimate, metric: Metric, href: str = "", mark: str = "") -> Cell:
     """Return a mean with its interval, cut at what the metric can be."""
-    fallback, limits = 2 if metric.is_share else 4, formatting.limits(metric)
-    text = formatting.with_interval(estimate, metric.scale, fallback=fallback, limits=limits)
-    return Cell(text, (estimate.value, estimate.low, estimate.high), estimate.value, href, mark)
+    return interval_cell(estimate, metric, href, mark, limits=formatting.limits(metric))
 
 
-def number_cell(value: float, scale: float, places: int) -> Cell:
-    """Return a number with fixed decimals."""
-    return Cell(formatting.number(value * scale, places), (value,), value)
+def interval_cell(
+    estimate: Estimate,
+    metric: Metric,
+    href: str = "",
+    mark: str = "",
+    signed: bool = False,
+    limits: tuple[float, float] = formatting.UNBOUNDED,
+) -> Cell:
+    """Return an estimate with its interval; the cells of a column share their number of decimals."""
+    fallback = 2 if metric.is_share else 4
+    text = partial(formatting.with_interval, estimate, metric.scale, signed, fallback, limits)
+    half = formatting.half_width(estimate) * metric.scale
+    data = (estimate.value, estimate.low, estimate.high)
+    return Cell(text(), data, estimate.value, href, mark, half, text)
+
+
+def number_cell(value: float, scale: float, places: int, half: float = math.nan) -> Cell:
+    """Return a number with fixed decimals; with `half` (as shown), the column shares its decimals as for intervals."""
+    rounded = partial(formatting.number, value * scale)
+    return Cell(rounded(places), (value,), value, half=half, rounded=rounded)
 
 
 def p_cell(p: float, adjusted: float) -> Cell:
@@ -130,9 +146,7 @@ def difference_cell(compared: Comparison, metric: Metric, href: str = "") -> Cel
     """Return a paired difference with its interval; empty for the baseline itself."""
     if compared.verdict == "baseline":
         return Cell("", (0.0, 0.0, 0.0), 0.0)
-    diff = compared.diff
-    text = formatting.with_interval(diff, metric.scale, signed=True, fallback=2 if metric.is_share else 4)
-    return Cell(text, (diff.value, diff.low, diff.high), diff.value, href)
+    return interval_cell(compared.diff, metric, href, signed=True)
 
 
 def mark(results: Results, variant: str) -> str:

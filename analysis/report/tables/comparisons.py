@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from analysis import formatting
+from analysis.figures.labels import brief_names
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     anchor,
     difference_cell,
     margin_text,
+    number_cell,
     p_cell,
     points,
     variant_cells,
@@ -48,17 +51,18 @@ def pairs_table(results: Results) -> Table | None:
     """Return the difference of each pair of variants; None where every pair contains the baseline."""
     if len(results.variants) < 3 or not results.pairs:
         return None
+    brief = brief_names(results)
     rows = tuple(
         (
-            Cell(a, (a,), results.variants.index(a), anchor(results, a)),
-            Cell(b, (b,), results.variants.index(b), anchor(results, b)),
+            Cell(brief[a], (a,), results.variants.index(a), anchor(results, a)),
+            Cell(brief[b], (b,), results.variants.index(b), anchor(results, b)),
             *_cells(results, a, compared),
         )
         for (a, b), compared in results.pairs.items()
     )
     columns = (
-        Column("variant", ("variant",), numeric=False),
-        Column("reference", ("reference",), numeric=False),
+        Column("variant", ("variant",), numeric=False, key=True),
+        Column("reference", ("reference",), numeric=False, key=True),
         *_columns(results.study.metric),
     )
     notes = ("Same columns as in the table of differences from the baseline. The pairs of that table are included.",)
@@ -80,7 +84,7 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
         f"n: seeds with a result for both variants. CI: confidence interval. {NOT_ADJUSTED if family > 1 else ''}".strip(),
         f"p: paired t test. Equivalence p: two one-sided t tests (TOST) within ±{margin_text(results)}. Both are {adjusted}. "
         "Effect size d_z: mean of the paired differences divided by their standard deviation, with Hedges' correction for "
-        "small samples. Better on: seeds on which the variant is better than the reference; a tie counts as half. "
+        "small samples. Seeds won: seeds on which the variant is better than the reference; a tie counts as half. "
         "Posterior probability: the probability that the true difference is worse by more than the margin, within the "
         "margin, or better by more than the margin (t distribution, uninformative prior). Seed correlation: the "
         "correlation of the two variants over the seeds. Pairing by seed reduces the error if it is positive.",
@@ -102,47 +106,52 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
     return (
         Column("n", ("n", "dropped"), help="seeds with a result for both variants; in brackets: seeds without"),
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
-        Column("95 % CI", ()),
-        Column(
-            "effect size d_z", ("d_z",), help="mean / standard deviation of the differences, with Hedges' correction"
-        ),
         Column("p (adjusted)", ("p", "p_holm")),
+        Column("equivalence p (adjusted)", ("tost_p", "tost_p_holm")),
+        Column("verdict", ("verdict",), numeric=False),
         Column(
-            "better on",
+            "seeds won",
             ("paired_improvement", "paired_improvement_low", "paired_improvement_high"),
-            help="seeds on which the variant is better: paired probability of improvement",
+            help="seeds on which the variant is better than the reference; a tie counts as half",
+        ),
+        Column("95 % CI", (), detail=True),
+        Column(
+            "effect size d_z",
+            ("d_z",),
+            help="mean / standard deviation of the differences, with Hedges' correction",
+            detail=True,
         ),
         Column(
             "posterior probability: worse / within margin / better",
             ("p_worse", "p_within", "p_better"),
             help="that the true difference is worse by more than the margin, within it, or better by more",
+            detail=True,
         ),
-        Column("seed correlation", ("seed_correlation",), help="between the two variants over the seeds"),
-        Column("equivalence p (adjusted)", ("tost_p", "tost_p_holm")),
-        Column("verdict", ("verdict",), numeric=False),
-        Column(f"minimum detectable difference{points(metric)}", ("detectable",)),
-        Column("seeds needed (80 % power)", ("seeds_needed_low", "seeds_needed_high")),
+        Column("seed correlation", ("seed_correlation",), help="between the two variants over the seeds", detail=True),
+        Column(f"minimum detectable difference{points(metric)}", ("detectable",), detail=True),
+        Column("seeds needed (80 % power)", ("seeds_needed_low", "seeds_needed_high"), detail=True),
     )
 
 
 def _cells(results: Results, variant: str, c: Comparison) -> tuple[Cell, ...]:
     metric = results.study.metric
-    scale, places = metric.scale, formatting.decimals(formatting.half_width(c.diff) * metric.scale)
+    scale, half = metric.scale, formatting.half_width(c.diff) * metric.scale
     better, needed = c.paired_improvement, c.seeds_needed
+    bounds = partial(formatting.bounds, c.diff, scale)
     chances = (c.posterior.worse, c.posterior.within, c.posterior.better)
-    wins = f"{better.value * c.n:.3g} of {formatting.plural(c.n, 'seed')}" if c.n else formatting.DASH
+    wins = f"{better.value * c.n:.3g} of {c.n}" if c.n else formatting.DASH
     return (
         Cell(f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""), (c.n, c.dropped), c.n),
         difference_cell(c, metric, anchor(results, variant)),
-        Cell(formatting.bounds(c.diff, scale), (), c.diff.low),
-        Cell(formatting.number(c.d_z, 2, signed=True), (c.d_z,), c.d_z),
         p_cell(c.p, c.p_holm),
-        Cell(wins, (better.value, better.low, better.high), better.value),
-        Cell(" / ".join(formatting.number(chance, 2) for chance in chances), chances, c.posterior.better),
-        Cell(formatting.number(c.seed_correlation, 2), (c.seed_correlation,), c.seed_correlation),
         p_cell(c.tost_p, c.tost_p_holm),
         verdict_cell(c),
-        Cell(formatting.number(c.detectable * scale, places), (c.detectable,), c.detectable),
+        Cell(wins, (better.value, better.low, better.high), better.value),
+        Cell(bounds(), (), c.diff.low, half=half, rounded=lambda places: bounds(places=places)),
+        Cell(formatting.number(c.d_z, 2, signed=True), (c.d_z,), c.d_z),
+        Cell(" / ".join(formatting.number(chance, 2) for chance in chances), chances, c.posterior.better),
+        Cell(formatting.number(c.seed_correlation, 2), (c.seed_correlation,), c.seed_correlation),
+        number_cell(c.detectable, scale, formatting.decimals(half), half),
         Cell(
             formatting.seeds_needed(needed),
             (needed.low, needed.high) if needed else (None, None),

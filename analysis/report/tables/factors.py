@@ -8,11 +8,12 @@ from analysis import formatting
 from analysis.formatting import factor_name
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
-from analysis.report.tables.cells import p_cell, points
+from analysis.report.tables.cells import interval_cell, p_cell, points
 from analysis.results import Results
-from analysis.stats import Estimate, Factorial
+from analysis.stats import Factorial
 
-_FACTOR, _LEVEL = Column("factor", ("factor",), numeric=False), Column("level", ("level",), numeric=False)
+_FACTOR = Column("factor", ("factor",), numeric=False, key=True)
+_LEVEL = Column("level", ("level",), numeric=False, key=True)
 
 
 def factor_tables(results: Results) -> list[Table]:
@@ -47,7 +48,8 @@ def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
         "Holm-adjusted over the factors and interactions, and multiplied by 2 (factors and pairs of variants share the "
         "5 %)."
     )
-    return Table("terms", "Tests of factors and interactions.", columns, rows, (note, *_grid_notes(fitted, names)))
+    notes = (note, *_grid_notes(fitted, names))
+    return Table("terms", "Tests of factors and interactions.", columns, rows, notes, folded=True)
 
 
 def _grid_notes(fitted: Factorial, names: Mapping[str, str]) -> list[str]:
@@ -99,22 +101,20 @@ def contrasts_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     rows = tuple(
         (
             Cell(term_name((contrast.factor,), names), (contrast.factor,)),
-            Cell(str(contrast.high), (contrast.high,)),
-            Cell(str(contrast.low), (contrast.low,)),
-            _estimate(contrast.diff, metric.scale, signed=True),
+            Cell(f"{contrast.low} → {contrast.high}", (contrast.high, contrast.low)),
+            interval_cell(contrast.diff, metric, signed=True),
             p_cell(contrast.p, contrast.p_holm),
         )
         for contrast in fitted.contrasts
     )
     columns = (
         _FACTOR,
-        _LEVEL,
-        Column("reference", ("reference",), numeric=False),
+        Column("from → to", ("level", "reference"), numeric=False, key=True),
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
         Column("p (adjusted)", ("p", "p_holm")),
     )
     note = "p is Holm-adjusted over the pairs of levels of a factor, and at least the p-value of the factor."
-    caption = "Pairs of levels (level − reference), averaged over the other factors."
+    caption = "Effect of each factor: the difference from one level to another, averaged over the other factors."
     return Table("contrasts", caption, columns, rows, (note,))
 
 
@@ -130,23 +130,18 @@ def _effects(fitted: Factorial, names: Mapping[str, str], order: int, name: str,
         (
             Cell(term_name(effect.term, names), ("+".join(effect.term),)),
             Cell(" × ".join(map(str, effect.levels)), (" x ".join(map(str, effect.levels)),)),
-            _estimate(effect.mean, metric.scale),
-            _estimate(effect.effect, metric.scale, signed=True),
+            interval_cell(effect.mean, metric),
+            interval_cell(effect.effect, metric, signed=True),
             p_cell(effect.p, effect.p_holm),
         )
         for effect in fitted.effects
         if len(effect.term) == order
     ]
     columns = (
-        _FACTOR if order == 1 else Column("factors", ("factor",), numeric=False),
-        _LEVEL if order == 1 else Column("levels", ("level",), numeric=False),
+        _FACTOR if order == 1 else Column("factors", ("factor",), numeric=False, key=True),
+        _LEVEL if order == 1 else Column("levels", ("level",), numeric=False, key=True),
         Column(f"mean {metric.label}{metric.unit}", ("mean", "mean_low", "mean_high")),
         Column(f"effect{points(metric)}", ("effect", "effect_low", "effect_high")),
         Column("p (adjusted)", ("p", "p_holm")),
     )
-    return Table(name, caption, columns, tuple(rows), (note,))
-
-
-def _estimate(estimate: Estimate, scale: float, signed: bool = False) -> Cell:
-    data = (estimate.value, estimate.low, estimate.high)
-    return Cell(formatting.with_interval(estimate, scale, signed), data, estimate.value)
+    return Table(name, caption, columns, tuple(rows), (note,), folded=True)

@@ -1,4 +1,4 @@
-"""The runs of each variant, with links to their records."""
+"""The runs of a study, with links to their records."""
 
 from __future__ import annotations
 
@@ -8,47 +8,55 @@ from urllib.parse import quote
 from analysis import formatting
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
-from analysis.report.tables.cells import baseline_name, points
+from analysis.report.tables.cells import anchor, baseline_name, points, variant_cells, variant_columns
 from analysis.results import Results
 from analysis.sources.study import ENDED, METRICS
 
 
-def runs_table(results: Results, variant: str, linked: bool = True) -> Table:
-    """Return the runs of a variant with their differences from the baseline's run on the same seed.
+def runs_table(results: Results, linked: bool = True) -> Table:
+    """Return all runs, variant by variant, with their differences from the baseline's run on the same seed.
 
-    `linked` makes each run's name a link to its record.
+    `linked` makes each seed a link to the run's record.
     """
     study, runs = results.study, results.study.runs
-    metrics = [metric for metric in METRICS if metric in results.means]
+    others = [metric for metric in METRICS if metric in results.means and metric != study.metric]
     columns = (
-        Column("run", numeric=False),
-        Column("run id", numeric=False),
-        Column("seed"),
+        *variant_columns(results),
+        Column("seed", key=True),
         Column("status", numeric=False),
-        Column("epochs"),
-        *(Column(f"{metric.label}{metric.unit}") for metric in metrics),
+        Column(f"{study.metric.label}{study.metric.unit}"),
         Column(f"difference from {baseline_name(results)}{points(study.metric)}"),
         Column("device time (s)"),
+        Column("epochs"),
+        *(Column(f"{metric.label}{metric.unit}", detail=True) for metric in others),
+        Column("run", numeric=False, detail=True),
+        Column("run id", numeric=False, detail=True),
     )
-    shown = ["run", "run_id", "seed", "status", "epochs", *metrics, "device_seconds"]  # of some seventy columns
-    own = runs.loc[runs["variant"] == variant, shown].to_dict("records")
-    rows = tuple(_row(results, variant, run, metrics, linked) for run in own)
-    return Table(f"runs-v{results.variants.index(variant)}", f"Runs of {variant}", columns, rows)
+    shown = ["run", "run_id", "seed", "status", "epochs", study.metric, *others, "device_seconds"]  # of some seventy
+    rows, groups = [], []
+    for variant in results.variants:
+        names = tuple(Cell(cell.text, sort=cell.sort) for cell in variant_cells(results, variant))
+        own = runs.loc[runs["variant"] == variant, shown].to_dict("records")
+        rows += [(*names, *_cells(results, variant, run, others, linked)) for run in own]
+        groups += [anchor(results, variant).removeprefix("#")] * len(own)
+    return Table("runs", "All runs.", columns, tuple(rows), groups=tuple(groups))
 
 
-def _row(results: Results, variant: str, run: dict, metrics: list[Metric], linked: bool) -> tuple[Cell, ...]:
+def _cells(results: Results, variant: str, run: dict, others: list[Metric], linked: bool) -> tuple[Cell, ...]:
     study = results.study
+    metric = study.metric
     base = results.values[study.baseline].get(run["seed"], math.nan)
-    diff = (results.values[variant].get(run["seed"], math.nan) - base) * study.metric.scale
+    diff = (results.values[variant].get(run["seed"], math.nan) - base) * metric.scale
     return (
-        Cell(run["run"], href=_link(results, run) if linked else ""),
-        Cell(str(run["run_id"] or formatting.DASH)),
-        Cell(str(run["seed"]), sort=run["seed"]),
+        Cell(str(run["seed"]), sort=run["seed"], href=_link(results, run) if linked else ""),
         Cell(run["status"], mark=run["status"] if run["status"] != "finished" else ""),
-        Cell(formatting.count(run["epochs"]), sort=run["epochs"]),
-        *(Cell(_number(run[metric] * metric.scale, metric), sort=run[metric]) for metric in metrics),
-        Cell(_number(diff, study.metric, signed=True), sort=diff),
+        Cell(_number(run[metric] * metric.scale, metric), sort=run[metric]),
+        Cell(_number(diff, metric, signed=True), sort=diff),
         Cell(formatting.number(run["device_seconds"], 1), sort=run["device_seconds"]),
+        Cell(formatting.count(run["epochs"]), sort=run["epochs"]),
+        *(Cell(_number(run[each] * each.scale, each), sort=run[each]) for each in others),
+        Cell(run["run"]),
+        Cell(str(run["run_id"] or formatting.DASH)),
     )
 
 

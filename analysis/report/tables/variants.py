@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from analysis import formatting
+from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables import probe_columns
 from analysis.report.tables.cells import (
@@ -53,7 +55,7 @@ def variants_table(results: Results) -> Table:
         difference,
         Column("verdict", ("verdict",), numeric=False),
         *extra.columns,
-        *cost_columns("params", "flops_per_image", "device_seconds"),
+        *(replace(column, detail=True) for column in cost_columns("params", "flops_per_image", "device_seconds")),
     )
     rows = []
     for variant in results.variants:
@@ -78,7 +80,7 @@ def variants_table(results: Results) -> Table:
 def metrics_table(results: Results) -> Table:
     """Return the table with the mean of every metric."""
     metrics = [metric for metric in METRICS if metric in results.means]
-    columns = (*variant_columns(results), Column("n", ("n",)), *(estimate_column(metric, metric) for metric in metrics))
+    columns = (*variant_columns(results), Column("n", ("n",)), *map(_metric_column, metrics))
     rows = tuple(
         (
             *variant_cells(results, variant),
@@ -89,6 +91,11 @@ def metrics_table(results: Results) -> Table:
     )
     caption = "All metrics after the last epoch: mean ± half-width of the 95 % confidence interval."
     return Table("metrics", caption, columns, rows, (counts_note(results),))
+
+
+def _metric_column(metric: Metric) -> Column:
+    """The column of a metric; those of the training images are details."""
+    return replace(estimate_column(metric, metric), detail=metric.startswith("train/"))
 
 
 def spread_table(results: Results) -> Table:
@@ -112,9 +119,9 @@ def spread_table(results: Results) -> Table:
                 *variant_cells(results, variant),
                 count_cell(mean.n),
                 estimate_cell(mean, metric, anchor(results, variant)),
-                number_cell(spread.sd, scale, places),
+                number_cell(spread.sd, scale, places, spread.sd * scale),
                 estimate_cell(spread.iqm, metric, anchor(results, variant)),
-                *(number_cell(value, scale, places) for value in (spread.lowest, spread.highest)),
+                *(number_cell(each, scale, places, spread.sd * scale) for each in (spread.lowest, spread.highest)),
             )
         )
     return Table("spread", f"Spread of the runs: {metric.label}.", columns, tuple(rows))

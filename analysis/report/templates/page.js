@@ -1,6 +1,9 @@
 "use strict";
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const make = (name, properties) => Object.assign(document.createElement(name), properties);
+
 // A click on the head of a column sorts a table: numbers by data-sort, unknown values last.
-for (const table of document.querySelectorAll("table.sortable")) {
+for (const table of all("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
   const key = (row, at) => {
     const cell = row.cells[at], given = cell.dataset.sort;
@@ -9,8 +12,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   };
   const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
   heads.forEach((head, at) => {
-    const button = document.createElement("button");
-    button.type = "button";
+    const button = make("button", { type: "button" });
     button.append(...head.childNodes);
     head.append(button);
     button.addEventListener("click", () => {
@@ -24,12 +26,112 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-// A link to folded runs unfolds them.
+
+// The columns that identify a row stay in view, if they leave room for the others.
+const stick = () => {
+  for (const table of all("table.sortable")) {
+    const keys = all("th.key", table).length, heads = [...table.tHead.rows[0].cells].slice(0, keys);
+    const places = [0];
+    heads.forEach((head, at) => places.push(places[at] + head.getBoundingClientRect().width));
+    const stuck = keys > 1 && places[keys] > 0 && places[keys] < 0.6 * table.parentElement.clientWidth;
+    for (const row of table.rows) heads.forEach((_, at) => {
+      row.cells[at].classList.toggle("stuck", stuck);
+      row.cells[at].style.left = stuck ? `${places[at]}px` : "";
+    });
+  }
+};
+addEventListener("resize", stick);
+all("details").forEach((details) => details.addEventListener("toggle", stick));
+stick();
+
+// A field above the table of runs shows only the rows that contain all its words.
+const runs = document.getElementById("table-runs");
+if (runs) {
+  const rows = [...runs.tBodies[0].rows], label = make("label", { className: "filter", textContent: "Filter" });
+  const field = make("input", { type: "search", placeholder: "such as: learned-1d diverged" }), count = make("output");
+  field.addEventListener("input", () => {
+    const words = field.value.toLowerCase().split(/\s+/);
+    for (const row of rows) row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+    count.textContent = field.value.trim() ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} runs` : "";
+  });
+  label.append(field, count);
+  runs.parentElement.before(label);
+}
+
+// The mark nearest to the pointer shows its value.
+const tip = make("div", { className: "tip", hidden: true });
+document.body.append(tip);
+const NEAR = 24; // pixels
+for (const svg of all("figure svg")) {
+  let marks = [];
+  const measure = () => {
+    const origin = svg.getBoundingClientRect();
+    marks = all("[data-tips]", svg).filter((group) => !group.classList.contains("off")).flatMap((group) => {
+      const texts = JSON.parse(group.dataset.tips);
+      return all("use", group).slice(0, texts.length).map((use, at) => {
+        const box = use.getBoundingClientRect();
+        return { x: box.x + box.width / 2 - origin.x, y: box.y + box.height / 2 - origin.y, text: texts[at] };
+      });
+    });
+  };
+  const show = (event) => {
+    const origin = svg.getBoundingClientRect(), x = event.clientX - origin.x, y = event.clientY - origin.y;
+    const away = (mark) => Math.hypot(mark.x - x, mark.y - y);
+    const nearest = marks.reduce((best, mark) => (away(mark) < away(best) ? mark : best), { x: Infinity, y: 0 });
+    tip.hidden = !(away(nearest) < NEAR);
+    if (tip.hidden) return;
+    tip.textContent = nearest.text;
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${Math.max(4, event.clientY - tip.offsetHeight - 10)}px`;
+  };
+  svg.addEventListener("pointerenter", measure);
+  svg.addEventListener("pointerdown", (event) => { measure(); show(event); });
+  svg.addEventListener("pointermove", show);
+  svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+}
+
+// A name in a legend hides and shows its variant.
+for (const figure of all("figure")) {
+  const names = all("[id*='-legend-'][data-variant]", figure);
+  for (const name of names) {
+    const press = () => {
+      const on = name.getAttribute("aria-pressed") === "false", same = `[data-variant="${name.dataset.variant}"]`;
+      for (const part of all(same, figure)) {
+        if (names.includes(part)) part.setAttribute("aria-pressed", on);
+        else part.classList.toggle("off", !on);
+      }
+    };
+    for (const [key, value] of [["role", "button"], ["tabindex", "0"], ["aria-pressed", "true"]]) name.setAttribute(key, value);
+    name.classList.add("switch");
+    name.addEventListener("click", press);
+    name.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } });
+  }
+  const hint = "Click a name in the legend to hide or show it.";
+  if (names.length) figure.querySelector("figcaption").before(make("p", { className: "hint", textContent: hint }));
+}
+
+// The contents mark the section in view.
+const links = new Map(all("nav a").map((link) => [link.hash.slice(1), link]));
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    for (const [id, link] of links) id === target.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+    const list = document.querySelector("nav ol"), link = links.get(target.id);
+    list.scrollLeft = link.offsetLeft - list.offsetLeft - 20;
+  }
+}, { rootMargin: "-10% 0px -85% 0px" });
+all("main > section[id]").filter((section) => links.has(section.id)).forEach((section) => watcher.observe(section));
+
+// A link to folded content unfolds it, and marks all runs of a variant.
 const unfold = () => {
-  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  const id = location.hash.slice(1), target = id && document.getElementById(id);
+  all("tr[data-group]").forEach((row) => row.classList.toggle("target", row.dataset.group === id));
   if (!target) return;
   for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
   target.scrollIntoView();
 };
 addEventListener("hashchange", unfold);
 unfold();
+
+// Notes are printed.
+addEventListener("beforeprint", () => all("details.notes").forEach((notes) => { notes.open = true; }));

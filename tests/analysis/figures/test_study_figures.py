@@ -6,10 +6,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
 from scipy import stats
 from synthetic import sequence, write_factorial, write_study
 
-from analysis.figures import means, study_figures, style
+from analysis.figures import factor_figures, means, study_figures, style
 from analysis.report import write
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
@@ -112,11 +113,55 @@ def test_colours_have_contrast_with_light_and_dark_pages(colour):
     assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3
 
 
-def test_two_factors_are_a_heat_map_with_the_cells_means(tmp_path):
-    results = analyze(read_folder(write_factorial(tmp_path, spread=0.0, seeds=2)))
-    _plot, svg = drawn(study_figures.interaction, results)
-    assert {"80.0", "70.0", "90.0", "75.0", "depth", "softmax"} <= set(texts(svg))
-    assert study_figures.interaction(results_of(tmp_path / "one")) is None
+def test_a_pair_of_factors_has_a_line_for_each_level_through_the_cells_means(tmp_path):
+    results = analyze(read_folder(write_factorial(tmp_path, spread=0.001, seeds=3)))
+    plot, svg = drawn(factor_figures.interactions, results)
+    (axes,) = plot.figure.axes
+    lines = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2]
+    means = [[100 * results.mean(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
+    assert sorted(map(list, lines)) == [pytest.approx(row) for row in sorted(means)]
+    assert {"depth", "1", "2", "head = logits", "head = softmax"} <= set(texts(svg))
+    bars = [bar for bars in axes.collections for bar in bars.get_segments()]
+    assert len(bars) == 4 and all(bar[1][0] > bar[0][0] for bar in bars)  # every mean has its interval
+    assert factor_figures.interactions(results_of(tmp_path / "one")) is None
+
+
+def test_a_grid_too_large_for_lines_is_a_heat_map(tmp_path):
+    cells = {f"depth={d}, heads={h}": (d, h) for d in range(1, 7) for h in range(1, 7)}
+    folder = write_study(
+        tmp_path,
+        accuracy={name: 0.5 + 0.01 * (d + h) for name, (d, h) in cells.items()},
+        factors={"model.depth": [*range(1, 7)], "model.num_heads": [*range(1, 7)]},
+        levels=lambda variant: dict(zip(("model.depth", "model.num_heads"), cells[variant], strict=True)),
+        spread=0.0,
+        seeds=2,
+    )
+    results = analyze(read_folder(folder))
+    _plot, svg = drawn(factor_figures.heat_map, results)
+    assert {"52.0", "62.0", "depth", "num_heads"} <= set(texts(svg))
+    assert factor_figures.interactions(results) is None
+
+
+def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
+    results = results_of(tmp_path)
+    for index, variant in enumerate(results.variants):
+        colours = {}
+        for plot in _all(results):
+            for part in plot.figure.findobj(lambda artist, i=index: str(artist.get_gid()).startswith(f"v{i}-")):
+                if isinstance(part, Line2D) and part.get_alpha() != 0:
+                    colours.setdefault(plot.name, set()).add(part.get_color())
+        assert len(set.union(*colours.values())) == 1, colours
+        expected = {"accuracy", "differences", "curves", "cost"} - ({"differences"} if variant == "none" else set())
+        assert colours.keys() == expected
+
+
+def test_narrow_figures_show_the_same_data(tmp_path):
+    for plot in _all(results_of(tmp_path)):
+        wide, narrow = (
+            sorted(tuple(line.get_xdata()) for axes in figure.axes for line in axes.lines if len(line.get_xdata()))
+            for figure in (plot.figure, plot.narrow)
+        )
+        assert wide == narrow and plot.narrow.get_figwidth() < 0.7 * plot.figure.get_figwidth()
 
 
 def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):

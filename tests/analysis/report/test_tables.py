@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from synthetic import write_factorial, write_study
 
+from analysis.formatting import shared_decimals
 from analysis.report import render
 from analysis.report.tables.cells import counts_note
 from analysis.report.tables.claims import claims_table
@@ -157,11 +158,13 @@ def test_cost_against_the_baseline(tmp_path):
 
 def test_a_run_has_its_own_difference_from_the_baseline(tmp_path):
     results = results_of(tmp_path, seeds=3)
-    table = runs_table(results, "learned-1d")
+    table = runs_table(results)
     at = [column.title for column in table.columns].index("difference from none, points")
-    for seed, row in enumerate(table.rows):
+    rows = [row for row in table.rows if row[0].text == "learned-1d"]
+    assert [row[1].text for row in rows] == ["0", "1", "2"]
+    for seed, row in enumerate(rows):
         by_hand = 100 * (results.values["learned-1d"][seed] - results.values["none"][seed])
-        assert row[at].text == f"+{by_hand:.2f}" and row[0].href == f"../v2-s{seed}/summary.json"
+        assert row[at].text == f"+{by_hand:.2f}" and row[1].href == f"../v2-s{seed}/summary.json"
 
 
 def test_factors_against_a_case_by_hand(tmp_path):
@@ -182,7 +185,7 @@ def test_factors_against_a_case_by_hand(tmp_path):
     )
     interaction = [float(row[3].split()[0].replace("−", "-")) for row in tables_["interactions"]]
     assert interaction == pytest.approx([-1.25, 1.25, 1.25, -1.25], abs=1e-3)
-    assert [row[:3] for row in tables_["contrasts"]] == [["depth", "2", "1"], ["head", "softmax", "logits"]]
+    assert [row[:2] for row in tables_["contrasts"]] == [["depth", "1 → 2"], ["head", "logits → softmax"]]
     assert [row[:2] for row in tables_["terms"]] == [["depth", "1"], ["head", "1"], ["depth × head", "1"]]
 
 
@@ -201,11 +204,41 @@ def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
     assert [row["model.head"] for row in rows] == ["logits", "softmax"] * 2
 
 
-def test_better_on_counts_seeds_and_ties_as_half(tmp_path):
+def test_seeds_won_counts_ties_as_half(tmp_path):
     results = exact(tmp_path, {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]})
     table = baseline_table(results)
-    at = [column.title for column in table.columns].index("better on")
-    assert table.rows[0][at].text == "2.5 of 4 seeds"  # better, equal, better, worse
+    at = [column.title for column in table.columns].index("seeds won")
+    assert table.rows[0][at].text == "2.5 of 4"  # better, equal, better, worse
+
+
+def test_intervals_of_a_column_have_the_same_decimals(tmp_path):
+    # half-widths 4.97 and 0.0497 points: two significant digits each would give 72.0 ± 5.0 and 93.000 ± 0.050
+    table = variants_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.9298, 0.93, 0.9302]}))
+    assert [row[2].text for row in table.rows] == ["72.000 ± 4.968", "93.000 ± 0.050"]
+
+
+def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_one():
+    assert shared_decimals([3.4, 2.4, 7.7, 0.80]) == 1
+    assert shared_decimals([3.4, 2.4, 7.7, 0.08]) == 2
+    assert shared_decimals([float("nan"), 0.0]) is None
+
+
+def test_columns_without_a_value_are_left_out_but_stay_in_the_csv(tmp_path):
+    table = cost_table(results_of(tmp_path))
+    titles = [column.title for column in table.without_empty_columns().columns]
+    assert "peak memory" not in titles and "parameters" in titles  # a CPU has no measured memory
+    assert "peak_memory_bytes" in render.to_csv(table).splitlines()[0]
+    assert "peak memory" not in render.to_markdown(table) and "peak memory" not in render.to_latex(table)
+
+
+def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
+    results = results_of(
+        tmp_path,
+        accuracy={"0.001": 0.8, "0.01": 0.9},
+        factors={"optim.lr": [0.001, 0.01]},
+        levels=lambda v: {"optim.lr": float(v)},
+    )
+    assert [row[0].text for row in variants_table(results).rows] == ["lr = 0.001", "lr = 0.01"]
 
 
 def test_one_factor_has_no_factor_tables(tmp_path):

@@ -1,6 +1,7 @@
 """The files of a report: one safe page with working links, the same bytes every time, replaced as a whole."""
 
 import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -17,12 +18,28 @@ from experiments.errors import UserError
 HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PROBE = """<script>addEventListener("load", () => {
+PROBE = """<script>
+const hide = () => {
+  const figure = document.querySelector("#figure-curves"), name = figure.querySelector(".narrow .switch[data-variant='1']");
+  name.dispatchEvent(new MouseEvent("click"));
+  return [...figure.querySelectorAll(".narrow [data-variant]")].filter((part) => getComputedStyle(part).visibility === "hidden")
+    .map((part) => part.dataset.variant);
+};
+const filter = () => {
+  const field = document.querySelector("#runs input");
+  field.value = "sinusoidal";
+  field.dispatchEvent(new Event("input"));
+  return [...document.querySelectorAll("#table-runs tbody tr")].filter((row) => row.offsetHeight).map((row) => row.cells[0].textContent);
+};
+addEventListener("load", () => {
   const table = document.querySelector("#table-variants"), head = table.tHead.rows[0].cells[2];
   head.querySelector("button").click();
   const column = [...table.tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
   document.body.dataset.probe = JSON.stringify({wide: document.documentElement.scrollWidth - innerWidth, column,
-    drawn: [...document.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().height > 50).length});
+    drawn: [...document.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().height > 50).length,
+    sideways: [...document.querySelectorAll("figure")].filter((f) => f.scrollWidth > f.clientWidth).length,
+    heads: Math.max(...[...document.querySelectorAll("th")].map((th) => th.innerHTML.split("<br>").length)),
+    hidden: hide(), filtered: filter()});
 });</script></body>"""
 
 
@@ -86,13 +103,36 @@ def test_links_to_records_exist_beside_the_report(tmp_path):
     folder = write_study(tmp_path, seeds=3)
     page = write.write(write.make(study_document(analyze(read_folder(folder)))), folder / "report")
     outer = [href for href in Page(page.read_text()).hrefs if not href.startswith("#")]
-    assert len(outer) == 12 and all((page.parent / href).is_file() for href in outer)
+    assert all((page.parent / href).is_file() for href in outer)
+    assert len({href for href in outer if href.endswith("summary.json")}) == 12
+    assert {"tables/variants.csv", "tables/differences.csv", "tables/pairs.csv", "tables/runs.csv"} <= set(outer)
 
 
 def test_every_figure_has_an_alternative_text(tmp_path):
     page = page_of(results_of(tmp_path))
     drawings = [given for tag, given in page.tags if tag == "svg"]
-    assert len(drawings) == 4 and all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
+    assert all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
+    assert [given["class"] for given in drawings] == ["wide", "narrow"] * 4
+
+
+def test_every_note_is_shown_once(tmp_path):
+    text = write.make(study_document(results_of(tmp_path)))["report.html"].decode()
+    notes = re.findall(
+        r"(?<=<p>)[^<]{60,}(?=</p>)", " ".join(re.findall(r'class="notes">(.*?)</details>', text, re.DOTALL))
+    )
+    assert len(notes) > 5 and len(notes) == len(set(notes))
+    assert text.count("20 of 20 planned runs finished.") == 2  # below the title, and in one note
+
+
+def test_values_under_the_pointer_are_those_of_the_records(tmp_path):
+    results = results_of(tmp_path)
+    tips = [json.loads(given["data-tips"]) for _, given in page_of(results).tags if "data-tips" in given]
+    shown = {text for texts in tips for text in texts}
+    for variant in results.variants:
+        for seed, value in results.values[variant].items():
+            assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
+    last = results.curves["val/acc"]["learned-1d"]
+    assert f"learned-1d, epoch 4: {100 * last.centre[-1]:.2f} %" in shown
 
 
 def test_markup_in_names_is_text(tmp_path):
@@ -206,6 +246,7 @@ def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     (body,) = [given for tag, given in Page(done.stdout).tags if tag == "body"]
     seen = json.loads(body["data-probe"])
-    assert seen["wide"] <= 0 and seen["drawn"] == 4
+    assert seen["wide"] <= 0 and seen["drawn"] == 4 and seen["sideways"] == 0 and seen["heads"] <= 2
+    assert seen["hidden"] and set(seen["hidden"]) == {"1"} and seen["filtered"] == ["sinusoidal"] * 5
     assert seen["column"] == ["none", "learned-1d", "learned-2d", "sinusoidal"]  # by accuracy, lowest first
     assert "CONSOLE" not in done.stderr
