@@ -151,7 +151,9 @@ def _narrow_rows(names: Sequence[str], panels: int) -> tuple[Figure, list[Axes]]
         each.set_ylim(len(names) - 0.5, -0.75)
         each.grid(axis="x")
         for row, name in enumerate(names):
-            text = each.annotate(name, (0.01, row - 0.44), xycoords=("axes fraction", "data"), va="center", fontsize=9.5)
+            text = each.annotate(
+                name, (0.01, row - 0.44), xycoords=("axes fraction", "data"), va="center", fontsize=9.5
+            )
             text.set_in_layout(False)  # it is inside the axes
     return figure, axes
 

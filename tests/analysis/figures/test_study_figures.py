@@ -126,19 +126,20 @@ def test_a_pair_of_factors_has_a_line_for_each_level_through_the_cells_means(tmp
     assert factor_figures.interactions(results_of(tmp_path / "one")) is None
 
 
-def test_a_grid_too_large_for_lines_is_a_heat_map(tmp_path):
-    cells = {f"depth={d}, heads={h}": (d, h) for d in range(1, 7) for h in range(1, 7)}
+def test_a_grid_with_a_missing_combination_is_a_heat_map(tmp_path):
+    cells = {"depth=1, head=logits": (1, "logits"), "depth=1, head=softmax": (1, "softmax")}
+    cells["depth=2, head=logits"] = (2, "logits")
     folder = write_study(
         tmp_path,
-        accuracy={name: 0.5 + 0.01 * (d + h) for name, (d, h) in cells.items()},
-        factors={"model.depth": [*range(1, 7)], "model.num_heads": [*range(1, 7)]},
-        levels=lambda variant: dict(zip(("model.depth", "model.num_heads"), cells[variant], strict=True)),
+        accuracy=dict(zip(cells, (0.80, 0.70, 0.90), strict=True)),
+        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+        levels=lambda variant: dict(zip(("model.depth", "model.head"), cells[variant], strict=True)),
         spread=0.0,
-        seeds=2,
+        seeds=3,
     )
     results = analyze(read_folder(folder))
     _plot, svg = drawn(factor_figures.heat_map, results)
-    assert {"52.0", "62.0", "depth", "num_heads"} <= set(texts(svg))
+    assert {"80.0", "70.0", "90.0", "depth", "softmax"} <= set(texts(svg))
     assert factor_figures.interactions(results) is None
 
 
