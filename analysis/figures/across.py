@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from matplotlib.figure import Figure
+
 from analysis import formatting
 from analysis.across import AGGREGATES, AcrossDatasets
 from analysis.figures import captions
-from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Plot, interval, rows, short, style
+from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Plot, interval, plot, rows, short
 
 
 def across_plots(across: AcrossDatasets) -> list[Plot]:
     """Return the figure of the aggregates and, with two variants or more, that of the probabilities of improvement."""
-    with style():
-        plots = [_aggregates(across)]
-        if across.improvement:
-            plots.append(_improvement(across))
-        return plots
+    metric = across.first.study.metric
+    means = {variant: found["mean"].estimate for variant, found in across.scores.items()}
+    texts = captions.aggregates(metric, list(across.studies), means)
+    plots = [plot("across", lambda _: _aggregates(across), *texts)]
+    if across.improvement:
+        shares: Mapping[str, str] = {
+            variant: f"{formatting.number(100 * found.estimate.value, 0)} %"
+            for variant, found in across.improvement.items()
+        }
+        texts = captions.improvement(across.first.study.baseline, shares)
+        plots.append(plot("improvement", lambda _: _improvement(across), *texts))
+    return plots
 
 
-def _aggregates(across: AcrossDatasets) -> Plot:
+def _aggregates(across: AcrossDatasets) -> Figure:
     """Draw one panel for each aggregate, one row for each variant."""
     metric = across.first.study.metric
     names = [name for name in AGGREGATES if name in next(iter(across.scores.values()))]
@@ -31,11 +40,10 @@ def _aggregates(across: AcrossDatasets) -> Plot:
             interval(axes, across.scores[variant][name].estimate, row, metric.scale, colour, marker)
         axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
         axes.set_xlabel(f"{metric.label}{metric.unit}")
-    means = {variant: found["mean"].estimate for variant, found in across.scores.items()}
-    return Plot("across", figure, *captions.aggregates(metric, list(across.studies), means))
+    return figure
 
 
-def _improvement(across: AcrossDatasets) -> Plot:
+def _improvement(across: AcrossDatasets) -> Figure:
     """Draw the probability that each variant beats the baseline; the line at one half is no improvement."""
     variants = list(across.improvement)
     figure, (axes,) = rows([short(variant) for variant in variants])
@@ -48,8 +56,4 @@ def _improvement(across: AcrossDatasets) -> Plot:
     axes.set_xlim(-2, 102)
     baseline = across.first.study.baseline
     axes.set_xlabel(f"probability of improvement over {short(baseline)}, %")
-    shares: Mapping[str, str] = {
-        variant: f"{formatting.number(100 * found.estimate.value, 0)} %"
-        for variant, found in across.improvement.items()
-    }
-    return Plot("improvement", figure, *captions.improvement(baseline, shares))
+    return figure

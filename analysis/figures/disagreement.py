@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from analysis import formatting
 from analysis.figures import captions
 from analysis.figures.inspect import Pictures, load_pictures
-from analysis.figures.labels import coloured, labels, legend_columns
-from analysis.figures.style import BAND, FAINT, PALETTE, WIDTH, Plot, style
+from analysis.figures.labels import coloured, labels, legend_columns, looks
+from analysis.figures.style import BAND, FAINT, Plot, narrow, plot, width
 from analysis.image_results import MOST_IMAGES
 from analysis.results import Results
 from analysis.sources.settings import cell_value
@@ -47,18 +47,22 @@ def disagreement_plot(results: Results) -> tuple[Plot | None, str]:
     except (UserError, KeyError) as error:
         reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
         return None, f"The images cannot be shown, because they cannot be loaded: {reason}."
-    colours = {name: PALETTE[i] for i, name in enumerate(coloured(results)) if name in images.comparable}
-    with style():
-        return _draw(results, pictures, found, colours), ""
+    shown = looks(results)
+    colours = {name: shown[name].colour for name in coloured(results) if name in images.comparable}
+    classes = list(zip((index for index, _ in found), pictures.classes))
+    ends: list[Mapping[str, float]] = [shares for _, shares in found]
+    texts = captions.disagreement(classes, ends, len(colours) < len(ends[0]))
+    return plot("disagreement", lambda _: _draw(results, pictures, found, colours), *texts), ""
 
 
 def _draw(
     results: Results, pictures: Pictures, found: list[tuple[int, dict[str, float]]], colours: Mapping[str, str]
-) -> Plot:
+) -> Figure:
     """Draw each image with its class, and beside it a bar for each variant that has a colour."""
-    down = -(-len(found) // ACROSS)
-    figure = Figure(figsize=(WIDTH, ROW_HEIGHT * down + 0.5))
-    grid = figure.subplots(down, 2 * ACROSS, squeeze=False, width_ratios=[1, 1.15] * ACROSS).reshape(-1, 2)
+    across = 2 if narrow() else ACROSS
+    down = -(-len(found) // across)
+    figure = Figure(figsize=(width(), ROW_HEIGHT * down + 0.5))
+    grid = figure.subplots(down, 2 * across, squeeze=False, width_ratios=[1, 1.15] * across).reshape(-1, 2)
     for place, (image, bars) in enumerate(grid):
         if place >= len(found):
             image.set_visible(False)
@@ -75,9 +79,7 @@ def _draw(
     handles = [figure.axes[0].plot([], [], "s", color=colour, ms=7)[0] for colour in colours.values()]
     listed = labels(results, list(colours))
     figure.legend(handles, listed, loc="outside lower center", ncols=legend_columns(listed), fontsize=9)
-    classes = list(zip((index for index, _ in found), pictures.classes))
-    ends: list[Mapping[str, float]] = [shares for _, shares in found]
-    return Plot("disagreement", figure, *captions.disagreement(classes, ends, len(colours) < len(ends[0])))
+    return figure
 
 
 def _bars(axes: Axes, shares: list[float], colours: list[str]) -> None:
