@@ -43,6 +43,8 @@ class AcrossDatasets:
     """the same of (accuracy - chance) / (1 - chance); empty where chance is unknown or equal for all datasets"""
     differences: dict[str, stats.AverageDifference]
     """variant -> its difference from the baseline, paired by seed within each dataset; the variants are one family"""
+    paired: dict[str, dict[str, np.ndarray]]
+    """variant -> dataset -> its differences from the baseline (seeds,), on the seeds that both finished"""
     depends_on_diverged: frozenset[str]
     """the variants whose verdict is another one if diverged runs count as chance level"""
     improvement: dict[str, stats.Aggregate]
@@ -62,7 +64,7 @@ class AcrossDatasets:
 
     def higher_on(self, variant: str) -> list[str]:
         """The datasets on which the variant's mean difference from the baseline is positive."""
-        return [name for name, results in self.studies.items() if results.versus[variant].diff.value > 0]
+        return [name for name, differences in self.paired[variant].items() if differences.mean() > 0]
 
 
 def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
@@ -87,9 +89,8 @@ def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
     samples = {variant: [_finite(results.values[variant]) for results in by_dataset.values()] for variant in variants}
     pairs = {variant: _paired(by_dataset, variant) for variant in variants if variant != baseline}
     pairs = {variant: both for variant, both in pairs.items() if all(len(side) for side in both[0])}
-    differences = stats.compare_averages(
-        {variant: _differences(*both) for variant, both in pairs.items()}, floors, rule
-    )
+    paired = {variant: dict(zip(by_dataset, _differences(*both))) for variant, both in pairs.items()}
+    differences = stats.compare_averages({v: list(each.values()) for v, each in paired.items()}, floors, rule)
     chance = _chance(by_dataset) if first.study.metric.is_share else None
     return AcrossDatasets(
         studies=by_dataset,
@@ -100,9 +101,12 @@ def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
         scores={variant: stats.aggregates(runs, floors) for variant, runs in samples.items()},
         normalised=_normalised(samples, floors, list(chance.values())) if chance else {},
         differences=differences,
+        paired=paired,
         depends_on_diverged=_depending(by_dataset, list(pairs), floors, rule, differences),
         improvement={v: stats.improvement(*both, rule.lower_is_better) for v, both in pairs.items()},
-        dropped=sum(results.versus[variant].dropped for variant in pairs for results in by_dataset.values()),
+        dropped=sum(
+            _dropped(results.values, variant, baseline) for variant in pairs for results in by_dataset.values()
+        ),
     )
 
 
@@ -240,6 +244,11 @@ def _sides(
     return ours, theirs
 
 
+def _dropped(values: Mapping[str, Mapping[int, float]], variant: str, baseline: str) -> int:
+    """How many seeds cannot be paired, because a side did not finish."""
+    return int(stats.paired(values, [(variant, baseline)])[2][0])
+
+
 def _differences(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [one - other for one, other in zip(a, b)]
 
@@ -256,7 +265,8 @@ def _depending(
     Where chance level is not known, no verdict stands on the finished runs alone.
     """
     baseline = next(iter(studies.values())).study.baseline
-    values, unknown = [], set()
+    values: list[dict[str, dict[int, float]]] = []
+    unknown: set[str] = set()
     for results in studies.values():
         lost, counted = set(results.study.of("diverged")["variant"]), count_diverged(results.study, results.values)
         if lost and counted is None:

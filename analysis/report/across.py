@@ -140,7 +140,7 @@ def _against_baseline(across: AcrossDatasets) -> str:
             said.append(f"{listed} {'are' if several else 'is'} equivalent to {baseline} (within ±{margin})")
         else:
             said.append(f"{listed} {'are' if several else 'is'} not significantly different from {baseline}")
-    seeds = seeds_text([results.versus[v].n for v in across.differences for results in across.studies.values()])
+    seeds = seeds_text([len(seeds) for each in across.paired.values() for seeds in each.values()])
     tests = "t tests and equivalence tests" if groups["equivalent"] else "t tests"
     return (
         f"On average over {formatting.listing(list(across.studies))}, with equal weight: {'; '.join(said)}. {seeds} per "

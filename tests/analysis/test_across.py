@@ -30,6 +30,14 @@ def test_the_average_difference_is_tested_over_the_seeds_within_datasets(tmp_pat
         assert across.higher_on(variant) == ["digits", "mnist"]
 
 
+def test_planned_looks_of_a_study_are_for_its_own_tests(tmp_path):
+    """Before the first planned look, the study tests nothing. The average uses all finished runs and says so."""
+    studies = [results_on(tmp_path, name, looks=[10, 20]) for name in ("digits", "mnist")]
+    across = aggregate_studies(studies)
+    assert across.higher_on("learned-1d") == ["digits", "mnist"]
+    assert across.differences["learned-1d"].diff.n == 10
+
+
 def test_scores_are_normalised_by_chance_where_it_differs(tmp_path):
     """Ten classes: chance is 0.1. A hundred classes: 0.01."""
     studies = [results_on(tmp_path, name, accuracy={"none": 0.55, "cpe": 0.7}, spread=0) for name in NAMES]
