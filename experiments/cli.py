@@ -148,7 +148,7 @@ def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) ->
         action = groups[section].add_argument(
             flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about
         )
-        action.is_switch = setting.annotation is bool  # type: ignore[attr-defined]
+        action.is_switch = setting.annotation is bool
         complete_with(action, setting.choices)
 
 

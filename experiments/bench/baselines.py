@@ -123,7 +123,7 @@ class PILImages(Dataset):
     """Images one at a time through PIL, as `torchvision.datasets.CIFAR10` returns them."""
 
     def __init__(self, images: Images, transform: Callable[[Image.Image], Tensor]) -> None:
-        self.pixels, self.classes = images.x.cpu().permute(0, 2, 3, 1).numpy(), images.y.tolist()
+        self.pixels, self.classes = images.x[:].cpu().permute(0, 2, 3, 1).numpy(), images.y.tolist()
         self.transform = transform
 
     def __len__(self) -> int:
@@ -203,7 +203,7 @@ class PlainLoop:
             batch = images.pick(order[part])
             draws = torch.rand(len(batch), augment.DRAWS, device=self.device)
             matrices = augment.windows(draws, batch.x.shape[-1], data.hflip, data.crop_padding, data.rrc_scale)
-            x = self.splits.normalized(augment.apply(self.splits.scaled(batch.x), matrices))
+            x = self.splits.normalized(augment.apply(self.splits.scaled(batch.x[:]), matrices))
             total += self.update(x, batch.y) * len(batch)
         return total.item() / len(images), self._accuracy(self.splits.val)
 

@@ -1,22 +1,25 @@
-"""Reads the user's own images: one folder for each class, every image decoded into memory once."""
+"""Reads the user's own images: one folder for each class. They are decoded into memory once, if they fit, else when used."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
+from torch import Tensor
 
 from experiments.config import DataConfig
-from experiments.data.images import Images
+from experiments.data.images import Images, Pixels
+from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
-from experiments.memory import check_images
+from experiments.memory import GIB, check_images, machine_memory
 
 if TYPE_CHECKING:
     from PIL import Image
 
 LISTED = 10  # files that cannot be read, named in the message
+IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 
 
 def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
@@ -55,35 +58,58 @@ def _part_folders(data_root: str) -> dict[str, Path]:
 
 def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
-    from PIL import Image
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
+
+    def decode(path: str) -> Tensor:
+        return transform(_open_rgb(path))
+
     try:
-        files = ImageFolder(str(folder), transform=transform, loader=_open_rgb)
+        files = ImageFolder(str(folder))
     except OSError as error:  # FileNotFoundError also where a class folder has no image
         raise UserError(f"data.root: {str(folder)!r} is not a folder of class folders with images ({error})") from error
     if len(files.classes) < 2:
         raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
-    check_images(len(files), 3, side)
-    x = torch.empty(len(files), 3, side, side, dtype=torch.uint8)
-    broken: dict[str, Exception] = {}
-    for i, (path, _) in enumerate(files.samples):
-        try:
-            x[i] = files[i][0]
-        except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's, for a broken file
-            broken[path] = error
-    if broken:
-        raise UserError(f"data.root: {_broken_text(broken)}")
+    need = len(files) * 3 * side**2  # bytes
+    if need / len(files) > machine_memory():
+        check_images(len(files), 3, side)
+    streamed = StreamedPixels([path for path, _ in files.samples], side, decode, _refuse)
+    x: Pixels = streamed
+    if need <= machine_memory() * IN_MEMORY:
+        x = _in_memory(streamed)
+    else:
+        print(f"data: {len(files):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
     return Images(x, torch.tensor(files.targets)), tuple(files.classes)
 
 
-def _broken_text(broken: Mapping[str, Exception]) -> str:
-    """All files that cannot be read, in one line; of many, the first `LISTED`."""
+def _in_memory(streamed: StreamedPixels) -> Tensor:
+    """All pixels of the files, [N, 3, S, S]. Raises `UserError` naming the files that cannot be read."""
+    x, broken = torch.empty(streamed.shape, dtype=torch.uint8), {}
+    for i, path in enumerate(streamed.paths):
+        try:
+            x[i] = streamed.decode(path)
+        except Exception as error:
+            broken[path] = error
+    if broken:
+        _refuse(broken)
+    return x
+
+
+def _refuse(broken: Mapping[str, Exception]) -> NoReturn:
+    """Raise `UserError` naming the files that cannot be read, in one line; of many, the first `LISTED`.
+
+    An error that does not come from a broken file is raised as it is.
+    """
+    from PIL import Image
+
+    for error in broken.values():  # Pillow's for a broken file
+        if not isinstance(error, (Image.DecompressionBombError, OSError, SyntaxError, ValueError)):
+            raise error
     listed = [f"{path!r} cannot be read as an image ({error})" for path, error in list(broken.items())[:LISTED]]
     more = [f"and {len(broken) - LISTED} more of these files"] if len(broken) > LISTED else []
-    return "; ".join(listed + more)
+    raise UserError(f"data.root: {'; '.join(listed + more)}")
 
 
 def _open_rgb(path: str) -> Image.Image:

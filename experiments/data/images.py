@@ -1,18 +1,23 @@
-"""Images and their splits, as tensors: uint8 in memory, normalized on the way into the model."""
+"""Images and their splits: uint8, in memory or in files, normalized on the way into the model."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from experiments.data.streaming import StreamedPixels
+
+Pixels = Tensor | StreamedPixels
+
 
 @dataclass(frozen=True)
 class Images:
-    """Labelled images. x: [N, C, S, S] uint8, y: [N] int64"""
+    """Labelled images. x: [N, C, S, S] uint8, a tensor or `StreamedPixels`; y: [N] int64"""
 
-    x: Tensor
+    x: Pixels
     y: Tensor
 
     def __len__(self) -> int:
@@ -24,7 +29,15 @@ class Images:
 
     def pick(self, index: Tensor) -> Images:
         """The images at these indices, [n] int64."""
-        return Images(self.x[index], self.y[index])
+        x = self.x.pick(index) if isinstance(self.x, StreamedPixels) else self.x[index]
+        return Images(x, self.y[index])
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Consecutive batches of at most `size` images: x [B, C, S, S] uint8, y [B]."""
+        ys = self.y.split(size)
+        if isinstance(self.x, StreamedPixels):
+            return zip(self.x.batches(torch.arange(len(self)).split(size)), ys, strict=True)
+        return zip(self.x.split(size), ys, strict=True)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from torch import Tensor
 from experiments.config import DataConfig, RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import read_folder
-from experiments.data.images import Images, Splits
+from experiments.data.images import Images, Pixels, Splits
+from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import check_images
 
+CHUNK = 10_000  # images whose values are counted at once
 Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
 
 
@@ -35,10 +37,12 @@ def load(config: RunConfig) -> Splits:
             )
         if data.train_limit < len(train):
             train, _ = _split(train, len(train) - data.train_limit, data, "train_limit", seed)
+    if data.shuffle_patches and isinstance(train.x, StreamedPixels):
+        raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
     if data.shuffle_patches:
         patch_size, numbered = config.model.patch_size, enumerate((train, val, test), seed)
         train, val, test = (shuffle_patches(part, patch_size, number) for number, part in numbered)
-    return Splits(train, val, test, classes, *_channel_moments(data.normalize, train.x))
+    return Splits(train, val, test, classes, *_channel_moments(data.normalize, train))
 
 
 def _read(data: DataConfig, seed: int) -> Parts:
@@ -101,8 +105,8 @@ def _generate(data: DataConfig, seed: int) -> Parts:
     return {name: Images(*part) for name, part in parts.items()}, classes
 
 
-def _resized(x: Tensor, side: int) -> Tensor:
-    if x.shape[-1] == x.shape[-2] == side:
+def _resized(x: Pixels, side: int) -> Pixels:
+    if isinstance(x, StreamedPixels) or x.shape[-1] == x.shape[-2] == side:
         return x
     from torchvision.transforms.v2.functional import resize
 
@@ -130,19 +134,21 @@ def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:
     n, c, s, _ = images.x.shape
     g, p = s // patch_size, patch_size
     order = torch.rand(n, g * g, generator=torch.Generator().manual_seed(seed)).argsort(1)  # [N, G G]
-    x = images.x.reshape(n, c, g, p, g, p).permute(0, 2, 4, 1, 3, 5).reshape(n, g * g, c, p, p)
+    x = images.x[:].reshape(n, c, g, p, g, p).permute(0, 2, 4, 1, 3, 5).reshape(n, g * g, c, p, p)
     x = x.gather(1, order[:, :, None, None, None].expand_as(x))
     return Images(x.reshape(n, g, g, c, p, p).permute(0, 3, 1, 4, 2, 5).reshape(n, c, s, s), images.y)
 
 
-def _channel_moments(normalize: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, for pixels in [0, 1]; `dataset` computes them from x."""
-    channels = x.shape[1]
+def _channel_moments(normalize: str, images: Images) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, for pixels in [0, 1]; `dataset` computes them from the images."""
+    channels = images.x.shape[1]
     if normalize == "unit":
         return torch.zeros(channels), torch.ones(channels)
     if normalize == "half":
         return torch.full((channels,), 0.5), torch.full((channels,), 0.5)
-    counts = torch.stack([torch.bincount(x[:, c].flatten().int(), minlength=256) for c in range(channels)]).double()
+    counts = torch.zeros(channels, 256, dtype=torch.float64)  # of each value
+    for x, _ in images.batches(CHUNK):
+        counts += torch.stack([torch.bincount(x[:, c].flatten().int(), minlength=256) for c in range(channels)])
     value, total = torch.arange(256).double() / 255, counts.sum(1)
     mean = counts @ value / total
     std = (counts @ value**2 / total - mean**2).clamp(min=1e-12).sqrt()

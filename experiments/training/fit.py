@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from experiments.data.images import Images, Splits
-from experiments.training.engine import DTYPES, Solo, batches, eval_batch
+from experiments.training.engine import DTYPES, Solo, eval_batch
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
@@ -75,10 +75,9 @@ def _predict(engine: Solo | Stacked, splits: Splits, images: Images) -> tuple[Te
     """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]"""
     loss, parts = _zeros(engine), []
     dtype = DTYPES[engine.configs[0].train.precision]
-    for part in batches(len(images), eval_batch(engine.configs, engine.device)):
-        x = splits.normalized(splits.scaled(images.x[part], dtype))
-        batch_loss, *predictions = engine.eval_step(x, images.y[part])
-        loss += batch_loss * (part.stop - part.start)
+    for pixels, y in images.batches(eval_batch(engine.configs, engine.device)):
+        batch_loss, *predictions = engine.eval_step(splits.normalized(splits.scaled(pixels, dtype)), y)
+        loss += batch_loss * len(y)
         parts.append(predictions)
     hits, probabilities = (torch.cat(column, 1) for column in zip(*parts, strict=True))
     return loss, hits, probabilities

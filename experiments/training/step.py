@@ -11,6 +11,7 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Splits
+from experiments.data.streaming import StreamedPixels
 from experiments.training.capture import captured
 from experiments.training.engine import DTYPES, IGNORED, Solo, static_shape
 from experiments.training.stacked import Stacked
@@ -36,6 +37,10 @@ class DeviceStep:
         self.loss, self.hits = (torch.zeros(runs, dtype=torch.float64, device=self.device) for _ in range(2))
         self.counts = torch.full((self.steps,), self.size, device=self.device)
         self.counts[-1] = self.last
+        pixels = splits.train.x
+        self._stream = pixels if isinstance(pixels, StreamedPixels) else None
+        shape = (runs, self.size, *pixels.shape[1:]) if self._stream else (0,)
+        self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are streamed
         self._tables: list[Tensor] = []
         self._uploading: EpochTables | None = None
         run = partial(self._run, self.size)
@@ -45,9 +50,14 @@ class DeviceStep:
     def run_epoch(self, tables: EpochTables) -> tuple[Tensor, Tensor]:
         """Do all steps of an epoch. Returns the sums over its images of losses and of hits, [R] each, float64."""
         self._load(tables)
-        for _ in range(self.steps - 1):
-            self._step()
-        self._last_step()
+        steps = [self._step] * (self.steps - 1) + [self._last_step]
+        if self._stream is None:
+            for step in steps:
+                step()
+        else:
+            for step, pixels in zip(steps, self._stream.batches(tables.order), strict=True):
+                self._pixels.copy_(pixels, non_blocking=True)
+                step()
         return self.loss, self.hits
 
     def _load(self, tables: EpochTables) -> None:
@@ -75,16 +85,17 @@ class DeviceStep:
     def _run(self, size: int) -> None:
         """One step with `size` images a run. Its only inputs are tensors on the device."""
         order, labels, keys, rates, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
-        x = batch_images(self.splits, self.config, order[:, :size], boxes[0][:, :size] if boxes else None)
+        pixels = self.splits.train.x[order[:, :size]] if self._stream is None else self._pixels[:, :size]
+        x = model_input(self.splits, self.config, pixels, boxes[0][:, :size] if boxes else None)
         loss, hits = self.engine.train_step(x, labels[:, :size], keys, rates)
         self.loss += loss * self.counts.index_select(0, self.number)
         self.hits += hits
         self.number += 1
 
 
-def batch_images(splits: Splits, config: RunConfig, index: Tensor, boxes: Tensor | None) -> Tensor:
-    """The normalized training images [R, B, C, S, S] at these indices [R, B], augmented by these boxes [R, B, 5]."""
-    x = splits.scaled(splits.train.x[index], DTYPES[config.train.precision])
+def model_input(splits: Splits, config: RunConfig, pixels: Tensor, boxes: Tensor | None) -> Tensor:
+    """These pixels [R, B, C, S, S], uint8, augmented by these boxes [R, B, 5] and normalized."""
+    x = splits.scaled(pixels, DTYPES[config.train.precision])
     if boxes is not None:
         x = augment.apply(x, augment.matrices(boxes, x.shape[-1], pad=bool(config.data.crop_padding)))
     return splits.normalized(x)

@@ -29,7 +29,7 @@ from experiments.training import engine as engines
 from experiments.training import step as step_module
 from experiments.training.engine import Solo
 from experiments.training.stacked import Stacked
-from experiments.training.step import DeviceStep, batch_images
+from experiments.training.step import DeviceStep, model_input
 from experiments.training.tables import epoch_tables
 from vit import ViT
 from vit.registry import REGISTRY
@@ -132,7 +132,7 @@ def test_no_forward_pass_waits_for_the_device(kind: str, name: str, extras: dict
         index, boxes = torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 8, 5) if config.data.hflip else None
         keys = torch.zeros(2, dtype=torch.int32)
         with NoSynchronisation():
-            x = batch_images(splits, config, index, boxes)
+            x = model_input(splits, config, part.x[index], boxes)
             for training in (True, False):
                 model.train(training)
                 alone = functional_call(model, weights, (x[0], keys[0]))
