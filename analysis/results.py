@@ -223,19 +223,21 @@ def _curves(study: Study, floors: dict[Metric, float]) -> dict[Metric, dict[str,
     if runs.empty or runs["epoch"].nunique() < 2:
         return {}
     finished = runs[runs["run"].isin(study.of("finished")["run"])]
-    by_variant = dict(list(finished.groupby("variant", sort=False)))
+    runs_of = finished.groupby("variant", sort=False)["run"].unique()
     found: dict[Metric, dict[str, stats.Band]] = {}
     for metric in CURVES:
         if metric in runs and runs[metric].notna().any():
+            table = finished.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
             found[metric] = {
-                variant: _band(by_variant.get(variant, finished[:0]), metric, floors[metric])
+                variant: _band(table[table.columns.intersection(runs_of.get(variant, []))], metric, floors[metric])
                 for variant in study.variants
             }
     return found
 
 
-def _band(runs: pd.DataFrame, metric: Metric, floor: float) -> stats.Band:
-    table = runs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
+def _band(table: pd.DataFrame, metric: Metric, floor: float) -> stats.Band:
+    """The band of a variant's curves, from a row for each epoch and a column for each of its runs."""
+    table = table.dropna(how="all")
     band = stats.band(table.index.to_numpy(), table.to_numpy(dtype=float), floor=floor)
     return replace(band, low=band.low.clip(0, 1), high=band.high.clip(0, 1)) if metric.is_share else band
 

@@ -24,7 +24,7 @@ def looks_paragraph(results: Results) -> tuple[str, ...]:
     return (
         f"This is the {_ordinal(len(looks.looks))} look at this study (first at {seeds_of(looks.looks[0])}). Testing again after "
         f"adding seeds raises the rate of false differences above {100 * ALPHA:g} %{often}. With `looks:` in the study file, set "
-        f"before the first run, it stays at {100 * ALPHA:g} %.",
+        f"before the first run, it stays at about {100 * ALPHA:g} %.",
     )
 
 
@@ -58,7 +58,7 @@ def planned_looks_text(results: Results) -> str:
     level = 100 * looks.tests.level(ALPHA)
     used = (
         f"{plan} This is the look at {n} seeds: tests and intervals of differences use its level, {_percent(level)} % instead of "
-        f"{100 * ALPHA:g} %, so that all looks together have a false verdict in at most {100 * ALPHA:g} % of studies."
+        f"{100 * ALPHA:g} %, so that all looks together have a false verdict in about {100 * ALPHA:g} % of studies."
     )
     if looks.complete == n:
         return f"{used} It is the last look." if n == last else used

@@ -26,7 +26,7 @@ SPLIT_BY_SEED_OF_SOME = (
 )
 _ONE_LOOK = (
     "The tests have their rate of false verdicts, 5 %, for one look. If seeds are added and tested again until there is a "
-    "verdict, the rate is higher. A study file can plan its looks, such as `looks: [5, 10]`; then it stays at 5 %."
+    "verdict, the rate is higher. A study file can plan its looks, such as `looks: [5, 10]`; then it stays at about 5 %."
 )
 TEST_IMAGES = (
     "New test images",
@@ -131,7 +131,9 @@ def _looks(results: Results) -> tuple[str, str]:
             "1983). Each p-value is replaced by the smallest overall level at which its look rejects, and the smallest of "
             "these over the looks so far is adjusted with Holm's method (Ye et al., 2013). So a verdict of an earlier look "
             "stays. Intervals of differences are repeated confidence intervals. A look uses the first seeds of the plan, once "
-            "all their runs have ended; means use all finished runs. The levels are those of tests of a normal mean."
+            "all their runs have ended; means use all finished runs. The levels are those of tests of a normal mean. "
+            "With t tests on few seeds, the rate of false differences in simulations is 5.1 % for looks at 5 and 10 seeds, and 5.8 % "
+            "for looks at 2, 3, 4 and 5 seeds."
         )
     if not results.study.recorded:
         return "Looks", f"Looks at runs without a study.json are not recorded. {_ONE_LOOK}"

@@ -8,8 +8,9 @@ so the last look is nearly as strict as a single test.
 that look rejects. The smallest such value of the looks so far is a p-value for all of them together, so Holm's method
 applies to it as to any p-value, and what an earlier look decided stays decided.
 
-The levels are those of two-sided tests of a normal mean. For t tests, each p-value is compared with the same level; for
-one-sided tests this is slightly conservative.
+The levels are those of two-sided tests of a normal mean. For t tests, each p-value is compared with the same level, which
+is an approximation: in simulations the overall rate at 5 % is 5.0 % for looks at 5, 10 and 20 seeds, 5.1 % at 5 and 10,
+5.3 % at 3 and 5, and 5.8 % at 2, 3, 4 and 5. For one-sided tests the levels are slightly conservative.
 
 Sources: Lan and DeMets, Biometrika 70 (1983), 659-663; Jennison and Turnbull, Group Sequential Methods (2000), chapters 7
 (spending), 3.8 (t tests), 9 (repeated confidence intervals) and 19 (integration); Liu and Anderson, J. American
