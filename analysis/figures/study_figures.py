@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -103,7 +103,7 @@ def _draw_costs(results: Results, kinds: dict[str, str], tips: Tips) -> Figure:
     return figure
 
 
-def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) -> dict[str, Artist]:
+def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) -> dict[str, ErrorbarContainer]:
     """Draw each variant's mean at its cost; returns a handle for the legend by variant."""
     metric, handles, names = results.study.metric, {}, brief_names(results)
     for index, (variant, look) in enumerate(looks(results).items()):
@@ -129,7 +129,7 @@ def _legend_height(results: Results) -> float:
 def _legend(figure: Figure, results: Results, handles: dict, tips: Tips) -> None:
     chosen = coloured(results)
     names = labels(results, chosen)
-    columns, place = legend_columns(names), "outside lower center"
-    legend = figure.legend([handles[v] for v in chosen], names, loc=place, ncols=columns, fontsize=9)
+    shown = [handles[v] for v in chosen]
+    legend = figure.legend(shown, names, loc="outside lower center", ncols=legend_columns(names), fontsize=9)
     for variant, text in zip(chosen, legend.get_texts(), strict=True):
         name_artists([text], f"v{results.variants.index(variant)}-legend", tips)

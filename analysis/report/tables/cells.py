@@ -64,8 +64,8 @@ def variant_columns(results: Results) -> tuple[Column, ...]:
     """Return the columns that identify a variant: one for each factor of a grid, else one with its name."""
     if _grid(results) is None:
         return (Column("variant", ("variant",), numeric=False, key=True),)
-    fields = [(factor,) for factor in results.study.factors]
-    fields[0] = ("variant", *fields[0])
+    first, *others = results.study.factors
+    fields = [("variant", first), *((factor,) for factor in others)]
     names = [formatting.factor_name(factor, results.study.names) for factor in results.study.factors]
     return tuple(Column(name, each, numeric=False, key=True) for name, each in zip(names, fields))
 
