@@ -19,14 +19,8 @@ from vit.registry import nearest
 
 PROG = "experiments.bench"
 CIFAR10_FOLDER = "cifar-10-batches-py"  # torchvision's name
-COLUMNS: tuple[str, ...] = (
-    "workload",
-    "runs per process",
-    "processes x threads",
-    "step, images/s",
-    "epoch with data, images/s",
-)
-COLUMNS += ("run-epochs/hour", "x tutorial", "x timm", "peak memory", "of matrix FLOP/s", "of copy B/s")
+COLUMNS: tuple[str, ...] = ("workload", "runs per process", "processes x threads", "images/s", "run-epochs/hour")
+COLUMNS += ("x tutorial", "x timm", "peak memory", "of matrix FLOP/s", "of copy B/s")
 
 
 def _names() -> str:
@@ -66,8 +60,7 @@ def _body(argv: Sequence[str]) -> int:
     results: dict[str, Any] = {}
     for runner, results in measure(plan, names):
         _write(arguments.out, results)
-        turns = ", ".join(f"{task} {len(rates)}" for task, rates in runner.rates.items())
-        print(f"{runner.workload.name}: {runner.note or f'turns measured: {turns}'}", file=sys.stderr, flush=True)
+        print(f"{runner.workload.name}: {runner.note or f'turn {len(runner.rates)}'}", file=sys.stderr, flush=True)
     print(table(results), end="")
     return 0
 
@@ -113,70 +106,40 @@ def _data_root(given: Path | None) -> Path | None:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """The results as Markdown: a table of the CIFAR-10 workloads, then a sentence for everything else."""
-    rows = {name: row for name, row in results["workloads"].items() if not name.startswith("digits")}
-    digits = {name: row for name, row in results["workloads"].items() if name not in rows}
+    """The results as a Markdown table, followed by how they were measured and by the notes."""
+    rows = results["workloads"]
     lines = [COLUMNS, ["---", *["---:"] * (len(COLUMNS) - 1)], *(_cells(name, row) for name, row in rows.items())]
-    text = ["\n".join(f"| {' | '.join(cells)} |" for cells in lines), _setting(results["setting"])]
-    text += [_machine(results["machine"])]
-    text += [_digits(digits)] if digits else []
-    text += [_records(results["records"])] if "records" in results else []
-    noted = {**results["workloads"], **{key: results.get(key, {"note": ""}) for key in ("machine", "records")}}
-    text += [f"{name}: {row['note']}" for name, row in noted.items() if row["note"]]
+    text = ["\n".join(f"| {' | '.join(cells)} |" for cells in lines), _setting(results["setting"], results["machine"])]
+    text += [f"{name}: {row['note']}" for name, row in {**rows, "machine": results["machine"]}.items() if row["note"]]
     return "\n\n".join(text) + "\n"
 
 
 def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
-    ratios = {reference.partition("-")[0]: ratio["epochs"] for reference, ratio in row["ratios"].items()}
+    ratios = {reference.partition("-")[0]: ratio for reference, ratio in row["ratios"].items()}
     memory = row["peak_memory_bytes"]
     return [
         name,
         str(row["runs"]),
         f"{row['processes']} x {row['threads']}",
-        _number(row["steps_images_per_second"]),
-        _number(row["epochs_images_per_second"]),
+        _number(row["images_per_second"]),
         _number(row["run_epochs_per_hour"], 1),
         _number(ratios.get("tutorial"), 2),
         _number(ratios.get("timm"), 2),
         "-" if memory is None else f"{memory / 2**20:,.0f} MiB",
-        _percent(row["share_of_matrix_flops"]),
-        _percent(row["share_of_memory_bytes"]),
+        _percent(row["share_of_matmul"]),
+        _percent(row["share_of_copy"]),
     ]
 
 
-def _setting(s: Mapping[str, Any]) -> str:
+def _setting(s: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
     order = "interleaved turns" if s["interleaved"] else "turns, one workload after another"
+    flops, copied = (value and value / 1e9 for value in (machine["matmul_flops"], machine["copy_bytes"]))
     return (
-        f"Model and batch ({s['batch_size']} images) of `tintn-cifar10`, {s['data']}, {s['batches']} batches per turn. "
-        f"Medians of {s['rounds']} {order}; ratios compare epochs with data, turn by turn. {s['cores']} cores, "
-        f"{s['name']}, torch {s['versions']['torch']}, load average {s['load_before']:.1f} before the start."
-    )
-
-
-def _machine(machine: Mapping[str, Any]) -> str:
-    flops, copied = (value and value / 1e9 for value in (machine["matrix_flops"], machine["memory_bytes"]))
-    return (
-        f"Rates of the machine: {_number(flops)} GFLOP/s in matrix products, {_number(copied)} GB/s in copies. The "
-        "shares above are those of a step; the bytes are counted as if every operation read and wrote main memory."
-    )
-
-
-def _digits(rows: Mapping[str, Any]) -> str:
-    parts = []
-    for name, row in rows.items():
-        ratio = row["ratios"].get("digits-one-process", {}).get("epochs")
-        parts.append(f"{name} {_number(row['run_epochs_per_hour'])} ({_number(ratio, 2)} x)")
-    return f"`position` on digits, run-epochs/hour (and ratio to one process): {', '.join(parts)}."
-
-
-def _records(records: Mapping[str, Any]) -> str:
-    if "record_seconds" not in records:
-        return "The cost of records was not measured."
-    own, wandb = (1000 * records[key] for key in ("record_seconds", "tracking_seconds"))
-    return (
-        f"Per epoch, records take {own:.1f} ms and W&B (offline) {wandb:.1f} ms: "
-        f"{_percent(records['share_of_digits_epoch'], 1)} of an epoch on digits, "
-        f"{_percent(records['share_of_cifar10_epoch'], 3)} of one on CIFAR-10."
+        f"Model and batch ({s['batch_size']} images) of `tintn-cifar10`, {s['data']}, {s['batches']} batches per turn; "
+        f"`digits` is the preset of that name. Medians of {s['rounds']} {order}; ratios are taken turn by turn. "
+        f"{s['cores']} cores, {s['name']}, torch {s['versions']['torch']}, load average {s['load_before']:.1f} before the "
+        f"start. The machine reaches {_number(flops)} GFLOP/s in matrix products and {_number(copied)} GB/s in copies; bytes "
+        "are counted as if every operation read and wrote main memory."
     )
 
 

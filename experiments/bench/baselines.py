@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchvision import transforms
 
-from experiments.bench.harness import Timing, Workload, timed
+from experiments.bench.harness import Workload, timed
 from experiments.config import DataConfig
 from experiments.data import augment
 from experiments.data.images import Images, Splits
@@ -155,18 +155,12 @@ def tutorial_loader(images: Images, data: DataConfig, size: int, batches: int) -
     )
 
 
-def ready_batch(splits: Splits, size: int) -> tuple[Tensor, Tensor]:
-    """A batch as the model gets it: [B, C, S, S], [B]. Images are repeated if there are fewer than `size`."""
-    index = torch.arange(size, device=splits.train.y.device) % len(splits.train)
-    return splits.normalized(splits.scaled(splits.train.x[index])), splits.train.y[index]
-
-
 class PlainLoop:
     """The model of another library in a plain training loop over our data path."""
 
     def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
         torch.manual_seed(index)
-        self.config, self.splits, self.device = workload.config, splits, device
+        self.workload, self.config, self.splits, self.device = workload, workload.config, splits, device
         self.model = MODELS[workload.model](workload.config.vit_config(len(splits.classes))).to(device)
         optim, compiled = workload.config.optim, workload.compile != "none"
         # Users who compile also choose the fused optimiser.
@@ -174,7 +168,6 @@ class PlainLoop:
             self.model.parameters(), optim.lr, weight_decay=optim.weight_decay, fused=True if compiled else None
         )
         self.forward = torch.compile(self.model, mode=workload.compile) if compiled else self.model
-        self.batch = ready_batch(splits, workload.config.train.batch_size)
 
     def update(self, x: Tensor, y: Tensor) -> Tensor:
         """One update of the weights -> its loss, on the device."""
@@ -185,14 +178,10 @@ class PlainLoop:
         self.optimizer.step()
         return loss.detach()
 
-    def steps(self, n: int) -> Timing:
-        """n updates with one batch that is ready on the device."""
-        self.model.train()
-        return n * len(self.batch[1]), timed(self.device, n, lambda: self.update(*self.batch))
-
-    def epochs(self, n: int) -> Timing:
-        """n epochs with data loading, augmentation and validation."""
-        return n * len(self.splits.train), timed(self.device, n, self._epoch)
+    def turn(self) -> tuple[float, float]:
+        """Epochs with data loading, augmentation and validation: (images, seconds)."""
+        epochs = self.workload.epochs
+        return epochs * len(self.splits.train), timed(self.device, epochs, self._epoch)
 
     def _epoch(self) -> tuple[float, float]:
         """(training loss, validation accuracy)"""
@@ -202,8 +191,8 @@ class PlainLoop:
         for part in batches(len(images), self.config.train.batch_size):
             batch = images.pick(order[part])
             draws = torch.rand(len(batch), augment.DRAWS, device=self.device)
-            matrices = augment.windows(draws, batch.x.shape[-1], data.hflip, data.crop_padding, data.rrc_scale)
-            x = self.splits.normalized(augment.apply(self.splits.scaled(batch.x[:]), matrices))
+            windows = augment.windows(draws, batch.x.shape[-1], data.hflip, data.crop_padding, data.rrc_scale)
+            x = self.splits.normalized(augment.apply(self.splits.scaled(batch.x[:]), windows))
             total += self.update(x, batch.y) * len(batch)
         return total.item() / len(images), self._accuracy(self.splits.val)
 
@@ -227,15 +216,15 @@ class TutorialLoop(PlainLoop):
         loss.item()
         return loss
 
-    def epochs(self, n: int) -> Timing:
-        """The batches of n epochs, taken from the middle of a longer epoch. Validation is left out.
+    def turn(self) -> tuple[float, float]:
+        """The batches of an epoch, taken from the middle of a longer epoch. Validation is left out.
 
         The start and end of an epoch would count too much here: the loader's workers start by forking, after which
         the first update takes seconds, and at the end nothing is left to load. Both weigh little in a full epoch.
         """
         self.model.train()
         size = self.config.train.batch_size
-        count = n * math.ceil(len(self.splits.train) / size)
+        count = self.workload.epochs * math.ceil(len(self.splits.train) / size)
         loader = iter(tutorial_loader(self.splits.train, self.config.data, size, count + 2 * MARGIN))
         for _ in range(MARGIN):
             self.update(*next(loader))

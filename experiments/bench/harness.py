@@ -29,7 +29,6 @@ from experiments.config import RunConfig
 
 EXIT_SECONDS = 10.0  # that a process may take to end by itself
 MPS_CONTROL = "nvidia-cuda-mps-control"
-Timing = tuple[float, float]  # work done (images, unless the task says otherwise), seconds
 
 
 class WorkloadError(Exception):
@@ -40,47 +39,47 @@ class WorkloadError(Exception):
 class Workload:
     """Something to time: `processes` processes of `threads` threads, each training `runs` runs as one cohort.
 
-    `loop(workload, splits, device, index of the process)` makes an object with one method per task:
-    `method(n) -> Timing`. `tasks` gives n of a turn. `compile` is a mode of `torch.compile`, or "none".
+    `loop(workload, splits, device, index of the process)` makes an object whose `turn()` returns (work, seconds): images,
+    summed over the runs, in `epochs` epochs. `compile` is a mode of `torch.compile`, or "none".
     """
 
     name: str
     loop: Callable[..., Any]
     config: RunConfig
-    tasks: Mapping[str, int]
     model: str = "ours"  # a key of `measure.MODELS`
     processes: int = 1
     threads: int = 1
     runs: int = 1
+    epochs: int = 1
     compile: str = "none"
+    capture: bool = True  # whether our step becomes a CUDA graph on a GPU
     mps: bool = False  # whether the processes share the GPU through NVIDIA MPS
     references: tuple[str, ...] = ()  # names of the workloads that its rates are compared with
 
 
 @dataclass
 class Runner:
-    """The processes of a workload and the rates measured so far; `seconds` is the time limit for all of it.
+    """The processes of a workload and its rates so far, work per second in each turn; `seconds` is its time limit.
 
     `note` says why turns are missing. Once it is set, the workload takes no further turn.
     """
 
     workload: Workload
     seconds: float
-    rates: dict[str, list[float]] = field(default_factory=dict)  # task -> work per second in each turn
+    rates: list[float] = field(default_factory=list)
     peak_memory: int | None = None  # bytes, summed over the processes
     note: str = ""
 
     def __post_init__(self) -> None:
-        self.left = self.seconds
-        self.last: dict[str, float] = {}  # task -> seconds that its last turn took
+        self.left, self.last = self.seconds, 0.0  # seconds that are left, and that the last turn took
         self.pipes: list[Connection] = []
         self.processes: list[multiprocessing.process.BaseProcess] = []
         self.resources = contextlib.ExitStack()
 
     def start(self, splits: Path, device: str) -> None:
-        """Start the processes, which load the images saved at `splits`, and do each task once.
+        """Start the processes, which load the images saved at `splits`, and take one turn that is not counted.
 
-        Building, loading and compiling thus happen before the first turn.
+        Building, loading, compiling and capturing thus happen before the first turn.
         """
         begin = time.perf_counter()
         try:
@@ -89,8 +88,7 @@ class Runner:
             mps = self.resources.enter_context(mps_server(device)) if self.workload.mps else {}
             self._start_processes(splits, device, {"TORCHINDUCTOR_CACHE_DIR": cache, **mps})
             self.left -= time.perf_counter() - begin
-            for task in self.workload.tasks:
-                self._call(task, 1)
+            self._call()
             if mps and not self.note and not mps_control("get_server_list", mps):
                 raise WorkloadError("the processes do not use NVIDIA MPS")
         except WorkloadError as error:
@@ -108,20 +106,21 @@ class Runner:
             self.pipes.append(ours)
             self.processes.append(process)
 
-    def turn(self, task: str) -> None:
-        """Do a task in all processes at once. Its rate is their total work over the time of the slowest."""
-        if self.left < self.last.get(task, 0.0):
-            self.note = f"{len(self.rates.get(task, ()))} turns fit in the time limit of {self.seconds:g} s"
+    def turn(self) -> None:
+        """Take a turn in all processes at once. Its rate is their total work over the time of the slowest."""
+        if self.left < self.last:
+            self.note = f"{len(self.rates)} turns fit in the time limit of {self.seconds:g} s"
         before = self.left
-        if replies := self._call(task, self.workload.tasks[task]):
-            self.last[task] = before - self.left  # a warm-up, which compiles, would say nothing about a turn
+        if replies := self._call():
+            self.last = before - self.left  # the first turn, which may compile, would say nothing about the others
             work, seconds, memory = zip(*replies, strict=True)
-            self.rates.setdefault(task, []).append(sum(work) / max(seconds))
+            self.rates.append(sum(work) / max(seconds))
             self.peak_memory = sum(memory)
 
-    def median(self, task: str) -> float | None:
-        """Median rate of a task over the turns, work per second; None without a turn."""
-        return statistics.median(self.rates[task]) if self.rates.get(task) else None
+    @property
+    def median(self) -> float | None:
+        """Median rate of the turns; None without a turn."""
+        return statistics.median(self.rates) if self.rates else None
 
     def stop(self, wait: float) -> None:
         """End the processes. Those that are alive after `wait` seconds are killed, together with their own processes."""
@@ -138,15 +137,15 @@ class Runner:
         self.pipes, self.processes = [], []
         self.resources.close()
 
-    def _call(self, task: str, n: int) -> list[tuple[float, float, int]]:
+    def _call(self) -> list[tuple[float, float, int]]:
         """(work, seconds, peak memory) of each process; empty where the workload has stopped or stops here."""
         if self.note:
             return []
         begin = time.perf_counter()
         try:
             for pipe in self.pipes:
-                pipe.send((task, n))
-            return [self._receive(i, task, begin + self.left) for i in range(len(self.pipes))]
+                pipe.send("turn")
+            return [self._receive(i, begin + self.left) for i in range(len(self.pipes))]
         except (WorkloadError, OSError) as error:
             self.note = str(error) or type(error).__name__
             self.stop(wait=0.0)
@@ -154,22 +153,22 @@ class Runner:
         finally:
             self.left -= time.perf_counter() - begin
 
-    def _receive(self, index: int, task: str, end: float) -> tuple[float, float, int]:
+    def _receive(self, index: int, end: float) -> tuple[float, float, int]:
         pipe = self.pipes[index]
         if not pipe.poll(max(end - time.perf_counter(), 0.0)):
-            raise WorkloadError(f"stopped in {task} at the time limit of {self.seconds:g} s")
+            raise WorkloadError(f"stopped at the time limit of {self.seconds:g} s")
         try:
             reply = pipe.recv()
         except EOFError:
             self.processes[index].join(EXIT_SECONDS)
-            raise WorkloadError(f"a process ended in {task} with status {self.processes[index].exitcode}") from None
+            raise WorkloadError(f"a process ended with status {self.processes[index].exitcode}") from None
         if isinstance(reply, str):
             raise WorkloadError(reply)
         return reply
 
 
 def take_turns(runners: Sequence[Runner], rounds: int, splits: Mapping[str, Path], device: str) -> Iterator[Runner]:
-    """Start and warm up the runners, then measure `rounds` turns of each. Yields a runner after each task of a turn.
+    """Start and warm up the runners, then measure `rounds` turns of each. Yields a runner after each turn.
 
     splits: dataset -> file with its images, as `torch.save` wrote them. No process is left afterwards.
     """
@@ -179,14 +178,12 @@ def take_turns(runners: Sequence[Runner], rounds: int, splits: Mapping[str, Path
             runner.start(splits[runner.workload.config.data.name], device)
             if runner.note:
                 yield runner
-        tasks = dict.fromkeys(task for runner in runners for task in runner.workload.tasks)
         for number in range(rounds):
             first = number % len(runners)
-            for task in tasks:
-                for runner in (*runners[first:], *runners[:first]):
-                    if task in runner.workload.tasks and not runner.note:
-                        runner.turn(task)
-                        yield runner
+            for runner in (*runners[first:], *runners[:first]):
+                if not runner.note:
+                    runner.turn()
+                    yield runner
         wait = EXIT_SECONDS
     finally:
         for runner in runners:
@@ -211,16 +208,15 @@ def timed(device: torch.device, n: int, call: Callable[[], Any]) -> float:
 
 
 def _serve(pipe: Connection, workload: Workload, splits: Path, device: str, index: int, env: Mapping[str, str]) -> None:
-    """The main function of a process: build the loop, then do the tasks that arrive until the pipe is closed."""
+    """The main function of a process: build the loop, then take a turn for each message until the pipe is closed."""
     os.setpgid(0, 0)  # Ctrl-C reaches only the parent, and a kill reaches this process's own processes as well
     os.environ.update(env)  # before the first call of CUDA, which reads it
     torch.set_num_threads(workload.threads)
     place = torch.device(device)
     try:
         loop = workload.loop(workload, torch.load(splits, weights_only=False).to(place), place, index)
-        while True:
-            task, n = pipe.recv()
-            pipe.send((*getattr(loop, task)(n), _peak_memory(place)))
+        while pipe.recv():
+            pipe.send((*loop.turn(), _peak_memory(place)))
     except EOFError:
         return
     except Exception as error:  # whatever fails, such as memory or a compiler, ends this workload and no other
@@ -229,9 +225,9 @@ def _serve(pipe: Connection, workload: Workload, splits: Path, device: str, inde
 
 
 def _peak_memory(device: torch.device) -> int:
-    """Peak memory of this process in bytes: allocated on the GPU, or resident in main memory."""
+    """Peak memory of this process in bytes: reserved on the GPU, graphs included, or resident in main memory."""
     if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
+        return torch.cuda.max_memory_reserved(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 

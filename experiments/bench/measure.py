@@ -1,14 +1,9 @@
-"""Defines the workloads and turns their timings into results: our own training, the machine's rates, the records.
-
-The results are one plain dictionary, which is complete after every turn.
-"""
+"""Defines the workloads and turns their timings into results. The results are a plain dictionary, complete after every turn."""
 
 from __future__ import annotations
 
-import functools
 import os
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,25 +18,21 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.bench import baselines
-from experiments.bench.baselines import PlainLoop, TutorialLoop, ready_batch
-from experiments.bench.harness import Runner, Timing, Workload, paired_ratio, take_turns, timed
+from experiments.bench.baselines import PlainLoop, TutorialLoop
+from experiments.bench.harness import Runner, Workload, paired_ratio, take_turns, timed
 from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.presets import preset
 from experiments.runs import provenance
-from experiments.runs.resume_note import read_note
-from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
-from experiments.runs.tracking import Mode, Tracking
 from experiments.training.engine import Solo, autocast
-from experiments.training.fit import Row, fit
+from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
 from vit import ViT
 
 MODELS = {"ours": ViT, **baselines.MODELS}
+MACHINE = ("matmul", "copy")  # the workloads that measure the highest rates of the machine
 CIFAR10_IMAGES = 50_000  # training images, before some are kept for validation
-DIGITS_EPOCHS = 5  # in a turn
 COST_BATCH = 32  # images for counting FLOPs and bytes
 DRY = {"model.embed_dim": 16, "model.num_heads": 2, "model.depth": 1, "train.batch_size": 8}
 
@@ -57,7 +48,7 @@ class Plan:
     seconds: float  # time limit of each workload
     data_root: Path | None = None  # folder of CIFAR-10; None for generated images
     changes: Mapping[str, Any] = field(default_factory=dict)  # to the configuration of the CIFAR-10 model
-    digits_epochs: int = DIGITS_EPOCHS
+    digits_epochs: int = 5  # in a turn
     cores: int = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     @property
@@ -73,45 +64,45 @@ class Plan:
 def workloads(plan: Plan) -> dict[str, Workload]:
     """Every workload by name. All of them run on every device, except that MPS needs a GPU.
 
-    In a name, bf16 is autocast, and "compiled" and "reduce-overhead" are the modes of `torch.compile`. The others are
-    float32 and not compiled. Our training has one process per core on a CPU, and one process on a GPU.
+    In a name, bf16 is autocast, compiled is `torch.compile`, and stacked is a cohort. On a GPU our training is captured as a
+    CUDA graph, unless the name says eager. It has one process per core on a CPU, and one process on a GPU.
     """
-    found: dict[str, Workload] = {}
-    references = ("tutorial", "timm-bf16-compiled" if plan.on_gpu else "timm")
-    single = {"processes": 1, "threads": plan.cores, "references": references}
-    several = single if plan.on_gpu else {**single, "processes": plan.cores, "threads": 1}
-    shared = {**single, "processes": plan.runs, "threads": max(plan.cores // plan.runs, 1), "mps": True}
-    cohorts = {**several, "runs": plan.runs}
-
-    def add(name: str, loop: type, config: RunConfig, **options: Any) -> None:
-        tasks = {"steps": max(plan.batches // options.get("runs", 1), 2), "epochs": 1}
-        found[name] = Workload(name, loop, config, **{"tasks": tasks, **options})
-
-    config = plan.config
-    add("machine", Machine, config, tasks=dict.fromkeys(("matmul", "copy"), 50 if plan.on_gpu else 5), **single)
-    add("ours", OurLoop, config, **several)
-    add("ours-cohorts", OurLoop, config, **cohorts)
-    add("ours-one-process", OurLoop, config, **single)
-    add("timm", PlainLoop, config, model="timm", **single)
-    add("vit-pytorch", PlainLoop, config, model="vit-pytorch", **single)
-    add("tutorial", TutorialLoop, config, model="tutorial", **single)
-
+    config, digits, references = (
+        plan.config,
+        preset("digits"),
+        ("tutorial", "timm-bf16-compiled" if plan.on_gpu else "timm"),
+    )
     half = override(config, {"train.precision": "bfloat16"})
-    for model in ("timm", "vit-pytorch"):
-        add(f"{model}-bf16", PlainLoop, half, model=model, **single)
-        add(f"{model}-bf16-compiled", PlainLoop, half, model=model, compile="default", **single)
-        add(f"{model}-bf16-reduce-overhead", PlainLoop, half, model=model, compile="reduce-overhead", **single)
-    add("ours-bf16", OurLoop, half, **several)
-    add("ours-bf16-cohorts", OurLoop, half, **cohorts)
-    add("ours-bf16-cohorts-reduce-overhead", OurLoop, half, compile="reduce-overhead", **cohorts)
-    add("ours-bf16-mps", OurLoop, half, **shared)
-
-    digits, epochs, reference = preset("digits"), plan.digits_epochs, {"references": ("digits-one-process",)}
-    add("digits", OurLoop, digits, tasks={"epochs": epochs}, **several | reference)
-    add("digits-cohorts", OurLoop, digits, tasks={"epochs": max(epochs // plan.runs, 1)}, **cohorts | reference)
-    add("digits-one-process", OurLoop, digits, tasks={"epochs": epochs}, **single | reference)
-    add("records", RecordsLoop, digits, tasks={"recorded": 2 * epochs, "tracked": 2 * epochs})
-    return found
+    one: dict[str, Any] = {"threads": plan.cores, "references": references}
+    each: dict[str, Any] = one if plan.on_gpu else {"processes": plan.cores, "references": references}
+    stack: dict[str, Any] = {**each, "runs": plan.runs}
+    default: dict[str, Any] = {"compile": "default"}
+    shared = {**one, "processes": plan.runs, "threads": max(plan.cores // plan.runs, 1), "mps": True}
+    small = {**each, "references": (), "epochs": plan.digits_epochs}
+    return {
+        name: Workload(name, loop, settings, model, **options)
+        for name, loop, settings, model, options in (
+            ("matmul", Machine, half if plan.on_gpu else config, "ours", one),
+            ("copy", Machine, config, "ours", one),
+            ("tutorial", TutorialLoop, config, "tutorial", one),
+            ("timm", PlainLoop, config, "timm", one),
+            ("vit-pytorch", PlainLoop, config, "vit-pytorch", one),
+            ("timm-bf16", PlainLoop, half, "timm", one),
+            ("timm-bf16-compiled", PlainLoop, half, "timm", one | default),
+            ("vit-pytorch-bf16", PlainLoop, half, "vit-pytorch", one),
+            ("vit-pytorch-bf16-compiled", PlainLoop, half, "vit-pytorch", one | default),
+            ("ours", OurLoop, config, "ours", each),
+            ("ours-stacked", OurLoop, config, "ours", stack),
+            ("ours-one-process", OurLoop, config, "ours", one),
+            ("ours-bf16", OurLoop, half, "ours", each),
+            ("ours-bf16-stacked-eager", OurLoop, half, "ours", stack | {"capture": False}),
+            ("ours-bf16-stacked", OurLoop, half, "ours", stack),
+            ("ours-bf16-stacked-compiled", OurLoop, half, "ours", stack | default),
+            ("ours-bf16-mps", OurLoop, half, "ours", shared),
+            ("digits", OurLoop, digits, "ours", small),
+            ("digits-stacked", OurLoop, digits, "ours", small | {"runs": plan.runs, "epochs": 1}),
+        )
+    }
 
 
 def default_names(plan: Plan) -> list[str]:
@@ -123,79 +114,35 @@ class OurLoop:
     """Our training as a worker of `vit-sweep` does it: one run alone, or a cohort as one stacked model."""
 
     def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
-        runs, config = workload.runs, workload.config
-        changes = {"train.compile": workload.compile}
-        self.configs = [override(config, {**changes, "seed": index * runs + run}) for run in range(runs)]
-        self.engine = (Solo if runs == 1 else Stacked)(self.configs, len(splits.classes), device)
-        self.splits, self.device = splits, device
-        x, y = ready_batch(splits, config.train.batch_size)
-        keys = torch.zeros(runs, dtype=torch.int32, device=device)
-        rates = torch.full((runs,), config.optim.lr, dtype=torch.float64, device=device)
-        self.batch = x.expand(runs, *x.shape), y.expand(runs, *y.shape), keys, rates
+        changes = {"train.compile": workload.compile, "train.epochs": 10**6}
+        seeds = range(index * workload.runs, (index + 1) * workload.runs)
+        configs = [override(workload.config, {**changes, "seed": seed}) for seed in seeds]
+        self.engine = (Solo if len(configs) == 1 else Stacked)(configs, len(splits.classes), device)
+        self.images, self.epochs, self.device = len(configs) * len(splits.train), workload.epochs, device
+        self.rows = fit(self.engine, splits, capture=workload.capture)
 
-    def steps(self, n: int) -> Timing:
-        """n updates with one batch that is ready on the device."""
-        return n * self.batch[1].numel(), timed(self.device, n, lambda: self.engine.train_step(*self.batch))
-
-    def epochs(self, n: int) -> Timing:
-        """n epochs with data loading, augmentation and validation."""
-        images = n * len(self.splits.train) * len(self.configs)
-        return images, timed(self.device, n, lambda: next(fit(self.engine, self.splits)))
-
-
-class RecordsLoop:
-    """What the records of an epoch cost. Work is counted in epochs; seconds are those of the part that a task names."""
-
-    def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
-        self.config, self.splits, self.device = workload.config, splits, device
-
-    def recorded(self, n: int) -> Timing:
-        """Writing the metrics and the state of each epoch."""
-        return self._beside_training(n, "off")
-
-    def tracked(self, n: int) -> Timing:
-        """Writing them, and logging them to W&B offline."""
-        return self._beside_training(n, "offline")
-
-    def _beside_training(self, n: int, mode: Mode) -> Timing:
-        """Wall time of n epochs minus their training time, which the run counts itself. Start and end are left out."""
-        with tempfile.TemporaryDirectory() as folder:
-            study, run = Path(folder) / "study", RunSpec("run", self._config(n))
-            ends: list[tuple[float, float, float]] = []
-
-            def read_clock(_: int, row: Row) -> None:
-                if row["epoch"] in (1, n + 1):
-                    before = time.perf_counter()
-                    ends.append((before, read_note(study / run.name)["seconds"]["device"], time.perf_counter()))
-
-            train([run], study, device=str(self.device), tracking=Tracking(mode), on_row=read_clock)
-        (_, first_trained, start), (end, last_trained, _) = ends
-        return n, end - start - (last_trained - first_trained)
-
-    def _config(self, n: int) -> RunConfig:
-        return override(self.config, {"train.epochs": n + 1})
+    def turn(self) -> tuple[float, float]:
+        """Epochs with data loading, augmentation and validation: (images, seconds)."""
+        return self.epochs * self.images, timed(self.device, self.epochs, lambda: next(self.rows))
 
 
 class Machine:
-    """Large matrix products and copies: the highest rates that this machine reaches."""
+    """Large matrix products, or copies: the highest rates that this machine reaches."""
 
     def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
         on_gpu = device.type == "cuda"
-        side, copied = (8192, 2**30) if on_gpu else (1536, 2**26)  # bytes far beyond any cache
-        dtype = torch.bfloat16 if on_gpu else torch.float32
-        self.device, self.a = device, torch.randn(side, side, device=device).to(dtype)
-        self.layer = nn.Linear(side, side, bias=False, device=device, dtype=dtype)
-        self.source = torch.randn(copied // 4, device=device)
+        self.device, self.name, self.calls = device, workload.name, 50 if on_gpu else 5
+        dtype = torch.bfloat16 if workload.config.train.precision == "bfloat16" else torch.float32
+        self.a = torch.randn(8192, 8192, device=device).to(dtype) if on_gpu else torch.randn(1536, 1536)
+        self.source = torch.randn(2**28 if on_gpu else 2**24, device=device)  # far beyond any cache
         self.target = torch.empty_like(self.source)
 
-    @torch.no_grad()
-    def matmul(self, n: int) -> Timing:
-        """(FLOPs, seconds) of n products of square matrices; a multiply-add is two FLOPs."""
-        return n * 2 * len(self.a) ** 3, timed(self.device, n, lambda: self.layer(self.a))
-
-    def copy(self, n: int) -> Timing:
-        """(bytes read and written, seconds) of n copies."""
-        return n * 2 * self.source.nbytes, timed(self.device, n, lambda: self.target.copy_(self.source))
+    def turn(self) -> tuple[float, float]:
+        """(FLOPs, seconds), a multiply-add being two FLOPs; or (bytes read and written, seconds)."""
+        if self.name == "matmul":
+            return self.calls * 2 * len(self.a) ** 3, timed(self.device, self.calls, lambda: self.a @ self.a)
+        work = self.calls * 2 * self.source.nbytes
+        return work, timed(self.device, self.calls, lambda: self.target.copy_(self.source))
 
 
 class ByteCounter(TorchDispatchMode):
@@ -254,42 +201,24 @@ def measure(plan: Plan, names: Sequence[str]) -> Iterator[tuple[Runner, dict[str
     fit at once.
     """
     known, load = workloads(plan), os.getloadavg()[0]
-    chosen = [known[name] for name in dict.fromkeys(("machine", *names))]
+    runners = [Runner(known[name], plan.seconds) for name in dict.fromkeys((*MACHINE, *names))]
     images = {"cifar10": cifar10_images(plan), "digits": loading.load(preset("digits"))}
-    costs = _training_costs(chosen, images["cifar10"])
-    setting = _setting(plan, len(images["cifar10"].train)) | {"load_before": load}
-    epoch_images = {
-        "cifar10": CIFAR10_IMAGES * (1 - plan.config.data.val_fraction),
-        "digits": len(images["digits"].train),
-    }
-    runners = [Runner(workload, plan.seconds) for workload in chosen]
+    train, setting = images["cifar10"].train, _setting(plan, len(images["cifar10"].train)) | {"load_before": load}
+    x, y = images["cifar10"].normalized(images["cifar10"].scaled(train.x[:COST_BATCH])), train.y[:COST_BATCH]
+    chosen = [runner.workload for runner in runners if runner.workload.config.data.name == "cifar10"]
+    costs = {w.name: training_cost(MODELS[w.model](w.config.vit_config()), x, y, w.config) for w in chosen}
+    epochs = {"cifar10": CIFAR10_IMAGES * (1 - plan.config.data.val_fraction), "digits": len(images["digits"].train)}
+    groups: dict[str, list[Runner]] = {}
+    for runner in runners:
+        groups.setdefault(runner.workload.name if plan.on_gpu else runner.workload.config.data.name, []).append(runner)
     with tempfile.TemporaryDirectory() as folder:
         files = {name: Path(folder) / f"{name}.pt" for name in images}
         for name, file in files.items():
             torch.save(images[name], file)
-        for group in _groups(plan, runners):
+        for group in groups.values():
             for runner in take_turns(group, plan.rounds, files, plan.device):
                 setting["load_after"] = os.getloadavg()[0]
-                yield runner, {"schema": 2, "setting": setting, **summarize(runners, costs, epoch_images)}
-
-
-def _groups(plan: Plan, runners: Sequence[Runner]) -> list[list[Runner]]:
-    groups: dict[str, list[Runner]] = {}
-    for runner in runners:
-        workload = runner.workload
-        groups.setdefault(workload.name if plan.on_gpu else workload.config.data.name, []).append(runner)
-    return list(groups.values())
-
-
-def _training_costs(chosen: Sequence[Workload], images: Splits) -> dict[str, dict[str, float]]:
-    """Workload -> its training cost per image, for the workloads that train the CIFAR-10 model."""
-    x, y = ready_batch(images, COST_BATCH)
-
-    @functools.cache
-    def cost(model: str, config: RunConfig) -> dict[str, float]:
-        return training_cost(MODELS[model](config.vit_config()), x, y, config)
-
-    return {w.name: cost(w.model, w.config) for w in chosen if "steps" in w.tasks}
+                yield runner, {"schema": 3, "setting": setting, **summarize(runners, costs, epochs)}
 
 
 def _setting(plan: Plan, images: int) -> dict[str, Any]:
@@ -310,65 +239,35 @@ def _setting(plan: Plan, images: int) -> dict[str, Any]:
 def summarize(
     runners: Sequence[Runner], costs: Mapping[str, Mapping[str, float]], epoch_images: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Results of the runners that have started: the machine's rates, a row for each workload, the cost of records.
+    """Results of the runners that have started: the machine's rates, and a row for each workload.
 
     costs: workload -> training cost per image; epoch_images: dataset -> training images of one epoch.
     """
     started = {runner.workload.name: runner for runner in runners if runner.rates or runner.note}
-    machine, records = started.pop("machine", None), started.pop("records", None)
-    tasks = {"matrix_flops": "matmul", "memory_bytes": "copy"}
-    rates = {key: machine.median(task) if machine else None for key, task in tasks.items()}
+    machine = {name: started.pop(name, None) for name in MACHINE}
+    highest = {name: runner.median if runner else None for name, runner in machine.items()}
     rows = {}
     for name, runner in started.items():
-        row = _row(runner, epoch_images[runner.workload.config.data.name])
-        row["ratios"] = {
-            reference: {
-                task: paired_ratio(runner.rates.get(task, ()), started[reference].rates.get(task, ()))
-                for task in runner.workload.tasks
-            }
-            for reference in runner.workload.references
-            if reference in started
+        workload, rate, cost = runner.workload, runner.median, costs.get(name, {})
+        ratios = {r: paired_ratio(runner.rates, started[r].rates) for r in workload.references if r in started}
+        shares: dict[str, float | None] = {}
+        for kind, key in (("matmul", "flops_per_image"), ("copy", "bytes_per_image")):
+            most = highest[kind]
+            shares[f"share_of_{kind}"] = rate * cost[key] / most if rate and cost and most else None
+        rows[name] = {
+            **{key: getattr(workload, key) for key in ("processes", "threads", "runs", "compile", "capture")},
+            "precision": workload.config.train.precision,
+            "images_per_second": rate,
+            "run_epochs_per_hour": rate and rate / epoch_images[workload.config.data.name] * 3600,
+            "ratios": ratios,
+            "peak_memory_bytes": runner.peak_memory,
+            **cost,
+            **shares,
+            "note": runner.note,
+            "turns": runner.rates,
         }
-        rows[name] = row | _shares(row["steps_images_per_second"], costs.get(name, {}), rates)
-    results = {"machine": {**rates, "note": machine.note if machine else ""}, "workloads": rows}
-    return results | ({"records": _record_costs(records, rows)} if records else {})
-
-
-def _row(runner: Runner, epoch_images: float) -> dict[str, Any]:
-    workload, whole = runner.workload, runner.median("epochs")
+    notes = "; ".join(runner.note for runner in machine.values() if runner and runner.note)
     return {
-        **{name: getattr(workload, name) for name in ("processes", "threads", "runs", "compile")},
-        "precision": workload.config.train.precision,
-        "steps_images_per_second": runner.median("steps"),
-        "epochs_images_per_second": whole,
-        "run_epochs_per_hour": whole and whole / epoch_images * 3600,
-        "peak_memory_bytes": runner.peak_memory,
-        "note": runner.note,
-        "turns": runner.rates,
+        "machine": {"matmul_flops": highest["matmul"], "copy_bytes": highest["copy"], "note": notes},
+        "workloads": rows,
     }
-
-
-def _shares(
-    rate: float | None, cost: Mapping[str, float], machine: Mapping[str, float | None]
-) -> dict[str, float | None]:
-    """Training cost per image, and the FLOPs and bytes per second of a step as shares of the measured rates."""
-    shares: dict[str, float | None] = {}
-    for kind, key in (("matrix_flops", "flops_per_image"), ("memory_bytes", "bytes_per_image")):
-        highest = machine[kind]
-        shares[f"share_of_{kind}"] = rate * cost[key] / highest if rate and cost and highest else None
-    return {**cost, **shares}
-
-
-def _record_costs(runner: Runner, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of the records and of W&B per epoch, and the share of both in an epoch on digits and on CIFAR-10."""
-    recorded, tracked = runner.median("recorded"), runner.median("tracked")
-    if not recorded or not tracked:
-        return {"note": runner.note}
-    cost = 1 / tracked
-    results: dict[str, Any] = {"record_seconds": 1 / recorded, "tracking_seconds": cost - 1 / recorded}
-    for name, dataset in (("digits", "digits"), ("ours", "cifar10")):
-        row = rows.get(name, {})
-        rate = row.get("run_epochs_per_hour")
-        epoch = rate and 3600 * row["processes"] * row["runs"] / rate
-        results |= {f"{dataset}_epoch_seconds": epoch, f"share_of_{dataset}_epoch": epoch and cost / (epoch + cost)}
-    return {**results, "note": runner.note}

@@ -108,7 +108,7 @@ def test_tutorial_loads_our_images() -> None:
 
 
 def workload(name: str = "ours", loop: type = OurLoop, model: str = "ours", **options: object) -> Workload:
-    return Workload(name, loop, tiny(), **{"tasks": {"steps": 5, "epochs": 1}, "model": model, **options})
+    return Workload(name, loop, tiny(), model, **options)
 
 
 @pytest.mark.parametrize(
@@ -116,20 +116,19 @@ def workload(name: str = "ours", loop: type = OurLoop, model: str = "ours", **op
     [("ours", OurLoop, 1, 24), ("ours", OurLoop, 3, 72), ("timm", PlainLoop, 1, 24), ("vit-pytorch", PlainLoop, 1, 24)],
 )
 def test_loop_does_the_work_it_counts(model: str, loop: type, runs: int, epoch: int) -> None:
-    built = loop(workload(loop=loop, model=model, runs=runs), images(), CPU, 0)
-    params = built.engine.params.values() if model == "ours" else built.model.parameters()
+    built = loop(workload(loop=loop, model=model, runs=runs, epochs=2), images(), CPU, 0)
+    params = list(built.engine.params.values() if model == "ours" else built.model.parameters())
     before = [p.detach().clone() for p in params]
-    done, seconds = built.steps(2)
-    assert done == 2 * 8 * runs and seconds > 0
-    assert not any(torch.equal(p, was) for p, was in zip(params, before, strict=False))
-    assert built.epochs(2)[0] == 2 * epoch
+    done, seconds = built.turn()
+    assert done == 2 * epoch and seconds > 0
+    assert not any(torch.equal(p, was) for p, was in zip(params, before, strict=True))
 
 
 def test_tutorial_epoch_is_timed_in_the_middle() -> None:
-    loop = TutorialLoop(workload(loop=TutorialLoop, model="tutorial"), images(), CPU, 0)
+    loop = TutorialLoop(workload(loop=TutorialLoop, model="tutorial", epochs=2), images(), CPU, 0)
     seen = []
     loop.forward = lambda x: (seen.append(x.shape), loop.model(x))[1]
-    assert loop.epochs(2)[0] == 2 * 24
+    assert loop.turn()[0] == 2 * 24
     assert seen == [(8, 3, 32, 32)] * (MARGIN + 2 * 3)
 
 
@@ -157,11 +156,11 @@ def test_bytes_by_hand() -> None:
 class Pipe:
     """The parent's end of a pipe to a process: replies at once, and records the requests."""
 
-    def __init__(self, name: str, requests: list[tuple[str, str, int]], reply: object) -> None:
+    def __init__(self, name: str, requests: list[tuple[str, str]], reply: object) -> None:
         self.name, self.requests, self.reply = name, requests, reply
 
-    def send(self, message: tuple[str, int]) -> None:
-        self.requests.append((self.name, *message))
+    def send(self, message: str) -> None:
+        self.requests.append((self.name, message))
 
     def poll(self, seconds: float) -> bool:
         return self.reply != "too late"
@@ -170,7 +169,7 @@ class Pipe:
         return self.reply
 
     def close(self) -> None:
-        self.requests.append((self.name, "close", 0))
+        self.requests.append((self.name, "close"))
 
 
 @pytest.fixture
@@ -195,47 +194,33 @@ def measured(runners: list[Runner], rounds: int) -> list[str]:
 
 
 def test_turns_interleave_and_the_order_rotates(stub) -> None:
-    requests: list[tuple[str, str, int]] = []
-    a = stub("a", requests, (10.0, 2.0, 70), tasks={"steps": 5})
-    b = stub("b", requests, (9.0, 3.0, 80), tasks={"steps": 3, "epochs": 1})
-    assert measured([a, b], rounds=2) == ["a", "b", "b", "b", "a", "b"]
-    assert requests == [
-        ("a", "steps", 1),
-        ("b", "steps", 1),
-        ("b", "epochs", 1),  # warm-up
-        ("a", "steps", 5),
-        ("b", "steps", 3),
-        ("b", "epochs", 1),
-        ("b", "steps", 3),
-        ("a", "steps", 5),
-        ("b", "epochs", 1),
-        ("a", "close", 0),
-        ("b", "close", 0),
-    ]
-    assert [a.rates, b.rates] == [{"steps": [5.0, 5.0]}, {"steps": [3.0, 3.0], "epochs": [3.0, 3.0]}]
+    requests: list[tuple[str, str]] = []
+    a = stub("a", requests, (10.0, 2.0, 70))
+    b = stub("b", requests, (9.0, 3.0, 80))
+    assert measured([a, b], rounds=2) == ["a", "b", "b", "a"]
+    warm_up, turns = [("a", "turn"), ("b", "turn")], [("a", "turn"), ("b", "turn"), ("b", "turn"), ("a", "turn")]
+    assert requests == [*warm_up, *turns, ("a", "close"), ("b", "close")]
+    assert [a.rates, b.rates] == [[5.0, 5.0], [3.0, 3.0]]
     assert [a.peak_memory, b.peak_memory] == [70, 80]
 
 
 def test_rate_is_that_of_the_slowest_process(stub) -> None:
     runner = stub("a", [], (10.0, 2.0, 1), (10.0, 4.0, 2))
     measured([runner], rounds=1)
-    assert runner.median("steps") == 20 / 4 and runner.peak_memory == 3
+    assert runner.median == 20 / 4 and runner.peak_memory == 3
 
 
 @pytest.mark.parametrize(
     ("reply", "note"),
-    [
-        ("OutOfMemoryError: 80 GiB", "OutOfMemoryError: 80 GiB"),
-        ("too late", "stopped in steps at the time limit of 60 s"),
-    ],
+    [("OutOfMemoryError: 80 GiB", "OutOfMemoryError: 80 GiB"), ("too late", "stopped at the time limit of 60 s")],
 )
 def test_failed_workload_stops_alone_and_gives_the_reason(stub, reply: str, note: str) -> None:
-    requests: list[tuple[str, str, int]] = []
+    requests: list[tuple[str, str]] = []
     failed, other = stub("a", requests, reply), stub("b", requests, (1.0, 1.0, 1))
-    assert measured([failed, other], rounds=3) == ["a", *["b"] * 6]
-    assert failed.note == note and failed.median("steps") is None
-    assert other.rates == {"steps": [1.0] * 3, "epochs": [1.0] * 3} and other.note == ""
-    assert [request for request in requests if request[0] == "a"] == [("a", "steps", 1), ("a", "close", 0)]
+    assert measured([failed, other], rounds=3) == ["a", *["b"] * 3]
+    assert failed.note == note and failed.median is None
+    assert other.rates == [1.0] * 3 and other.note == ""
+    assert [request for request in requests if request[0] == "a"] == [("a", "turn"), ("a", "close")]
 
 
 def test_turn_that_does_not_fit_in_the_time_limit_is_not_started(stub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,9 +232,9 @@ def test_turn_that_does_not_fit_in_the_time_limit_is_not_started(stub, monkeypat
 
     monkeypatch.setattr(Pipe, "recv", recv)
     monkeypatch.setattr(harness, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
-    runner = stub("a", [], (6.0, 3.0, 1), tasks={"steps": 1})
+    runner = stub("a", [], (6.0, 3.0, 1))
     assert measured([runner], rounds=5) == ["a"] * 4
-    assert runner.rates == {"steps": [2.0] * 3} and runner.note == "3 turns fit in the time limit of 60 s"
+    assert runner.rates == [2.0] * 3 and runner.note == "3 turns fit in the time limit of 60 s"
 
 
 class Misbehaving:
@@ -260,7 +245,7 @@ class Misbehaving:
             Path(workload.name).write_text(str(subprocess.Popen(["sleep", "600"]).pid))
         self.model = workload.model
 
-    def steps(self, n: int) -> tuple[float, float]:
+    def turn(self) -> tuple[float, float]:
         if self.model == "hang":
             time.sleep(600)
         if self.model == "cache":
@@ -273,17 +258,17 @@ class Misbehaving:
 @pytest.mark.parametrize(
     ("model", "seconds", "note"),
     [
-        ("exit", 100.0, "a process ended in steps with status -9"),
+        ("exit", 100.0, "a process ended with status -9"),
         ("fail", 100.0, "ValueError: first line"),
-        ("hang", 12.0, "stopped in steps at the time limit of 12 s"),
+        ("hang", 12.0, "stopped at the time limit of 12 s"),
     ],
 )
 def test_misbehaving_process_is_ended(tmp_path: Path, model: str, seconds: float, note: str) -> None:
     torch.save(images(), tmp_path / "images.pt")
     name = str(tmp_path / "pid of its own process")
-    runner = Runner(workload(name, loop=Misbehaving, model=model, tasks={"steps": 1}), seconds)
+    runner = Runner(workload(name, loop=Misbehaving, model=model), seconds)
     assert list(take_turns([runner], 3, {"cifar10": tmp_path / "images.pt"}, "cpu")) == [runner]
-    assert runner.note == note and runner.rates == {} and runner.processes == []
+    assert runner.note == note and runner.rates == [] and runner.processes == []
     if Path(name).exists():
         stat = Path("/proc", Path(name).read_text(), "stat")
         assert not stat.exists() or stat.read_text().split()[2] == "Z"
@@ -292,7 +277,7 @@ def test_misbehaving_process_is_ended(tmp_path: Path, model: str, seconds: float
 def test_each_workload_has_a_compile_cache_of_its_own(tmp_path: Path) -> None:
     """A compiler that is killed leaves files cut short, which must not reach the user's cache or other workloads."""
     torch.save(images(), tmp_path / "images.pt")
-    options = {"loop": Misbehaving, "model": "cache", "tasks": {"steps": 1}}
+    options = {"loop": Misbehaving, "model": "cache"}
     runners = [Runner(workload(name, **options), 300.0) for name in ("a", "b")]
     list(take_turns(runners, 1, {"cifar10": tmp_path / "images.pt"}, "cpu"))
     folders = {Path(runner.note.removeprefix("ValueError: ")) for runner in runners}
@@ -307,37 +292,29 @@ def test_ratio_is_the_median_of_the_turns_ratios() -> None:
 
 def test_summary_of_hand_made_timings() -> None:
     references = ("tutorial", "timm")
-    ours = Runner(workload("ours", processes=2, runs=4, references=references), 60.0, {}, 500)
-    ours.rates = {"steps": [100.0, 300.0, 200.0], "epochs": [90.0, 80.0, 100.0]}
-    tutorial = Runner(workload("tutorial", references=references), 60.0, {"epochs": [30.0, 40.0, 10.0]}, 300, "2 turns")
-    machine = Runner(workload("machine"), 60.0, {"matmul": [1e6], "copy": [1e4]})
-    records = Runner(workload("records"), 60.0, {"recorded": [500.0], "tracked": [250.0]})
+    ours = Runner(workload("ours", processes=2, runs=4, references=references), 60.0, [90.0, 80.0, 100.0], 500)
+    tutorial = Runner(workload("tutorial", references=references), 60.0, [30.0, 40.0, 10.0], 300, "2 turns")
+    machine = [Runner(workload("matmul"), 60.0, [4.5e5]), Runner(workload("copy"), 60.0, [4.5e3], 1, "1 turn")]
     waiting = Runner(workload("timm"), 60.0)
     costs = {"ours": {"flops_per_image": 1e3, "bytes_per_image": 25.0}}
-    results = summarize([machine, ours, waiting, tutorial, records], costs, {"cifar10": 1_000})
+    results = summarize([*machine, ours, waiting, tutorial], costs, {"cifar10": 1_000})
+    assert results["machine"] == {"matmul_flops": 4.5e5, "copy_bytes": 4.5e3, "note": "1 turn"}
     assert list(results["workloads"]) == ["ours", "tutorial"]
     row = results["workloads"]["ours"]
-    assert (row["steps_images_per_second"], row["epochs_images_per_second"], row["run_epochs_per_hour"]) == (
-        200,
-        90,
-        324,
-    )
-    assert (row["share_of_matrix_flops"], row["share_of_memory_bytes"]) == (0.2, 0.5)
-    assert row["ratios"] == {"tutorial": {"steps": None, "epochs": 3.0}}  # of 3, 2 and 10
+    assert (row["images_per_second"], row["run_epochs_per_hour"]) == (90, 324)
+    assert (row["share_of_matmul"], row["share_of_copy"]) == (0.2, 0.5)
+    assert row["ratios"] == {"tutorial": 3.0}  # the median of 3, 2 and 10
     assert results["workloads"]["tutorial"]["note"] == "2 turns"
-    # 8 runs train at once, 324 epochs an hour: 88.9 s for an epoch of one of them
-    assert results["records"]["record_seconds"] == 0.002 and results["records"]["tracking_seconds"] == 0.002
-    assert results["records"]["share_of_cifar10_epoch"] == pytest.approx(0.004 / (3600 * 8 / 324 + 0.004))
-    assert results["records"]["share_of_digits_epoch"] is None
 
 
 def test_gpu_workloads_are_those_of_the_plan() -> None:
     assert default_names(Plan("cuda", 1, 2, 2, 1.0)) == [
         "tutorial",
-        *(f"{model}-bf16{mode}" for model in ("timm", "vit-pytorch") for mode in ("", "-compiled", "-reduce-overhead")),
+        *(f"{model}-bf16{mode}" for model in ("timm", "vit-pytorch") for mode in ("", "-compiled")),
         "ours-bf16",
-        "ours-bf16-cohorts",
-        "ours-bf16-cohorts-reduce-overhead",
+        "ours-bf16-stacked-eager",
+        "ours-bf16-stacked",
+        "ours-bf16-stacked-compiled",
         "ours-bf16-mps",
     ]
 
@@ -376,22 +353,20 @@ def test_dry_run(tmp_path: Path) -> None:
     done = bench("--dry-run", "--device", "cpu", "--out", str(out))
     assert done.returncode == 0, done.stderr
     results = json.loads(out.read_text())
-    names = ["ours", "ours-cohorts", "ours-one-process", "timm", "vit-pytorch", "tutorial"]
-    digits = ["digits", "digits-cohorts", "digits-one-process"]
-    assert list(results["workloads"]) == names + digits
-    for name in names:
-        row = results["workloads"][name]
+    names = ["tutorial", "timm", "vit-pytorch", "ours", "ours-stacked", "ours-one-process", "digits", "digits-stacked"]
+    assert list(results["workloads"]) == names
+    for name, row in results["workloads"].items():
         assert row["note"] == "" and row["peak_memory_bytes"] > 0
-        assert row["share_of_matrix_flops"] > 0 and row["share_of_memory_bytes"] > 0
-        for task in ("steps", "epochs"):
-            assert row[f"{task}_images_per_second"] == row["turns"][task][0] > 0
-        assert row["run_epochs_per_hour"] == pytest.approx(row["epochs_images_per_second"] / 49_000 * 3600)
+        assert row["images_per_second"] == row["turns"][0] > 0
+        if name.startswith("digits"):
+            assert row["ratios"] == {} and row["share_of_matmul"] is None
+            continue
+        assert row["share_of_matmul"] > 0 and row["share_of_copy"] > 0
+        assert row["run_epochs_per_hour"] == pytest.approx(row["images_per_second"] / 49_000 * 3600)
         assert list(row["ratios"]) == ["tutorial", "timm"]
     for name in ("tutorial", "timm"):
-        assert results["workloads"][name]["ratios"][name] == {"steps": 1.0, "epochs": 1.0}
-    assert results["workloads"]["digits-one-process"]["ratios"] == {"digits-one-process": {"epochs": 1.0}}
-    assert results["records"]["note"] == "" and results["records"]["digits_epoch_seconds"] > 0
-    assert results["machine"]["matrix_flops"] > 0 and results["machine"]["memory_bytes"] > 0
+        assert results["workloads"][name]["ratios"][name] == 1.0
+    assert results["machine"]["matmul_flops"] > 0 and results["machine"]["copy_bytes"] > 0
     assert results["setting"]["device"] == "cpu" and "generated" in results["setting"]["data"]
     assert str(Path.home()) not in out.read_text()
     assert done.stdout == command.table(results)
