@@ -1,0 +1,62 @@
+"""On a GPU: every variant, alone and stacked, against float64 on the CPU; a CUDA graph against single operations."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import tiny
+import torch
+
+from experiments.config import RunConfig, override
+from experiments.data import loading
+from experiments.training.engine import Solo
+from experiments.training.fit import fit
+from experiments.training.stacked import Stacked
+from vit.registry import REGISTRY
+
+DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cuda"))  # cpu tries these tests without a GPU
+CPU = torch.device("cpu")
+TOLERANCE = {"float64": 1e-5, "float32": 5e-3, "bfloat16": 5e-2}  # of a mean loss after six steps
+CHANGES = {"data__hflip": True, "model__pos_drop_rate": 0.1, "model__depth": 2, "train__epochs": 2}
+
+pytestmark = pytest.mark.skipif(DEVICE.type == "cuda" and not torch.cuda.is_available(), reason="no GPU")
+
+
+def losses(configs: list[RunConfig], device: torch.device, capture: bool = True) -> list[float]:
+    """The training and validation losses of all runs and epochs."""
+    splits = loading.load(configs[0]).to(device)
+    engine = (Solo if len(configs) == 1 else Stacked)(configs, 10, device)
+    return [
+        [row[key] for key in ("train/loss", "val/loss")] for rows in fit(engine, splits, 0, capture) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_every_variant_agrees_with_float64_on_the_cpu(kind: str, precision: str, runs: int) -> None:
+    configs = [
+        tiny.config(seed=seed, model__pos_embed=kind, train__precision=precision, **CHANGES) for seed in range(runs)
+    ]
+    exact = losses([override(config, {"train.precision": "float64"}) for config in configs], CPU)
+    assert losses(configs, DEVICE) == pytest.approx(exact, abs=TOLERANCE[precision])
+
+
+@pytest.mark.parametrize(
+    "rates", [(5e-3,), (5e-3, 5e-3), (5e-3, 2e-3)], ids=["alone", "equal rates", "different rates"]
+)
+@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
+def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
+    optimiser: str, rates: tuple[float, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    changes = {
+        **CHANGES,
+        "train__precision": "float64",
+        "train__epochs": 4,
+        "optim__name": optimiser,
+        "optim__grad_clip_norm": 1.0,
+    }
+    configs = [tiny.config(seed=seed, optim__lr=lr, **changes) for seed, lr in enumerate(rates)]
+    assert losses(configs, DEVICE) == pytest.approx(losses(configs, DEVICE, capture=False), rel=1e-6)
+    assert "CUDA graph" not in capfd.readouterr().err
