@@ -27,9 +27,8 @@ def losses(configs: list[RunConfig], device: torch.device, capture: bool = True)
     """The training and validation losses of all runs and epochs."""
     splits = loading.load(configs[0]).to(device)
     engine = (Solo if len(configs) == 1 else Stacked)(configs, 10, device)
-    return [
-        [row[key] for key in ("train/loss", "val/loss")] for rows in fit(engine, splits, 0, capture) for row in rows
-    ]
+    rows = [row for rows in fit(engine, splits, capture=capture) for row in rows]
+    return [row[key] for row in rows for key in ("train/loss", "val/loss")]
 
 
 @pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
