@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from analysis import formatting
 from analysis.comparison import Change, TwoStudies, compare_studies
 from analysis.figures.comparison_figure import comparison_plot
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.methods import scope
-from analysis.report.phrases import alpha_text, names
+from analysis.report.phrases import alpha_text, by_points, interval_text, names, range_text
 from analysis.report.provenance import study_provenance
 from analysis.report.study_report import summary
 from analysis.report.tables.cells import margin_text
 from analysis.report.tables.compared import compared_table, verdicts_table
 from analysis.report.warnings import warnings
 from analysis.results import Results
+
+MOST_SETTINGS = 3  # differing settings that the headline names; the others are counted
 
 
 def compare_document(a: Results, b: Results, command: str) -> Document:
@@ -51,14 +54,20 @@ def _headline(both: TwoStudies) -> tuple[str, ...]:
 
 
 def _limit(both: TwoStudies) -> str:
-    differing = [name for name, _ in _differing_settings(both.a, both.b)]
-    if len(differing) > 1:
-        return f"The studies differ in {len(differing)} settings; any of them can cause a difference."
-    return "A difference can come from anything that differs between the studies, including code and hardware."
+    differing = [f"{name} ({values})" for name, values in _differing_settings(both.a, both.b)]
+    if not differing:
+        return "The settings are the same, so a difference can come from code, versions or hardware."
+    shown = differing[:MOST_SETTINGS]
+    if more := len(differing) - len(shown):
+        shown.append(formatting.plural(more, "other setting"))
+    any_of = (
+        "any of them can cause a difference" if len(differing) > 1 else "this, code or hardware can cause a difference"
+    )
+    return f"The studies differ in {formatting.listing(shown)}; {any_of}."
 
 
 def _sentence(both: TwoStudies, changes: list[Change], one: str = "", many: str = "") -> str:
-    """`learned-1d is lower in B; none is not significantly different`."""
+    """`learned-1d is lower in B, by 3.2 points (95 % CI 2.8 to 3.6); none is not significantly different`."""
     phrases = {
         "higher": "higher in B",
         "lower": "lower in B",
@@ -70,8 +79,19 @@ def _sentence(both: TwoStudies, changes: list[Change], one: str = "", many: str 
         if members := [change.variant for change in changes if change.word == word]:
             several = len(members) > 1
             listed = names(members) or f"{len(members)} of {len(changes)} variants"
-            said.append(f"{many if several else one}{listed} {'are' if several else 'is'} {phrase}")
+            sizes = _sizes(both, word, [change for change in changes if change.word == word])
+            said.append(f"{many if several else one}{listed} {'are' if several else 'is'} {phrase}{sizes}")
     return "; ".join(said)
+
+
+def _sizes(both: TwoStudies, word: str, changes: list[Change]) -> str:
+    """`, by 3.2 points (95 % CI 2.8 to 3.6)`; for several variants the range of their differences."""
+    metric = both.a.study.metric
+    if word not in ("higher", "lower"):
+        return ""
+    if len(changes) > 1:
+        return f", by {range_text([change.diff for change in changes], metric)}"
+    return f", by {by_points(changes[0].diff, metric)} ({interval_text(changes[0].diff, metric)})"
 
 
 def _settings(a: Results, b: Results) -> list[tuple[str, str]]:

@@ -151,7 +151,11 @@ def _factors(results: Results, plots: dict[str, Plot]) -> Section:
     """The figures of a table come before it: main effects, then every pair of factors."""
     tables = {table.name: table for table in factor_tables(results)}
     order = (plots.get("main-effects"), *(tables.get(name) for name in ("contrasts", "effects")))
-    pairs = (plots.get("interactions"), plots.get("interaction"), *(tables.get(n) for n in ("interactions", "terms")))
+    pairs = (
+        plots.get("interactions"),
+        plots.get("interaction"),
+        *map(tables.get, ("simple-effects", "interactions", "terms")),
+    )
     items = _items(*order, *pairs)
     trouble = results.factorial_trouble
     return Section(

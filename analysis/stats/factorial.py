@@ -65,6 +65,18 @@ class Contrast:
 
 
 @dataclass(frozen=True)
+class SimpleEffect:
+    """The effect of one factor at one level of another: a level minus the first level, both at this level of `other`."""
+
+    factor: str
+    high: Level
+    low: Level
+    other: str
+    at: Level
+    diff: Estimate
+
+
+@dataclass(frozen=True)
 class TermTest:
     """Whether a factor or an interaction has any effect."""
 
@@ -92,6 +104,8 @@ class Factorial:
     grand: Estimate
     effects: tuple[Effect, ...]
     contrasts: tuple[Contrast, ...]
+    simple: tuple[SimpleEffect, ...]
+    """for every pair of factors, the effects of the first one at each level of the second"""
     terms: tuple[TermTest, ...]
     gaps: Gaps
 
@@ -136,6 +150,7 @@ def factorial(
         seeds=grid.seeds,
         n=table.size,
         grand=model.estimates([model.marginal({})])[0][0],
+        simple=tuple(effect for term in terms if len(term) == 2 for effect in _simple(model, *term)),
         **_tests(model, families),
         gaps=grid.gaps,
     )
@@ -269,6 +284,16 @@ def _contrasts(model: _Model, factor: str) -> list[tuple[Contrast, int]]:
     return [
         (Contrast(factor, high, low, diff, p, q), key)
         for (high, low), (diff, p), q, key in zip(pairs, diffs, adjusted, keys, strict=True)
+    ]
+
+
+def _simple(model: _Model, factor: str, other: str) -> list[SimpleEffect]:
+    low, *higher = model.levels[factor]
+    places = [(high, at) for high in higher for at in model.levels[other]]
+    rows = [model.marginal({factor: high, other: at}) - model.marginal({factor: low, other: at}) for high, at in places]
+    diffs = model.estimates(rows)
+    return [
+        SimpleEffect(factor, high, low, other, at, diff) for (high, at), (diff, _) in zip(places, diffs, strict=True)
     ]
 
 

@@ -8,7 +8,15 @@ from analysis import formatting
 from analysis.comparison import Change, TwoStudies
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
-from analysis.report.tables.cells import count_cell, counts_note, difference_cell, estimate_cell, points, verdict_cell
+from analysis.report.tables.cells import (
+    count_cell,
+    counts_note,
+    difference_cell,
+    estimate_cell,
+    interval_cell,
+    points,
+    verdict_cell,
+)
 
 
 def compared_table(both: TwoStudies) -> Table:
@@ -87,7 +95,7 @@ def _change_cells(change: Change | None, metric: Metric) -> tuple[Cell, Cell, Ce
         return nothing, nothing, nothing
     diff = change.diff
     return (
-        Cell(formatting.with_interval(diff, metric.scale, signed=True), (diff.value, diff.low, diff.high), diff.value),
+        interval_cell(diff, metric, signed=True),
         Cell(formatting.p_value(change.p_holm), (change.p_holm,), change.p_holm),
         Cell(change.word, (change.word,), mark=change.word.replace(" ", "-")),
     )

@@ -23,7 +23,7 @@ def factor_tables(results: Results) -> list[Table]:
         return []
     tables = [terms_table(fitted, names), effects_table(fitted, names), contrasts_table(fitted, names)]
     if any(len(effect.term) == 2 for effect in fitted.effects):
-        tables.append(interactions_table(fitted, names))
+        tables += [simple_table(fitted, names), interactions_table(fitted, names)]
     return tables
 
 
@@ -93,6 +93,36 @@ def interactions_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     return _effects(
         fitted, names, 2, "interactions", "Interactions: each combination of the levels of two factors.", note
     )
+
+
+def simple_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
+    """Return the effect of a factor at each level of another one: whether one depends on the other."""
+    metric, tested = Metric(fitted.metric), {test.term: test for test in fitted.terms}
+    rows = []
+    for effect in fitted.simple:
+        test = tested[effect.factor, effect.other]
+        rows.append(
+            (
+                Cell(factor_name(effect.factor, names), (effect.factor,)),
+                Cell(f"{effect.low} → {effect.high}", (effect.high, effect.low)),
+                Cell(f"{factor_name(effect.other, names)} = {effect.at}", (effect.other, effect.at)),
+                interval_cell(effect.diff, metric, signed=True),
+                p_cell(test.p, test.p_holm),
+            )
+        )
+    columns = (
+        Column("effect of", ("factor",), numeric=False, key=True),
+        Column("from → to", ("level", "reference"), numeric=False, key=True),
+        Column("with", ("other_factor", "other_level"), numeric=False, key=True),
+        Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
+        Column("p of interaction (adjusted)", ("interaction_p", "interaction_p_holm")),
+    )
+    caption = "Does the effect of one factor depend on another? The effect of a factor at each level of the other."
+    note = (
+        "A small p of the interaction (below 0.05) means that the effect depends on the other factor. Otherwise a "
+        "dependence is not shown, even if the differences look unequal. Intervals are at 95 % and not adjusted."
+    )
+    return Table("simple-effects", caption, columns, tuple(rows), (note,))
 
 
 def contrasts_table(fitted: Factorial, names: Mapping[str, str]) -> Table:

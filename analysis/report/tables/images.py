@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis import formatting
+from analysis.figures.labels import brief_names
 from analysis.image_results import MOST_IMAGES
 from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
@@ -11,6 +12,7 @@ from analysis.report.tables.cells import (
     count_cell,
     estimate_cell,
     estimate_column,
+    interval_cell,
     number_cell,
     points,
     variant_cells,
@@ -89,8 +91,8 @@ def agreement_table(results: Results) -> Table | None:
     images = results.images
     if images is None or not 1 < len(images.comparable) <= MOST_VARIANTS:
         return None
-    variants = images.comparable
-    columns = (*variant_columns(results), *(Column(variant, (f"agreement: {variant}",)) for variant in variants))
+    variants, brief = images.comparable, brief_names(results)
+    columns = (*variant_columns(results), *(Column(brief[variant], (f"agreement: {variant}",)) for variant in variants))
     rows = tuple(
         (
             *variant_cells(results, variant),
@@ -131,5 +133,4 @@ def _share(variant: str, share: float) -> Cell:
 def _difference(estimate: Estimate | None) -> Cell:
     if estimate is None:
         return Cell("", (None, None, None))
-    text = formatting.with_interval(estimate, METRIC.scale, signed=True)
-    return Cell(text, (estimate.value, estimate.low, estimate.high), estimate.value)
+    return interval_cell(estimate, METRIC, signed=True)

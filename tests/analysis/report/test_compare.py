@@ -7,6 +7,7 @@ from analysis.report import write
 from analysis.report.compare import compare_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from experiments.config import RunConfig, override
 from experiments.errors import UserError
 
 COMMAND = "vit-report --compare a b"
@@ -21,10 +22,21 @@ def test_the_headline_says_which_variants_changed(tmp_path):
     b = results_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
     first, second, third = compare_document(a, b, COMMAND).headline
     assert "none is higher in B" in first and "learned-1d is lower in B" in first
-    assert (
-        second == "Difference from the baseline: that of learned-1d is lower in B."
-        and "paired t tests" in third.lower()
+    diff = 100 * (b.mean("learned-1d").value - a.mean("learned-1d").value)  # the seeds are the same
+    assert f"learned-1d is lower in B, by {-diff:.2f} points (95 % CI" in first or (
+        f"learned-1d is lower in B, by {-diff:.1f} points (95 % CI" in first
     )
+    assert second.startswith("Difference from the baseline: that of learned-1d is lower in B, by ")
+    assert "paired t tests" in third.lower()
+
+
+def test_the_headline_names_the_settings_that_differ(tmp_path):
+    base = RunConfig().model_dump()
+    deep = override(RunConfig(), {"model.depth": 5}).model_dump()
+    a, b = results_of(tmp_path / "a", seeds=3, base=base), results_of(tmp_path / "b", seeds=3, base=deep)
+    depth = base["model"]["depth"]
+    assert f"The studies differ in model.depth (A: {depth}; B: 5)" in compare_document(a, b, COMMAND).headline[2]
+    assert "The settings are the same" in compare_document(a, a, COMMAND).headline[2]
 
 
 def test_the_headline_says_which_differences_from_the_baseline_changed(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from synthetic import write_study
+from synthetic import write_factorial, write_study
 
 from analysis.report import write
 from analysis.report.headline import headline
@@ -94,6 +94,20 @@ def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):
     assert dict(made.items[0].facts)["Total time"].startswith(
         "20 s summed over 10 runs"
     )  # ten runs, each a fifth of a cohort's 10 s
+
+
+def test_a_study_of_several_factors_starts_with_them_and_another_with_its_variants(tmp_path):
+    def sections(results):
+        return [section.id for section in study_document(results).sections]
+
+    one = sections(results_of(tmp_path / "one"))
+    assert one[:5] == ["result", "differences", "claims", "curves", "cost"]
+    several = sections(analyze(read_folder(write_factorial(tmp_path / "two"))))
+    assert several[:3] == ["factors", "result", "differences"] and several[-3:] == [
+        "methods",
+        "provenance",
+        "reproduce",
+    ]
 
 
 def test_pruned_runs_give_a_warning(tmp_path):

@@ -186,6 +186,9 @@ def test_factors_against_a_case_by_hand(tmp_path):
     interaction = [float(row[3].split()[0].replace("−", "-")) for row in tables_["interactions"]]
     assert interaction == pytest.approx([-1.25, 1.25, 1.25, -1.25], abs=1e-3)
     assert [row[:2] for row in tables_["contrasts"]] == [["depth", "1 → 2"], ["head", "logits → softmax"]]
+    simple = [[row[0], row[1], row[2], float(row[3].split()[0])] for row in tables_["simple-effects"]]
+    assert [row[:3] for row in simple] == [["depth", "1 → 2", f"head = {head}"] for head in ("logits", "softmax")]
+    assert [row[3] for row in simple] == pytest.approx([10, 5], abs=1e-3)  # 80 -> 90, and 70 -> 75
     assert [row[:2] for row in tables_["terms"]] == [["depth", "1"], ["head", "1"], ["depth × head", "1"]]
 
 
