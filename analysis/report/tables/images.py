@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.image_results import MOST_IMAGES
@@ -36,9 +38,9 @@ def images_table(results: Results) -> Table | None:
         *variant_columns(results),
         Column("n", ("n",), help="finished runs with test predictions"),
         Column("test images", ("images",)),
-        estimate_column(METRIC, "seeds", "new seeds: "),
+        replace(estimate_column(METRIC, "seeds", "new seeds: "), detail=True),
         estimate_column(METRIC, "both", "new seeds and images: "),
-        Column(f"new seeds: {base}", ("diff_seeds", "diff_seeds_low", "diff_seeds_high")),
+        Column(f"new seeds: {base}", ("diff_seeds", "diff_seeds_low", "diff_seeds_high"), detail=True),
         Column(f"new seeds and images: {base}", ("diff_both", "diff_both_low", "diff_both_high")),
     )
     rows = []
