@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError
 from experiments.runs.record import METRIC_NAMES
@@ -22,6 +23,7 @@ else:
     Metric = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
+MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 MAX_LOOK = 10_000
 MAX_RUNS = 100_000  # of a study: each is planned before the first starts
 MAX_VALUES = 100_000  # of a study file, counting a value again for each alias of it
@@ -70,6 +72,20 @@ class Study(BaseModel):
     def _normalize_extra(cls, extra: list[Levels]) -> list[Levels]:
         return [cls._normalize_paths(levels) for levels in extra]
 
+    @field_validator("margin", mode="before")
+    @classmethod
+    def _read_margin(cls, margin: Any, info: ValidationInfo) -> Any:
+        """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`."""
+        found = re.fullmatch(r"\s*([0-9.]+)\s*(points?|%)\s*", margin) if isinstance(margin, str) else None
+        if not found:
+            return margin
+        if not str(info.data.get("metric")).endswith("/acc"):
+            raise ValueError(f"{margin!r} is not allowed: the metric is no accuracy; expected a number")
+        try:
+            return float(found[1]) / 100
+        except ValueError:
+            return margin
+
     @field_validator("seeds", mode="before")
     @classmethod
     def _check_seeds(cls, seeds: Any) -> Any:
@@ -99,8 +115,9 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _check_margin(self) -> Study:
-        if self.metric.endswith("/acc") and self.margin >= 1:
-            raise ValueError(f"margin: {self.margin:g} is not allowed: accuracies are fractions, so 1 point is 0.01")
+        if self.metric.endswith("/acc") and self.margin >= MAX_MARGIN:
+            allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01 or '1 point'"
+            raise ValueError(f"margin: {self.margin:g} is not allowed: {allowed}")
         return self
 
     @model_validator(mode="after")

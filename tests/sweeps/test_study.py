@@ -156,7 +156,12 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factors": ["model.depth"]}, "factors: ['model.depth'] is not allowed: expected a mapping"),
         ({"name": 42}, "name: 42 is not allowed: expected a text"),
         ({"name": "my study"}, "name: 'my study' is not allowed: expected up to 80 letters, digits,"),
-        ({"margin": 1}, "margin: 1 is not allowed: accuracies are fractions, so 1 point is 0.01"),
+        (
+            {"margin": 1},
+            "margin: 1 is not allowed: expected less than 0.5; accuracies are fractions, so 1 point is 0.01",
+        ),
+        ({"margin": 0.5}, "margin: 0.5 is not allowed: expected less than 0.5"),
+        ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed: the metric is no accuracy"),
         (
             {"looks": [10, 5]},
             "looks: [10, 5] is not allowed: expected rising numbers of seeds from 2 to 10,000, such as",
@@ -165,7 +170,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"looks": [5, 5]}, "looks: [5, 5] is not allowed"),
         ({"looks": 5}, "looks: 5 is not allowed"),
         ({"looks": ["5", 10]}, "looks: ['5', 10] is not allowed"),
-        ({"margin": "1%"}, "margin: '1%' is not allowed: input should be a valid number"),
+        ({"margin": "wide"}, "margin: 'wide' is not allowed: input should be a valid number"),
         ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
         ({"extra": [{}]}, "a variant is empty"),
         ({"seeds": 0}, "seeds: 0"),
@@ -195,6 +200,13 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
         plan_of(**fields)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "margin"), [("1 point", 0.01), ("2 points", 0.02), ("0.5 %", 0.005), ("1%", 0.01), ("0.02", 0.02)]
+)
+def test_the_margin_of_an_accuracy_may_have_a_unit(text, margin):
+    assert plan_of(margin=text).study.margin == margin
 
 
 def test_the_margin_of_a_loss_may_be_large():
