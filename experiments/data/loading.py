@@ -17,7 +17,7 @@ from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import check_images
 
-CHUNK = 10_000  # images whose values are counted at once
+CHUNK = 500  # images whose values are counted at once; streamed images are decoded in such batches
 Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names
 
 
