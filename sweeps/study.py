@@ -23,6 +23,7 @@ else:
     Metric = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
+MAX_DEPTH = 50  # lists and mappings inside each other in a study file
 MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 MAX_LOOK = 10_000
 MAX_RUNS = 100_000  # of a study: each is planned before the first starts
@@ -232,6 +233,18 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
 class UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML's safe loader, except that a repeated key is an error: PyYAML would silently drop a factor."""
 
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            mark = self.peek_event().start_mark
+            raise yaml.constructor.ConstructorError(None, None, "too many brackets inside each other", mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
@@ -258,8 +271,6 @@ def read_study_file(path: Path) -> Study:
         raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: YAML reads 2024-99-99 as a date
         raise UserError(f"{path}: is not valid YAML: {error}") from error
-    except RecursionError as error:
-        raise UserError(f"{path}: is not valid YAML: too many brackets inside each other") from error
     _check_size(tree, path)
     if tree is None:
         raise UserError(f"{path}: is empty; expected a mapping with `name` and `factors`")
