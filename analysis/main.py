@@ -71,16 +71,16 @@ def _add_reading(parser: Parser) -> None:
     parser.add_argument(
         "--without-models",
         action="store_true",
-        help="leave out the figures that need the dataset and some seconds: those of trained models and of test images",
+        help="leave out the figures of trained models and of test images; they need the dataset and take some seconds",
     )
     parser.add_argument(
         "--metric",
-        help="metric to compare (default: the plan's, else test/acc); if it is not the plan's, the report is exploratory",
+        help="metric to compare (default: the study's own, else test/acc); another one makes the report exploratory",
     )
     parser.add_argument(
         "--baseline",
         metavar="VARIANT",
-        help="variant to compare with (default: the plan's, else the first by name); as for --metric",
+        help="variant to compare with (default: the study's own, else the first by name); another one makes the report exploratory",
     )
 
 

@@ -94,8 +94,8 @@ def _add_run_arguments(run: argparse.ArgumentParser) -> None:
         "--cohort",
         type=_cohort,
         metavar="N|auto",
-        help="runs of a variant that a worker trains as one stacked model; auto: as many as are fastest, by a short "
-        "measurement on a GPU, and 1 on a CPU. Runs that were interrupted together go on together (default: auto)",
+        help="number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest "
+        "number, by a short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)",
     )
     run.add_argument(
         "--device",

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from analysis import formatting
+from analysis.figures.labels import brief_names
 from analysis.formatting import plural, quoted
 from analysis.report.claim_text import evidence_text
 from analysis.report.headline_factors import factor_paragraphs
@@ -99,31 +100,33 @@ def _against_baseline(results: Results) -> str:
         word: [variant for variant in results.others if results.versus[variant].verdict == word]
         for word in ("better", "worse", "equivalent", "not enough evidence")
     }
-    baseline = f"{quoted(study.baseline)} ({value_text(results.mean(study.baseline), study.metric)})"
+    name = _called(results, study.baseline)
+    baseline = f"{name} ({value_text(results.mean(study.baseline), study.metric)})"
+    if results.factorial is not None:
+        baseline, name = f"the baseline, {baseline}", "the baseline"
     said: list[str] = []
     for word, variants in groups.items():
         if variants:
-            than = quoted(study.baseline) if said else baseline  # the baseline's value is given once
+            than = name if said else baseline  # the baseline's value is given once
             said.append(_GROUP[word](results, variants, than, total, word))
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
-    shared = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
+    seeds = seeds_text([results.versus[variant].n for variant in results.others])
+    if results.factorial is not None:  # the paragraph of main effects says how
+        return f"{' '.join(said)} {seeds}{family}, adjusted in the same way."
     looks = " and for the planned looks" if results.looks.plan else ""
     adjusted = (
-        f", p Holm-adjusted over all pairs{shared}{looks}"
-        if total > 1
-        else ", p adjusted for the planned looks" * bool(looks)
+        f", p Holm-adjusted over all pairs{looks}" if total > 1 else ", p adjusted for the planned looks" * bool(looks)
     )
     if total > 1 and (groups["better"] or groups["worse"]):  # these come with intervals
         adjusted += ", intervals not adjusted" if not looks else ", intervals adjusted for the planned looks only"
-    seeds = seeds_text([results.versus[variant].n for variant in results.others])
     return f"{' '.join(said)} {seeds}{family}{adjusted}, alpha = {alpha_text()}."
 
 
 def _different(results: Results, variants: list[str], than: str, total: int, word: str) -> str:
     metric = results.study.metric
     comparative = f"a {higher(metric, word == 'better')} {metric.label} than {than}"
-    listed, counted = names(variants), f"{_count(results, variants, total)} have {comparative}"
+    listed, counted = _names(results, variants), f"{_count(results, variants, total)} have {comparative}"
     if len(variants) == 1:
         compared = results.versus[variants[0]]
         return f"{listed} has {comparative}, by {by_points(compared.diff, metric)} ({interval_text(compared.diff, metric)})."
@@ -134,19 +137,19 @@ def _different(results: Results, variants: list[str], than: str, total: int, wor
         if math.isclose(away[-1], away[-2]):  # no single largest difference
             return f"{counted}, by {range_text(diffs, metric)}."
         return (
-            f"{counted}, by {range_text(diffs, metric)}. The largest difference is that of {quoted(most)} "
+            f"{counted}, by {range_text(diffs, metric)}. The largest difference is that of {_called(results, most)} "
             f"({interval_text(results.versus[most].diff, metric)})."
         )
     parts: list[str] = []
     for variant in variants:
         diff = results.versus[variant].diff
         interval = interval_text(diff, metric, label="" if parts else "95 % CI ")
-        parts.append(f"{quoted(variant)} by {by_points(diff, metric)} ({interval})")
+        parts.append(f"{_called(results, variant)} by {by_points(diff, metric)} ({interval})")
     return f"{counted}: {formatting.listing(parts)}."
 
 
 def _equivalent(results: Results, variants: list[str], than: str, total: int, word: str) -> str:
-    listed = names(variants) or _count(results, variants, total)
+    listed = _names(results, variants) or _count(results, variants, total)
     plural_form = len(variants) != 1
     verb, differences = ("are", "the differences are") if plural_form else ("is", "the difference is")
     return f"{listed} {verb} equivalent to {than}: {differences} within ±{margin_text(results)}."
@@ -156,6 +159,9 @@ def _open(results: Results, variants: list[str], than: str, total: int, word: st
     if len(variants) == total > 1:
         return f"No {_noun(results, 1)} differs significantly from {than}."
     listed = names(variants) or _count(results, variants, total)
+    if results.factorial is not None:  # its names are long
+        others = f"{spelled(len(variants))} {_noun(results, 2)}" if len(variants) > 1 else _noun(results, 1)
+        listed = f"The other {others}"
     verb = "do" if len(variants) != 1 else "does"
     return f"{listed} {verb} not differ significantly from {than}."
 
@@ -208,7 +214,9 @@ def _different_others(results: Results) -> str:
     pairs = _other_pairs(results)
     different = [pair for pair, compared in pairs.items() if compared.verdict in ("better", "worse")]
     return (
-        f" Among the other pairs, {_group_of_pairs(results, 'different', different, len(pairs))}." if different else ""
+        f" Among the pairs without the baseline, {_group_of_pairs(results, 'different', different, len(pairs))}."
+        if different
+        else ""
     )
 
 
@@ -221,7 +229,9 @@ def _group_of_pairs(results: Results, word: str, pairs: list[tuple[str, str]], t
     if word == "different":
         if len(pairs) <= MOST_NAMED_PAIRS and len(pairs) < total:
             ranked = [(a, b) if results.pairs[a, b].verdict == "better" else (b, a) for a, b in pairs]
-            return formatting.listing([f"{quoted(good)} is better than {quoted(bad)}" for good, bad in ranked])
+            return formatting.listing(
+                [f"{_called(results, good)} is better than {_called(results, bad)}" for good, bad in ranked]
+            )
         return f"{number} significantly different"
     if len(pairs) == 1:
         number = f"{formatting.listing([quoted(variant) for variant in pairs[0]])} are"
@@ -344,6 +354,16 @@ def _count(results: Results, variants: list[str], total: int) -> str:
         part = spelled(len(variants)).capitalize() if total < MOST_SPELLED else str(len(variants))
         number = f"{part} of {spelled(total)}"
     return f"{number} {_noun(results, total)}"
+
+
+def _called(results: Results, variant: str) -> str:
+    """What the sentences call a variant: in a study of several factors its levels, as in tables and figures."""
+    return quoted(brief_names(results)[variant] if results.factorial is not None else variant)
+
+
+def _names(results: Results, variants: list[str]) -> str | None:
+    brief = brief_names(results) if results.factorial is not None else {}
+    return names([brief.get(variant, variant) for variant in variants])
 
 
 def _noun(results: Results, n: int) -> str:

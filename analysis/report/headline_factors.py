@@ -23,9 +23,9 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
         return ()
     tested, names = fitted.tested(), results.study.names
     seeds = formatting.plural(len(fitted.seeds), "seed")
-    adjusted = "p Holm-adjusted and multiplied by 2 (factors and pairs share the 5 %)"
+    adjusted = "p adjusted for all tests of factors and pairs"
     if results.looks.plan:
-        adjusted += " and adjusted for the planned looks, intervals adjusted for the planned looks only"
+        adjusted += " and for the planned looks, intervals adjusted for the planned looks only"
     else:
         adjusted += ", intervals not adjusted"
     model = f"{seeds}, t tests over the seeds, {adjusted}, alpha = {alpha_text()}"
@@ -41,7 +41,7 @@ def _main_effect(fitted: Factorial, factor: str, p: float, names: Mapping[str, s
     name, metric = factor_name(factor, names), Metric(fitted.metric)
     if not p <= ALPHA:
         return (
-            f"{name} has no significant effect{f' ({_p(p)}{_two_levels(fitted, factor)})' if math.isfinite(p) else ''}"
+            f"{name} has no significant effect{f' ({_two_levels(fitted, factor)}{_p(p)})' if math.isfinite(p) else ''}"
         )
     levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not metric.lower_is_better)
     best, worst = levels[0].levels[0], levels[-1].levels[0]
@@ -54,11 +54,13 @@ def _main_effect(fitted: Factorial, factor: str, p: float, names: Mapping[str, s
 
 
 def _two_levels(fitted: Factorial, factor: str) -> str:
-    """`, difference 0.1 points, 95 % CI −1.1 to 1.4` for a factor of two levels; empty for any other factor."""
-    metric, found = Metric(fitted.metric), [c.diff for c in fitted.contrasts if c.factor == factor]
+    """`logits → softmax: −0.1 points, 95 % CI −1.4 to 1.1, ` for a factor of two levels; empty for any other factor."""
+    metric, found = Metric(fitted.metric), [c for c in fitted.contrasts if c.factor == factor]
     if len(found) != 1:
         return ""
-    return f", difference {by_points(found[0], metric)}, {interval_text(found[0], metric)}"
+    (c,) = found
+    change = f"{c.low} → {c.high}: {by_points(c.diff, metric, signed=True)}"
+    return f"{change}, {interval_text(c.diff, metric, signed=True)}, "
 
 
 def _contrast(fitted: Factorial, factor: str, a: object, b: object) -> Contrast:

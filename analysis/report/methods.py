@@ -25,7 +25,7 @@ SPLIT_BY_SEED_OF_SOME = (
     "splits, those of the other variants to other seeds on the same images."
 )
 _ONE_LOOK = (
-    "The tests have their rate of false verdicts, 5 %, for one look. If seeds are added and tested again until there is a "
+    "The rate of false verdicts is 5 % for one look. If seeds are added and tested again until there is a "
     "verdict, the rate is higher. A study file can plan its looks, such as `looks: [5, 10]`; then it stays at about 5 %."
 )
 TEST_IMAGES = (
@@ -75,8 +75,8 @@ def _data(results: Results) -> list[tuple[str, str]]:
         (
             "Means",
             "Means over the finished runs of a variant, with Student's t confidence interval (CI) at 95 %. An interval "
-            "that passes a possible limit, such as 100 %, is cut there and shown in brackets. Runs that diverged or "
-            "were pruned have no final value: they are listed and excluded from all means.",
+            "that extends beyond a limit of the metric, such as 100 %, is cut there and written “(low to high)” instead of ±. "
+            "Runs that diverged or were pruned have no final value: they are listed and excluded from all means.",
         ),
         scope(results),
         *((TEST_IMAGES,) if results.images is not None else ()),
@@ -139,8 +139,9 @@ def _looks(results: Results) -> tuple[str, str]:
         return "Looks", f"Looks at runs without a study.json are not recorded. {_ONE_LOOK}"
     seen = formatting.listing([seeds_of(look) for look in looks.looks])
     return "Looks", (
-        f"The study was looked at with {seen} (finished runs of a variant). A report with another number of seeds is a new look, "
-        f"and so is a sweep that adds seeds to finished runs. {_ONE_LOOK}"
+        "A look (interim analysis) tests a study at a number of seeds (finished runs of a variant). "
+        f"Looks at this study so far: {seen}. A report with another number of seeds is a new look, and so is a sweep that "
+        f"adds seeds to finished runs. {_ONE_LOOK}"
     )
 
 
@@ -194,7 +195,8 @@ def _models(results: Results) -> list[tuple[str, str]]:
                 "Main effects, contrasts and two-way interactions are computed for each seed, from all its combinations of "
                 "levels, and tested over the seeds with a t test. So the standard error includes how much an effect varies "
                 "between seeds. A combination counts if at least half of the seeds finished it; a seed counts if it "
-                "finished every combination used. p is Holm-adjusted over the factors and interactions, and multiplied by 2.",
+                "has a finished run in every combination used. p is Holm-adjusted over the factors and interactions, "
+                "and multiplied by 2 (see Multiple comparisons).",
             )
         )
     return facts

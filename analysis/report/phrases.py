@@ -49,10 +49,11 @@ def value_text(mean: Estimate, metric: Metric) -> str:
     return formatting.number(mean.value * metric.scale, places) + (" %" if metric.is_share else "")
 
 
-def by_points(diff: Estimate, metric: Metric) -> str:
-    """`23.6 points`: the size of a difference."""
+def by_points(diff: Estimate, metric: Metric, signed: bool = False) -> str:
+    """`23.6 points`: the size of a difference; `+23.6 points` if signed."""
     places = formatting.decimals(formatting.half_width(diff) * metric.scale, 2 if metric.is_share else 4)
-    return formatting.number(abs(diff.value) * metric.scale, places) + metric.points
+    value = diff.value if signed else abs(diff.value)
+    return formatting.number(value * metric.scale, places, signed) + metric.points
 
 
 def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
@@ -62,13 +63,13 @@ def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
     return first if first == last else f"{first.removesuffix(metric.points)} to {last}"
 
 
-def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ") -> str:
-    """`95 % CI 20.2 to 27.0`: the interval of the size of a difference."""
+def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ", signed: bool = False) -> str:
+    """`95 % CI 20.2 to 27.0`: the interval of the size of a difference; of the difference itself if signed."""
     half = formatting.half_width(diff) * metric.scale
     if not math.isfinite(half):
         return "no interval"
     if half == 0:
         return "equal on all seeds"
-    low, high = (diff.low, diff.high) if diff.value >= 0 else (-diff.high, -diff.low)
+    low, high = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
     places = formatting.decimals(half)
     return f"{label}{formatting.number(low * metric.scale, places)} to {formatting.number(high * metric.scale, places)}"

@@ -173,7 +173,7 @@ def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_we
     assert all(compared.seeds_needed is None for compared in planned.pairs.values())
     facts = dict(methods(planned).items[0].facts)
     assert "Lan and DeMets" in facts["Looks"] and "Ye et al., 2013" in facts["Looks"]
-    assert "The study was looked at with 5 seeds" in dict(methods(plain).items[0].facts)["Looks"]
+    assert "Looks at this study so far: 5 seeds." in dict(methods(plain).items[0].facts)["Looks"]
 
 
 @pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "and are 5, 10 now"), ([4], [], "and are none now")])

@@ -169,7 +169,7 @@ def mark_note(results: Results) -> str:
         return ""
     if not results.pairs:
         return "Bold: highest mean." if not results.study.metric.lower_is_better else "Bold: lowest mean."
-    bold = "Bold: the best mean, and means not significantly worse than it."
+    bold = "Bold: the best mean, and every mean that is not shown to be worse."
     return bold + (f" †: equivalent to the best (within ±{margin_text(results)})." if results.equal_to_best else "")
 
 

@@ -17,6 +17,10 @@ _PUBLISHED = (
     "interval for one more run of this study, widened by the margin."
 )
 
+_MORE_SEEDS = (
+    "Additional seeds needed: – means that the claim is decided, or that there are too few seeds for an estimate."
+)
+
 
 def claims_table(results: Results) -> Table | None:
     """Return the table of published claims; None where the study tests none of them."""
@@ -60,7 +64,7 @@ def _beside_verdicts(results: Results, result: ClaimResult) -> str:
     ]
     if result.verdict != "holds here" or not undecided:
         return ""
-    which = "this pair" if len(pairs) == 1 else f"{len(undecided)} of these pairs"
+    which = "this pair" if len(pairs) == 1 else f"{len(undecided)} of the {len(pairs)} pairs"
     return (
         f" The verdict on {which} is “not enough evidence”: verdicts are two-sided and adjusted over all pairs, claims are "
         "one-sided and adjusted over the claims."
@@ -81,6 +85,10 @@ def _notes(results: Results) -> tuple[str, ...]:
         *((_PUBLISHED,) if any(isinstance(result.claim, Published) for result in results.claims) else ()),
         "The claims are a second set of tests, separate from the verdicts on pairs. Each set has a false result in at most 5 % "
         "of studies, so the report as a whole can have one in more than 5 % (at most 10 %).",
-        "Additional seeds needed: – means that the claim is decided, or that there are too few seeds for an estimate.",
+        *(
+            (_MORE_SEEDS,)
+            if any(formatting.seeds_needed(r.more_seeds) != formatting.DASH for r in results.claims)
+            else ()
+        ),
         "The sources use other models and data than this study.",
     )

@@ -29,6 +29,11 @@ NOT_ADJUSTED = (
     "Verdicts are adjusted for multiple comparisons, intervals are not. So the verdict can be “not enough evidence” "
     "although the interval excludes zero or lies within the margin."
 )
+_SEEDS_NEEDED = (
+    " Seeds needed: the total number of seeds for a verdict with 80 % power, if the observed difference is the true one. It is "
+    "a range, because the standard deviation is estimated (10 % to 90 % quantile). – means that there is a verdict already, "
+    f"or that fewer than {FEW_SEEDS} seeds are too few for an estimate."
+)
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
 
 
@@ -89,9 +94,7 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
         "margin, or better by more than the margin (t distribution, uninformative prior). Seed correlation: the "
         "correlation of the two variants over the seeds. Pairing by seed reduces the error if it is positive.",
         "Minimum detectable difference: the smallest true difference that the t test detects with 80 % power at alpha = "
-        f"{level}. Seeds needed: the total number of seeds for a verdict with 80 % power, if the observed difference is the "
-        "true one. It is a range, because the standard deviation is estimated (10 % to 90 % quantile). – means that "
-        f"there is a verdict already, or that fewer than {FEW_SEEDS} seeds are too few for an estimate.",
+        f"{level}.{_SEEDS_NEEDED if _any_seeds_needed(results, compared) else ''}",
     ]
     if results.floor:
         step = formatting.number(100 * results.floor, 2)
@@ -100,6 +103,11 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
             f"use a standard deviation of at least half an image ({step} points) for each run."
         )
     return tuple(notes)
+
+
+def _any_seeds_needed(results: Results, compared: Sequence[Comparison]) -> bool:
+    """Whether a table shows the column of seeds needed: without any value it is left out."""
+    return any(formatting.seeds_needed(c.seeds_needed) != formatting.DASH for c in (*compared, *results.pairs.values()))
 
 
 def _columns(metric: Metric) -> tuple[Column, ...]:

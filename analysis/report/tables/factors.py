@@ -44,9 +44,9 @@ def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     )
     note = (
         "Contrasts: the number of differences tested. Each is computed for each seed and tested over the "
-        f"{formatting.plural(len(fitted.seeds), 'seed')} with a t test. p: the smallest Holm-adjusted p-value of the contrasts, "
-        "Holm-adjusted over the factors and interactions, and multiplied by 2 (factors and pairs of variants share the "
-        "5 %)."
+        f"{formatting.plural(len(fitted.seeds), 'seed')} with a t test. p: the smallest p of the contrasts, "
+        "Holm-adjusted over them, then over all factors and interactions, and multiplied by 2 (factors and pairs of variants "
+        "share the 5 %)."
     )
     notes = (note, *_grid_notes(fitted, names))
     return Table("terms", "Tests of factors and interactions.", columns, rows, notes, folded=True)
@@ -73,7 +73,8 @@ def effects_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the main effects: the mean of each level over the other factors, and its deviation from the grand mean."""
     note = (
         "Mean: average over all combinations of the other factors with equal weights. Effect: this mean − the grand mean. "
-        "p is Holm-adjusted over the levels of a factor, and at least the p-value of the factor."
+        "p: Holm-adjusted over the levels of the factor, and never smaller than the p of the factor under “Tests of factors "
+        "and interactions”."
     )
     return _effects(fitted, names, 1, "effects", "Main effects: each level, averaged over the other factors.", note)
 
@@ -82,8 +83,8 @@ def interactions_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the interactions: what each combination of two levels adds to the two main effects."""
     note = (
         "Effect: the mean of the combination − the mean that the two main effects predict. It is zero for all "
-        "combinations if there is no interaction. p is Holm-adjusted over the combinations of two factors, and at least "
-        "the p-value of the interaction."
+        "combinations if there is no interaction. p: Holm-adjusted over the combinations of the two factors, and never "
+        "smaller than the p of the interaction under “Tests of factors and interactions”."
     )
     if all(len(levels) == 2 for levels in fitted.levels.values()):
         note += (
@@ -143,7 +144,10 @@ def contrasts_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
         Column(f"difference{points(metric)}", ("diff", "diff_low", "diff_high")),
         Column("p (adjusted)", ("p", "p_holm")),
     )
-    note = "p is Holm-adjusted over the pairs of levels of a factor, and at least the p-value of the factor."
+    note = (
+        "p: Holm-adjusted over the pairs of levels of the factor, and never smaller than the p of the factor under “Tests of "
+        "factors and interactions”."
+    )
     caption = "Effect of each factor: the difference from one level to another, averaged over the other factors."
     return Table("contrasts", caption, columns, rows, (note,))
 

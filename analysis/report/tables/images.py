@@ -124,8 +124,12 @@ def disagreement_table(results: Results) -> Table | None:
         highest, lowest = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
         ends = (_share(highest, shares[highest]), _share(lowest, shares[lowest]))
         rows.append((count_cell(image), count_cell(int(labels[image])), *ends))
-    caption = "Test images on which the variants differ most: percentage of a variant's runs that are correct."
-    return Table("disagreement", caption, columns, tuple(rows))
+    caption = "Test images on which the variants differ most."
+    note = (
+        "Highest, lowest: the variants with the highest and the lowest percentage of runs that classify the image correctly. "
+        "If several variants are equal, only the first is named."
+    )
+    return Table("disagreement", caption, columns, tuple(rows), (note,))
 
 
 def _share(variant: str, share: float) -> Cell:

@@ -63,14 +63,16 @@ def test_a_study_of_two_factors_starts_with_its_main_effects(tmp_path):
     assert re.search(
         r"is \+(9\.\d|10\.\d)\d* points with head = logits and [+−]?0\.\d+ points with head = softmax", interaction
     )
-    assert "“depth=2, head=logits” has a higher test accuracy than “depth=1, head=logits”" in combinations
+    assert "“depth = 2, logits” has a higher test accuracy than the baseline, “depth = 1, logits” (" in combinations
+    assert "5 seeds, paired t tests, adjusted in the same way." in combinations
+    assert main.endswith("p adjusted for all tests of factors and pairs, intervals not adjusted, alpha = 5 %.")
 
 
 def test_a_study_of_two_factors_names_the_other_pairs_that_differ(tmp_path):
     """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
     *_, combinations, _ = headline(analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80)))))
-    assert "Among the other pairs, " in combinations
-    assert "“depth=2, head=logits” is better than “depth=2, head=softmax”" in combinations
+    assert "Among the pairs without the baseline, " in combinations
+    assert "“depth = 2, logits” is better than “depth = 2, softmax”" in combinations
 
 
 def test_factors_have_the_names_that_the_study_gives_them(tmp_path):
@@ -82,8 +84,20 @@ def test_factors_have_the_names_that_the_study_gives_them(tmp_path):
 
 
 def test_factors_without_an_effect_have_no_significant_effect(tmp_path):
-    main, interaction, *_ = headline(analyze(read_folder(write_factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01))))
-    assert "depth has no significant effect (p = " in main and "head has no significant effect (p = " in main
+    results = analyze(read_folder(write_factorial(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)))
+    main, interaction, combinations, _ = headline(results)
+    for name, contrast in zip(("depth", "head"), results.factorial.contrasts, strict=True):
+        found = re.search(
+            rf"{name} has no significant effect \({contrast.low} → {contrast.high}: (\S+) points, "
+            r"95 % CI (\S+) to (\S+), p = 1\.000\)",
+            main,
+        )
+        shown = [float(text.replace("−", "-")) for text in found.groups()]
+        assert shown == pytest.approx([100 * getattr(contrast.diff, end) for end in ("value", "low", "high")], abs=0.06)
+    assert combinations.startswith(
+        "“depth = 1, softmax” is equivalent to the baseline, “depth = 1, logits” (79.88 %): "
+    )
+    assert "The other two combinations do not differ significantly from the baseline. 5 seeds, " in combinations
     assert interaction.startswith("Interaction: no significant interaction of depth and head (p = ")
 
 
