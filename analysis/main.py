@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.cli import Parser, folder, run_command
+from experiments.errors import UserError
 
 if TYPE_CHECKING:
     from analysis.report.document import Document
@@ -180,7 +181,7 @@ def _finish(document: Document, studies: Sequence[Study], out: Path, arguments: 
     for study in studies:
         record_look(study)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
-    for paragraph in document.headline:
+    for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
         print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
     print(page)
     if arguments.open:
@@ -203,8 +204,13 @@ def record_look(study: Study) -> None:
 
 
 def _export(source: str, arguments: Namespace) -> int:
+    """Write the export. An export holds what was planned, so it takes no other metric or baseline than the plan's."""
     from analysis.sources.exported import export
+    from analysis.sources.read import has_plan
 
+    for flag in ("metric", "baseline"):
+        if has_plan(source) and getattr(arguments, flag) is not None:
+            raise UserError(f"--{flag}: is not allowed with --export: the plan of {source} states it")
     print(export(_read(source, arguments), arguments.export))
     return 0
 

@@ -127,5 +127,5 @@ def _matches(levels: Levels, wanted: Levels) -> bool:
 
 def _run(label: str, levels: Levels, config: RunConfig, seed: int) -> RunSpec:
     config = config.model_copy(update={"seed": seed})  # already validated: the variant here, the seed by the study
-    slug = re.sub(r"[^A-Za-z0-9._=,-]+", "-", label.replace(", ", ","))[:MAX_SLUG].strip(".-,") or "variant"
+    slug = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", label.replace(", ", ","))[:MAX_SLUG].strip(".-,") or "variant"
     return RunSpec(f"{slug}-s{seed}-{run_id(config)[:8]}", config, label, levels)

@@ -29,7 +29,7 @@ from analysis.report.phrases import (
 )
 from analysis.report.tables.cells import margin_text
 from analysis.results import Results
-from analysis.sources.study import ENDED
+from analysis.sources.study import ENDED, changed_images
 from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 from experiments.config import PER_SEED
@@ -278,7 +278,10 @@ def _limits(results: Results) -> tuple[str, ...]:
     on = study.base.get("data.name")
     splits = study.settings().get("data.split_seed", ())
     images = "images of the same dataset" if PER_SEED in list(splits) else "the same training and test images"
-    said.append(f"All runs use {images}{f' ({on})' if on else ''}, so the tests say nothing about other data.")
+    if changed_images(study):
+        said.append("The images were changed between the runs, so the tests are not valid.")
+    else:
+        said.append(f"All runs use {images}{f' ({on})' if on else ''}, so the tests say nothing about other data.")
     return (" ".join(said),)
 
 

@@ -6,7 +6,7 @@ from analysis import formatting
 from analysis.report.audit import audit_warnings
 from analysis.results import Results
 from analysis.sources.pooling import unrecorded_plugins
-from analysis.sources.study import ENDED, Study, not_held_fixed
+from analysis.sources.study import ENDED, Study, changed_images, not_held_fixed
 
 SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
 MOST_VALUES = 6  # values of a setting that are listed
@@ -18,6 +18,7 @@ def warnings(results: Results) -> list[str]:
     return [
         *study.plan.get("notes", []),
         *_settings(study),
+        *_images(study),
         *audit_warnings(results),
         *_excluded(study),
         *_code(study),
@@ -30,6 +31,16 @@ def _settings(study: Study) -> list[str]:
         f"{path} was not held fixed ({formatting.listing(values[:MOST_VALUES])}) and is not a factor of the study. "
         "It may explain a difference between variants."
         for path, values in not_held_fixed(study).items()
+    ]
+
+
+def _images(study: Study) -> list[str]:
+    changed = changed_images(study)
+    if not changed:
+        return []
+    return [
+        f"The images were changed between runs of {formatting.listing(changed[:MOST_VALUES])}: the records differ in the "
+        "numbers of images or in the hash of their files. Runs on different images are compared here as if they were paired."
     ]
 
 

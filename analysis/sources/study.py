@@ -43,6 +43,7 @@ COLUMNS = (
     *METRICS,
     *COST,
     *IMAGES,
+    "image_files",
     *PLANNED,
     *PROVENANCE,
     *PLUGIN,
@@ -182,6 +183,7 @@ def run_row(
         **{metric: summary.get(metric) for metric in METRICS},
         **{name: cost.get(name) for name in COST},
         **{name: images.get(name) for name in IMAGES},
+        "image_files": images.get("files"),
         **{f"planned_{name}": planned_cell(planned.get(name)) for name in (*record.COMPARISON, "fields")},
         **{name: provenance.get(name) for name in PROVENANCE},
         **{name: _section(provenance, "plugin").get(name.removeprefix("plugin_")) for name in PLUGIN},
@@ -203,6 +205,13 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
     return pd.Series(
         [level_text([cell_value(cell) for cell in row]) for row in zip(*columns)], index=runs.index, dtype=object
     )
+
+
+def changed_images(study: Study) -> list[str]:
+    """Variants whose runs used different images, by the records' numbers of images and hashes of the user's files."""
+    ended = study.of(*ENDED)
+    counts = ended.groupby("variant", sort=False)[[*IMAGES, "image_files"]].nunique()  # does not count missing values
+    return [str(variant) for variant in counts.index[(counts > 1).any(axis=1)]]
 
 
 def not_held_fixed(study: Study) -> dict[str, list[str]]:

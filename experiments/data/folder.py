@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -40,6 +41,15 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     if data.num_classes is not None and data.num_classes != len(classes):
         raise UserError(f"data.num_classes: {data.num_classes}, but {data.root!r} has {len(classes)} class folders")
     return parts, classes
+
+
+def files_digest(data_root: str) -> str:
+    """A hash of the paths and sizes of all files below the root: another one means that the images were changed."""
+    root = Path(data_root)
+    listed = sorted(
+        f"{path.relative_to(root).as_posix()}:{path.stat().st_size}" for path in root.rglob("*") if path.is_file()
+    )
+    return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:

@@ -50,11 +50,12 @@ class Splits:
     classes: tuple[str, ...]
     mean: Tensor  # [C]
     std: Tensor  # [C]
+    files: str = ""  # a hash of the user's files; empty for a dataset of the catalogue that does not change
 
     def to(self, device: torch.device) -> Splits:
         """The same splits on another device."""
         train, val, test = (part.to(device) for part in (self.train, self.val, self.test))
-        return Splits(train, val, test, self.classes, self.mean.to(device), self.std.to(device))
+        return Splits(train, val, test, self.classes, self.mean.to(device), self.std.to(device), self.files)
 
     def scaled(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Scale uint8 pixels [..., C, S, S] to floating point in [0, 1]."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from experiments.config import DataConfig, RunConfig
 from experiments.data.catalogue import DATASETS
-from experiments.data.folder import read_folder
+from experiments.data.folder import files_digest, read_folder
 from experiments.data.images import Images, Pixels, Splits
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
@@ -42,7 +42,8 @@ def load(config: RunConfig) -> Splits:
     if data.shuffle_patches:
         patch_size, numbered = config.model.patch_size, enumerate((train, val, test), seed)
         train, val, test = (shuffle_patches(part, patch_size, number) for number, part in numbered)
-    return Splits(train, val, test, classes, *_channel_moments(data.normalize, train))
+    files = files_digest(data.root) if DATASETS[data.name].source == "folder" else ""
+    return Splits(train, val, test, classes, *_channel_moments(data.normalize, train), files)
 
 
 def _read(data: DataConfig, seed: int) -> Parts:

@@ -48,15 +48,17 @@ def read_looks(study_dir: Path) -> list[Look]:
     """The recorded looks, in order; none where there is no file. Raises `RecordError` naming the line that is damaged."""
     path = Path(study_dir) / LOOKS
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from error
     looks = []
-    for number, line in enumerate(lines, 1):
+    whole = text[: text.rfind("\n") + 1]  # without the beginning of a line that a killed report left
+    for number, line in enumerate(whole.splitlines(), 1):
         try:
             looks.append(from_json(json.loads(line)))
         except ValueError as error:
-            raise RecordError(f"{path}: line {number}: {error}") from error
+            advice = "delete this line; the report then does not count the look"
+            raise RecordError(f"{path}: line {number}: {error}; {advice}") from error
     return looks
 
 
@@ -74,7 +76,9 @@ def add_look(study_dir: Path, look: Look) -> None:
         return
     path = Path(study_dir) / LOOKS
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(look.to_json()) + "\n")
+        with path.open("ab") as file:
+            body = path.read_bytes()
+            file.truncate(body.rfind(b"\n") + 1)  # drops the beginning of a line that a killed report left
+            file.write(json.dumps(look.to_json()).encode() + b"\n")
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error.strerror}") from error

@@ -193,6 +193,7 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
         engine.load_states([run.tensors or {} for run in runs])
     members = [run.spec.run_id for run in runs] if stacked else []
     for run in runs:
+        run.check_files(splits.files)
         run.tensors = None  # frees its memory
         run.start(stacked, members, tracking)
         if stacked and not resumed:
@@ -224,7 +225,10 @@ def _finish(
         **metrics,
         "test/loss": test_loss,
         "test/acc": test_acc,
-        "data": {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
+        "data": {
+            **{f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
+            **({"files": splits.files} if splits.files else {}),
+        },
         **({"planned": run.planned} if run.planned else {}),
         "cost": _cost(run, engine, splits, device),
         "provenance": {

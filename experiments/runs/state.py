@@ -26,7 +26,7 @@ Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 # What the note in the resume file holds, beside the run id:
-SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned")
+SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned", "files")
 
 
 @dataclass
@@ -43,6 +43,7 @@ class RunState:
     tensors: dict[str, Tensor] | None = None  # weights and optimiser state to continue from
     stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
     members: list[str] = field(default_factory=list)  # run ids of its stack; empty for a run that is trained alone
+    files: str = ""  # a hash of the files of its images; see Splits
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"
@@ -68,7 +69,7 @@ class RunState:
                 raise record.RecordError(f"{folder / resume.NAME}: belongs to run {note['run_id']}, not {spec.run_id}")
             run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
             run.stacked, run.planned = note.get("stacked"), note.get("planned")
-            run.members = note.get("members", [])
+            run.members, run.files = note.get("members", []), note.get("files", "")
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
             run.planned = read_stated(folder.parent)
@@ -79,6 +80,16 @@ class RunState:
         run = RunState.open(self.spec, self.dir)
         run.tracker = self.tracker
         return run
+
+    def check_files(self, files: str) -> None:
+        """Note the hash of the image files. Raises `UserError` where an interrupted run began with other files."""
+        if self.files and self.files != files:
+            where = f"data.root: {self.spec.config.data.root!r}"
+            raise UserError(
+                f"{where}: its files were changed after epoch {len(self.rows)} of {self.dir}; restore them to resume, "
+                "or delete that folder to train the run again"
+            )
+        self.files = files
 
     def start(self, stacked: bool, members: list[str], tracking: Tracking) -> None:
         """Make the folder with its configuration, and start the clock and the tracker."""

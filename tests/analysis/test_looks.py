@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,17 @@ def test_a_damaged_file_of_looks_is_named_with_its_line(tmp_path):
     (folder / LOOKS).write_text(json.dumps({"time": "now", "most": 5}) + "\n")
     with pytest.raises(UserError, match=r"looks\.jsonl: line 1: is not a look"):
         read_folder(folder)
+
+
+def test_the_beginning_of_a_line_that_was_cut_off_is_no_look(tmp_path):
+    folder = study_at(tmp_path, 5)
+    record_look(read_folder(folder))
+    before = (folder / LOOKS).read_text()
+    (folder / LOOKS).write_text(before + '{"time": "x", "fewest": tr')
+    (look,) = read_looks(folder)
+    add_look(folder, replace(look, most=look.most + 1))
+    assert [each.most for each in read_looks(folder)] == [look.most, look.most + 1]
+    assert (folder / LOOKS).read_text().startswith(before)
 
 
 def difference(results, seeds):

@@ -177,6 +177,10 @@ def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
     assert out.splitlines()[-1] == str(folder / "report-exploratory" / "report.html")
     assert "exploratory: its metric is val/acc, and the plan states test/acc" in Path(out.splitlines()[-1]).read_text()
     assert (folder / "report" / "report.html").read_bytes() == before
+    assert "Note: This report is exploratory: its metric is val/acc" in out
+    status, _, err = run(capsys, folder, "--metric", "val/acc", "--export", tmp_path / "exported")
+    assert status == 2 and "--metric: is not allowed with --export" in err
+    assert not (tmp_path / "exported").exists()
 
 
 def test_an_exported_study_gives_the_report_of_its_run_folders(tmp_path, capsys):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tiny import flags
+from tiny import flags, settings
 
 from experiments.config import RunConfig, override
 from experiments.data import folder
@@ -17,6 +18,8 @@ from experiments.data.loading import load
 from experiments.data.streaming import AHEAD, StreamedPixels
 from experiments.errors import UserError
 from experiments.main import main
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +106,23 @@ def test_a_broken_file_is_named_when_it_is_used(root: Path, tmp_path: Path, monk
 def test_shuffled_patches_need_the_images_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"data\.shuffle_patches: true is not allowed"):
         splits(root, monkeypatch, True, shuffle_patches=True)
+
+
+def test_a_run_does_not_go_on_with_other_images(root: Path, tmp_path: Path) -> None:
+    """An image that is added would move others between the training and the test set."""
+    shutil.copytree(root, tmp_path / "images")
+    data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
+    config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
+    stopped = RunSpec("run", config)
+
+    def stop(_: int, row: dict[str, float]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train([stopped], tmp_path / "runs", device="cpu", on_row=stop)
+    shutil.copy(tmp_path / "images" / "a" / "00.jpg", tmp_path / "images" / "a" / "new.jpg")
+    with pytest.raises(UserError, match=r"data\.root: .*images': its files were changed after epoch 1 of .*run"):
+        train([stopped], tmp_path / "runs", device="cpu")
+    (tmp_path / "images" / "a" / "new.jpg").unlink()
+    (summary,) = train([stopped], tmp_path / "runs", device="cpu")
+    assert summary["status"] == "finished"
