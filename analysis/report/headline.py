@@ -95,9 +95,10 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
 
 def _against_baseline(results: Results) -> str:
     """`All three positional embeddings have a higher test accuracy than none (72.4 %): ... 5 seeds, paired t tests.`"""
-    study, total = results.study, len(results.others)
+    study, compared = results.study, [variant for variant in results.others if results.versus[variant].n]
+    total, lost = len(compared), [variant for variant in results.others if variant not in compared]
     groups = {
-        word: [variant for variant in results.others if results.versus[variant].verdict == word]
+        word: [variant for variant in compared if results.versus[variant].verdict == word]
         for word in ("better", "worse", "equivalent", "not enough evidence")
     }
     name = _called(results, study.baseline)
@@ -111,7 +112,10 @@ def _against_baseline(results: Results) -> str:
             said.append(_GROUP[word](results, variants, than, total, word))
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
-    seeds = seeds_text([results.versus[variant].n for variant in results.others])
+    seeds = seeds_text([results.versus[variant].n for variant in compared])
+    if lost:
+        listed = names(lost) or spelled(len(lost)).capitalize() + " variants"
+        said.append(f"{listed} cannot be compared: there is no result on a seed of the baseline.")
     if results.factorial is not None:  # the paragraph of main effects says how
         return f"{' '.join(said)} {seeds}{family}, adjusted in the same way."
     looks = " and for the planned looks" if results.looks.plan else ""
@@ -193,11 +197,14 @@ def _among_others(results: Results) -> tuple[str, ...]:
         best = results.best or results.study.baseline
         mean = value_text(results.mean(best), results.study.metric)
         return (f"{quoted(best)} has the best mean, {mean}. There are too many variants to compare all pairs.",)
-    pairs = _other_pairs(results)
+    pairs = {pair: compared for pair, compared in _other_pairs(results).items() if compared.n}
+    if not pairs:
+        return ()
+    known = {variant for pair in pairs for variant in pair}
     groups: dict[str, list[tuple[str, str]]] = {word: [] for word in ("different", "equivalent", "not enough evidence")}
     for pair, compared in pairs.items():
         groups[compared.verdict if compared.verdict in groups else "different"].append(pair)
-    among = f"the {spelled(len(results.others))} {_noun(results, len(results.others))} themselves"
+    among = f"the {spelled(len(known))} {_noun(results, len(known))} themselves"
     seeds = seeds_text([compared.n for compared in pairs.values()])
     if len(pairs) == 1:
         return (_one_pair(results, *next(iter(pairs.items())), seeds),)

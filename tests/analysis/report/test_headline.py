@@ -13,8 +13,10 @@ from analysis.report import write
 from analysis.report.headline import headline
 from analysis.report.study_report import study_document
 from analysis.report.tables.variants import variants_table
+from analysis.report.warnings import warnings
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from analysis.sources.study import changed_images
 from experiments.errors import UserError
 from experiments.presets import preset
 
@@ -229,3 +231,30 @@ def test_nothing_finished_is_an_error(tmp_path):
     statuses = {(variant, seed): "absent" for variant in ("none", "learned-1d") for seed in range(2)}
     with pytest.raises(UserError, match="no run has finished yet"):
         results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2, statuses=statuses)
+
+
+def test_a_variant_whose_runs_all_diverged_is_not_compared(tmp_path):
+    lost = {("sinusoidal", seed): "diverged" for seed in range(4)}
+    said = headline(results_of(tmp_path, seeds=4, spread=0.01, statuses=lost))
+    assert said[0].startswith("Both positional embeddings have a higher test accuracy than none")
+    assert "sinusoidal cannot be compared: there is no result on a seed of the baseline." in said[0]
+    assert " 0 seeds" not in " ".join(said) and " 0 to" not in " ".join(said)
+    assert any("4 of 4 runs of sinusoidal diverged" in paragraph for paragraph in said)
+
+
+def test_images_that_changed_between_seeds_are_not_called_the_same(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=4))
+    assert "All runs use the same training and test images" in headline(analyze(study))[-1]
+    runs = study.runs.copy()
+    runs["image_files"] = "one"
+    runs.loc[(runs["variant"] == "cpe") | (runs["variant"] == "sinusoidal"), "image_files"] = "other"
+    assert not changed_images(
+        replace(study, runs=runs)
+    )  # each variant has its own images, as with data.name as a factor
+    runs.loc[runs["seed"] == 3, "image_files"] = "later"
+    changed = replace(study, runs=runs)
+    assert changed_images(changed) == study.variants
+    assert "The images were changed between the runs, so the tests are not valid." in headline(analyze(changed))[-1]
+    assert any(
+        "The images were changed between runs of none, sinusoidal" in each for each in warnings(analyze(changed))
+    )
