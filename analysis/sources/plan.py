@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.config import DEFAULTS, completed, flatten
+from experiments.config import DEFAULTS, completed
 from experiments.runs import record
-from vit.registry import nearest
 
 TYPES = {
     "factors": dict,
@@ -48,18 +47,9 @@ def read_plan(study_dir: Path) -> dict[str, Any]:
         raise record.RecordError(f"{path}: baseline: no run has the variant {plan['baseline']!r}")
     if "source" not in plan:
         plan["base"] = completed(plan["base"])
-        _check_factors(plan, path)
+        if not plan["factors"]:
+            raise record.RecordError(f"{path}: factors: is empty; a study has at least one factor")
     return plan
-
-
-def _check_factors(plan: Mapping[str, Any], path: Path) -> None:
-    """Raise `RecordError` where a study has no factor, or one that is no setting."""
-    known = dict(flatten(plan["base"]))
-    if not plan["factors"]:
-        raise record.RecordError(f"{path}: factors: is empty; a study has at least one factor")
-    for setting in (setting for factor in plan["factors"] for setting in factor.split("+")):
-        if setting not in known:
-            raise record.RecordError(f"{path}: factors: {setting!r} is not a setting; {nearest(setting, list(known))}")
 
 
 def _check_types(plan: Mapping[str, Any], path: Path) -> None:

@@ -114,7 +114,6 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
         ({"margin": "wide"}, "margin: 'wide' is not a positive number"),
         ({"factors": ["model.depth"]}, "factors: is a list, not a dict"),
         ({"factors": {}}, "factors: is empty"),
-        ({"factors": {"model.depht": [1, 2]}}, "factors: 'model.depht' is not a setting; did you mean 'model.depth'"),
         ({"extra": 5}, "extra: is a int, not a list"),
         ({"runs": [{"run": "a"}]}, "lacks run, run_id, variant or seed"),
         (
