@@ -12,7 +12,7 @@ from analysis.stats.estimates import Estimate
 from analysis.stats.power import MOST_SEEDS, SeedsNeeded
 
 if TYPE_CHECKING:
-    from analysis.metric import Metric
+    from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
 ALL_EQUAL = "(all seeds equal)"

@@ -12,10 +12,10 @@ from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import published_claims
 from analysis.image_results import ImageResults, image_results
 from analysis.looks import StudyLooks, study_looks
-from analysis.metric import Metric
 from analysis.sources.study import ENDED, METRICS, Study, factor_levels
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.metric import Metric
 
 ALPHA = 0.05
 MOST_PAIRS = 150

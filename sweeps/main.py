@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, folder, positive, run_command, settings
 from experiments.errors import UserError
+from experiments.metric import Metric
 from experiments.runs.tracking import MODES, Tracking
 
 if TYPE_CHECKING:
@@ -276,10 +277,9 @@ def _device_text(config: WorkerConfig) -> str:
 
 def _margin(plan: Plan) -> str:
     """The margin as a reader means it: "1 point" of accuracy, or a loss."""
-    if not plan.study.metric.endswith("/acc"):
-        return f"{plan.study.margin:g}"
-    points = f"{plan.study.margin * 100:g}"
-    return f"{points} point{'' if points == '1' else 's'}"
+    metric = Metric(plan.study.metric)
+    shown = f"{plan.study.margin * metric.scale:g}"
+    return shown + (metric.points.removesuffix("s") if shown == "1" else metric.points)
 
 
 def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:

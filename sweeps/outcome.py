@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.metric import Metric
 from experiments.runs import record
 from sweeps.plan import Plan
 
 
-def result_text(folder: Path, metric: str, status: str) -> str:
+def result_text(folder: Path, metric: Metric, status: str) -> str:
     """The status of an ended run and, if it finished, its score: "finished, test/acc 97.2 %"."""
     value = record.read_summary(folder).get(metric) if record.is_finished(folder) else None
     return f"{status}, {metric} {_score(metric, value)}" if status == "finished" and value is not None else status
@@ -24,7 +25,7 @@ def outcome_lines(plan: Plan, study_dir: Path) -> list[str]:
     The interval is Student's, at 95 %, for the mean over seeds. Where it is not known, or leaves the range of an
     accuracy, the line shows the lowest and the highest seed instead.
     """
-    metric = plan.study.metric
+    metric = Metric(plan.study.metric)
     scores: dict[str, list[float]] = {}
     others: dict[str, Counter[str]] = {}
     for run in plan.runs:
@@ -39,7 +40,7 @@ def outcome_lines(plan: Plan, study_dir: Path) -> list[str]:
         return []
     cells = {variant: _interval(metric, scores.get(variant, [])) for variant in variants}
     width = max(map(len, cells.values()))
-    unit = " in %" if _is_share(metric) else ""
+    unit = " in %" if metric.is_share else ""
     lines = [f"{metric}{unit}: mean ± half of its 95 % interval (or the range of the seeds), number of seeds, variant"]
     for variant, cell in cells.items():
         notes = ["baseline"] * (variant == plan.baseline)
@@ -49,19 +50,19 @@ def outcome_lines(plan: Plan, study_dir: Path) -> list[str]:
     return lines
 
 
-def _is_share(metric: str) -> bool:
-    return metric.endswith("/acc")
+def _score(metric: Metric, value: float) -> str:
+    return f"{value * metric.scale:.{_digits(metric)}f}" + " %" * metric.is_share
 
 
-def _score(metric: str, value: float) -> str:
-    return f"{value:.1%}".replace("%", " %") if _is_share(metric) else f"{value:.4f}"
+def _digits(metric: Metric) -> int:
+    return 1 if metric.is_share else 4
 
 
-def _interval(metric: str, values: Sequence[float]) -> str:
+def _interval(metric: Metric, values: Sequence[float]) -> str:
     """The mean and its interval, or the range of the seeds."""
     if not values:
         return "-"
-    scale, digits = (100, 1) if _is_share(metric) else (1, 4)
+    scale, digits = metric.scale, _digits(metric)
     low, high = min(values) * scale, max(values) * scale
     if len(values) == 1:
         return f"{low:.{digits}f}"
@@ -70,6 +71,6 @@ def _interval(metric: str, values: Sequence[float]) -> str:
     mean = statistics.fmean(values) * scale
     error = statistics.stdev(values) * scale / math.sqrt(len(values))
     half = float(stdtrit(len(values) - 1, 0.975)) * error
-    if half == 0 or (_is_share(metric) and not 0 <= mean - half <= mean + half <= 100):
+    if half == 0 or (metric.is_share and not 0 <= mean - half <= mean + half <= 100):
         return f"{low:.{digits}f} to {high:.{digits}f}" if low < high else f"all {low:.{digits}f}"
     return f"{mean:.{digits}f} ± {half:.{digits}f}"

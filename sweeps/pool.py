@@ -12,13 +12,14 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from experiments.errors import UserError
+from experiments.metric import Metric
 from experiments.runs import record
 from sweeps.outcome import result_text
 from sweeps.plan import Plan
 from sweeps.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.progress import ProgressDisplay
 from sweeps.queue import Assignment, Queue, QueueState
-from sweeps.study_folder import ERROR, removed_on_bad_input, with_known_names, write_plan
+from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
 from sweeps.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
@@ -44,7 +45,6 @@ def run_sweep(
         on_gpu = configs[0].threads is None
         configs = [replace(config, by_speed=on_gpu) for config in configs]
         cohort = math.ceil(len(plan.runs) / len(configs)) if on_gpu else CPU_COHORT
-    plan = with_known_names(plan, study_dir)
     with removed_on_bad_input(study_dir):
         write_plan(plan, study_dir, command)
         for line in filter(None, intro):
@@ -81,7 +81,7 @@ class WorkerPool:
         self, queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int, metric: str
     ) -> None:
         self.queue, self.dir, self.configs, self.display, self.cohort = queue, queue.dir, configs, display, cohort
-        self.metric = metric  # whose value the progress shows for each finished run
+        self.metric = Metric(metric)  # whose value the progress shows for each finished run
         self.workers: list[Worker] = []
         self.next_poll = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()

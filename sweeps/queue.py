@@ -26,6 +26,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.config import cohort_key
 from experiments.errors import UserError
+from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume_note import read_members
 from experiments.runs.spec import RunSpec
@@ -68,7 +69,9 @@ class Queue:
         self.sweep = {"pid": sweep.pid, "start": sweep.start}
         self.dir, self.attempts = study_dir, attempts
         self.given_up: set[str] = set()  # by this sweep; another may still try
-        self.metric = "val/" + plan.study.metric.partition("/")[2]  # choices use the validation set, never the test set
+        self.metric = Metric(
+            "val/" + plan.study.metric.partition("/")[2]
+        )  # choices use the validation set, never the test set
         self.distributions = _distributions(plan)
         self.lock = FileLock(study_dir / LOCK)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -81,7 +84,7 @@ class Queue:
         """Optuna's study. It is rebuilt from the records where the study has gained a level or a factor, for Optuna
         allows no other choices of a parameter, and where the metric was changed to one of another direction.
         """
-        direction = StudyDirection.MINIMIZE if self.metric.endswith("loss") else StudyDirection.MAXIMIZE
+        direction = StudyDirection.MINIMIZE if self.metric.lower_is_better else StudyDirection.MAXIMIZE
         load = functools.partial(
             optuna.create_study,
             storage=self.storage,

@@ -14,13 +14,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError
-from experiments.runs.record import METRIC_NAMES
+from experiments.metric import METRIC_NAMES, Metric
 from vit.registry import nearest
 
 if TYPE_CHECKING:
-    Metric = str
+    MetricName = str
 else:
-    Metric = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
+    MetricName = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
 MAX_DEPTH = 50  # lists and mappings inside each other in a study file
@@ -55,7 +55,7 @@ class Study(BaseModel):
     )
     baseline: Any = Field(None, description="reference variant: a label, a level or levels; default: the first variant")
     seeds: int | list[int] = Field(5, description="n for 0..n-1, or a list")
-    metric: Metric = "test/acc"
+    metric: MetricName = "test/acc"
     margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="margin of the equivalence tests")
     looks: list[int] = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
@@ -80,7 +80,7 @@ class Study(BaseModel):
         found = re.fullmatch(r"\s*([0-9.]+)\s*(points?|%)\s*", margin) if isinstance(margin, str) else None
         if not found:
             return margin
-        if not str(info.data.get("metric")).endswith("/acc"):
+        if not Metric(info.data.get("metric")).is_share:
             raise ValueError(f"{margin!r} is not allowed: the metric is no accuracy; expected a number")
         try:
             return float(found[1]) / 100
@@ -116,7 +116,7 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _check_margin(self) -> Study:
-        if self.metric.endswith("/acc") and self.margin >= MAX_MARGIN:
+        if Metric(self.metric).is_share and self.margin >= MAX_MARGIN:
             allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01 or '1 point'"
             raise ValueError(f"margin: {self.margin:g} is not allowed: {allowed}")
         return self

@@ -69,16 +69,20 @@ def merged_entries(plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
     if record.EXPORT in old:
         where = f"out: {str(study_dir)!r}"
         raise UserError(f"{where} holds an exported study, which has no run folders; choose another --out")
-    for difference in _differences(old, plan, study_dir):
+    planned = _variants_by_id(plan, {entry["seed"] for entry in old["runs"]})
+    for difference in _differences(old, plan, planned, study_dir):
         path = study_dir / record.STUDY
         raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
-    variants = _variants_by_id(plan, [entry["seed"] for entry in old["runs"]])
-    entries = {entry["run_id"]: {**entry, **variants[entry["run_id"]]} for entry in old["runs"]}
+    entries = {entry["run_id"]: {**entry, **planned[entry["run_id"]]} for entry in old["runs"]}
     for run in plan.runs:
         entries.setdefault(run.run_id, _entry(run))
-    seeds = list(dict.fromkeys(entry["seed"] for entry in entries.values()))
-    labels = list(dict.fromkeys(run.variant for run in plan.runs))
-    return sorted(entries.values(), key=lambda entry: (seeds.index(entry["seed"]), labels.index(entry["variant"])))
+    seeds, labels = _places(entry["seed"] for entry in entries.values()), _places(run.variant for run in plan.runs)
+    return sorted(entries.values(), key=lambda entry: (seeds[entry["seed"]], labels[entry["variant"]]))
+
+
+def _places(values: Iterable[Any]) -> dict[Any, int]:
+    """Value -> its place among the different values."""
+    return {value: place for place, value in enumerate(dict.fromkeys(values))}
 
 
 def with_known_names(plan: Plan, study_dir: Path) -> Plan:
@@ -87,7 +91,8 @@ def with_known_names(plan: Plan, study_dir: Path) -> Plan:
     A study that gains a factor gives its variants longer labels. The records stay in the folders that they are in.
     """
     names = {entry["run_id"]: entry["run"] for entry in _old_plan(study_dir).get("runs", [])}
-    return replace(plan, runs=[replace(run, name=names.get(run.run_id, run.name)) for run in plan.runs])
+    known = [(run, names.get(run.run_id, run.name) if names else run.name) for run in plan.runs]
+    return replace(plan, runs=[run if run.name == name else replace(run, name=name) for run, name in known])
 
 
 def _old_plan(study_dir: Path) -> dict[str, Any]:
@@ -98,22 +103,21 @@ def _old_plan(study_dir: Path) -> dict[str, Any]:
         raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
 
 
-def _variants_by_id(plan: Plan, seeds: Iterable[int]) -> dict[str, dict[str, Any]]:
-    """Run id -> variant and levels, for every variant of the plan with each of these seeds."""
-    found = {}
-    for run in {run.variant: run for run in plan.runs}.values():
-        for seed in set(seeds):
-            spec = replace(run, config=run.config.model_copy(update={"seed": seed}))
-            found[spec.run_id] = {"variant": run.variant, "levels": run.levels}
-    return found
+def _variants_by_id(plan: Plan, seeds: set[int]) -> dict[str, dict[str, Any]]:
+    """Run id -> variant and levels, for the runs of the plan, and for every variant of it with each of these seeds."""
+    more = seeds - {run.seed for run in plan.runs}
+    others = (
+        replace(run, config=run.config.model_copy(update={"seed": seed}))
+        for run in {run.variant: run for run in plan.runs}.values()
+        for seed in more
+    )
+    return {run.run_id: {"variant": run.variant, "levels": run.levels} for run in (*plan.runs, *others)}
 
 
 def _record_extension(entries: list[dict[str, Any]], study_dir: Path) -> None:
     """Record a look where new seeds are planned after runs have finished: their results may be the reason."""
-    if not (study_dir / record.STUDY).exists():
-        return
-    old = record.read_study(study_dir)
-    if {entry["seed"] for entry in entries} <= {entry["seed"] for entry in old["runs"]}:
+    old = _old_plan(study_dir)
+    if not old or {entry["seed"] for entry in entries} <= {entry["seed"] for entry in old["runs"]}:
         return
     finished = Counter({entry["variant"]: 0 for entry in old["runs"]})
     for entry in old["runs"]:
@@ -129,7 +133,7 @@ def _entry(run: RunSpec) -> dict[str, Any]:
     return {"run": run.name, "run_id": run.run_id, **own}
 
 
-def _differences(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> Iterator[str]:
+def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any], study_dir: Path) -> Iterator[str]:
     """What makes the study in the folder another study than the plan's. More seeds, levels and factors do not, if the
     plan has every run of the folder.
     """
@@ -137,7 +141,6 @@ def _differences(old: Mapping[str, Any], plan: Plan, study_dir: Path) -> Iterato
     def differs(path: str, before: Any, now: Any) -> str:
         return f"{path} is {format_level(before)} there and {format_level(now)} here"
 
-    planned = _variants_by_id(plan, [entry["seed"] for entry in old["runs"]])
     missing = [entry for entry in old["runs"] if entry["run_id"] not in planned]
     if missing:
         before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))

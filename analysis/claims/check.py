@@ -29,6 +29,7 @@ from analysis.stats.estimates import Estimate
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.looks import Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
+from experiments.metric import Metric
 
 Outcome = Literal["holds here", "does not hold here", "undecided here"]
 
@@ -94,7 +95,7 @@ def check(
     order of the seeds. A claim with the same hypotheses as an earlier one is left out. All claims
     are about accuracies: a study of another metric yields none.
     """
-    if not study["metric"].endswith("/acc"):
+    if not Metric(study["metric"]).is_share:
         return []
     margin = study.get("margin", 0.01)
     found: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from analysis import formatting
 from analysis.formatting import plain
-from analysis.metric import Metric
 from analysis.results import Results
 from analysis.stats import Estimate
+from experiments.metric import Metric
 
 MOST_LISTED = 12  # variants that an alternative text lists
 

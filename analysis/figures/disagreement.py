@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from analysis import formatting
 from analysis.figures import captions
 from analysis.figures.inspect import Pictures, load_pictures
-from analysis.figures.labels import coloured, labels, legend_columns, looks
+from analysis.figures.labels import coloured, labels, legend_columns, variant_styles
 from analysis.figures.style import BAND, FAINT, Plot, narrow, plot, width
 from analysis.image_results import MOST_IMAGES
 from analysis.results import Results
@@ -47,7 +47,7 @@ def disagreement_plot(results: Results) -> tuple[Plot | None, str]:
     except (UserError, KeyError) as error:
         reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
         return None, f"The images cannot be shown, because they cannot be loaded: {reason}."
-    shown = looks(results)
+    shown = variant_styles(results)
     colours = {name: shown[name].colour for name in coloured(results) if name in images.comparable}
     classes = list(zip((index for index, _ in found), pictures.classes))
     ends: list[Mapping[str, float]] = [shares for _, shares in found]

@@ -27,9 +27,9 @@ from analysis.figures.style import (
     width,
 )
 from analysis.formatting import factor_name
-from analysis.metric import Metric
 from analysis.results import Results
 from analysis.stats import Effect, Factorial
+from experiments.metric import Metric
 
 MOST_LINES = 5  # levels of a factor that are drawn as lines; a larger grid is a heat map
 MOST_ANNOTATED = 150  # cells of a heat map that show their value

@@ -13,7 +13,7 @@ MOST_COLOURED = len(PALETTE)
 LEGEND_WIDTH, NARROW_LEGEND_WIDTH = 88, 44  # characters that fit on one line of a legend, with 8 for each mark
 
 
-class Look(NamedTuple):
+class VariantStyle(NamedTuple):
     """How figures draw a variant."""
 
     colour: str
@@ -21,14 +21,14 @@ class Look(NamedTuple):
     dashes: str
 
 
-def looks(results: Results) -> dict[str, Look]:
-    """Return the look of every variant; variants without a colour of their own are small and grey."""
+def variant_styles(results: Results) -> dict[str, VariantStyle]:
+    """Return the style of every variant; variants without a colour of their own are small and grey."""
     chosen = coloured(results)
-    found = dict.fromkeys(results.variants, Look(FAINT, "o", "-"))
+    found = dict.fromkeys(results.variants, VariantStyle(FAINT, "o", "-"))
     others = [variant for variant in chosen if variant != results.study.baseline]
     for index, variant in enumerate(others):
-        found[variant] = Look(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
-    return {**found, results.study.baseline: Look(INK, "D", "-")}
+        found[variant] = VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
+    return {**found, results.study.baseline: VariantStyle(INK, "D", "-")}
 
 
 def coloured(results: Results) -> list[str]:

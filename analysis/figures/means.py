@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis import formatting
 from analysis.figures import captions
-from analysis.figures.labels import brief_names, labels, looks
+from analysis.figures.labels import brief_names, labels, variant_styles
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Plot, Tips, interval, name_artists, narrow, plot, rows
 from analysis.results import Results
 
@@ -54,7 +54,7 @@ def _draw_differences(results: Results, tips: Tips) -> Figure:
     margin = results.study.margin * scale
     axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
-    colours, names = looks(results), brief_names(results)
+    colours, names = variant_styles(results), brief_names(results)
     for row, variant in enumerate(results.others):
         compared = results.versus[variant]
         marks = interval(axes, compared.diff, row, scale, colours[variant].colour, VERDICTS[compared.verdict][1])
@@ -74,7 +74,7 @@ def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, flo
     """Draw each variant's runs as dots, with jitter, and their mean above them; in the panel `number`, within `near`."""
     generator, metric = np.random.default_rng(0), results.study.metric
     many = sum(map(len, results.values.values())) > MANY_POINTS
-    colours, names = looks(results), brief_names(results)
+    colours, names = variant_styles(results), brief_names(results)
     for row, variant in enumerate(results.variants):
         seeds = [(seed, value) for seed, value in results.values[variant].items() if math.isfinite(value)]
         jitter = generator.uniform(-0.09, 0.09, len(seeds)) if len(seeds) > 1 else np.zeros(len(seeds))

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import captions
 from analysis.figures.inspect import ModelInspection
-from analysis.figures.labels import Look
+from analysis.figures.labels import VariantStyle
 from analysis.figures.style import FAINT, MARKERS, PALETTE, VERDICTS, Plot, narrow, plot, short, width
 from analysis.formatting import plain
 
@@ -24,17 +24,19 @@ CLASS_NAME = 9  # characters of a class that fit above an image
 
 
 def model_plots(
-    inspections: Sequence[ModelInspection], overlays: Collection[str | None], looks: Mapping[str, Look] | None = None
+    inspections: Sequence[ModelInspection],
+    overlays: Collection[str | None],
+    styles: Mapping[str, VariantStyle] | None = None,
 ) -> list[Plot]:
     """Return every figure of the inspected models; attention overlays only for the variants in `overlays`.
 
-    `looks`: the colours of the variants in the other figures of the report.
+    `styles`: the colours of the variants in the other figures of the report.
     """
     made = [
         _position_similarity(inspections),
         _position_logits(inspections),
         _position_table(inspections),
-        _distance(inspections, looks or {}),
+        _distance(inspections, styles or {}),
         *(_overlay(model) for model in inspections if model.variant in overlays),
     ]
     return [each for each in made if each is not None]
@@ -68,22 +70,22 @@ def _position_table(inspections: Sequence[ModelInspection]) -> Plot | None:
     return _panels("position-table", panels, captions.POSITION_TABLE, "value", options, ("dimension", "token"))
 
 
-def _distance(inspections: Sequence[ModelInspection], looks: Mapping[str, Look]) -> Plot | None:
+def _distance(inspections: Sequence[ModelInspection], styles: Mapping[str, VariantStyle]) -> Plot | None:
     known = {model.variant: model.distance for model in inspections if model.distance is not None}
     if not known:
         return None
     means = {variant: distance.mean(1).tolist() for variant, distance in known.items()}
-    return plot("attention-distance", lambda tips: _draw_distance(known, looks), *captions.distance(means))
+    return plot("attention-distance", lambda tips: _draw_distance(known, styles), *captions.distance(means))
 
 
-def _draw_distance(known: Mapping[str, np.ndarray], looks: Mapping[str, Look]) -> Figure:
+def _draw_distance(known: Mapping[str, np.ndarray], styles: Mapping[str, VariantStyle]) -> Figure:
     figure = Figure(figsize=(width(), 3.2))
     axes = figure.subplots()
     handles = []
     for index, (variant, distance) in enumerate(known.items()):
         layers = np.arange(1, len(distance) + 1) + 0.06 * (index - (len(known) - 1) / 2)
-        own = Look(PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], "-")
-        colour, marker, _ = looks.get(variant, own)
+        own = VariantStyle(PALETTE[index % len(PALETTE)], MARKERS[index % len(MARKERS)], "-")
+        colour, marker, _ = styles.get(variant, own)
         heads = np.repeat(layers, distance.shape[1])
         axes.plot(heads, distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=colour)
         handles += axes.plot(layers, distance.mean(1), "-", marker=marker, ms=6, lw=1.4, color=colour)

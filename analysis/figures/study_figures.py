@@ -17,12 +17,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from analysis import formatting
 from analysis.figures import captions
 from analysis.figures.factor_figures import heat_map, interactions, main_effects
-from analysis.figures.labels import brief_names, coloured, labels, legend_columns, looks
+from analysis.figures.labels import brief_names, coloured, labels, legend_columns, variant_styles
 from analysis.figures.means import accuracy, differences
 from analysis.figures.style import FAINT, Plot, Tips, name_artists, narrow, panels, plot
-from analysis.metric import Metric
 from analysis.results import Results
 from analysis.stats import Band
+from experiments.metric import Metric
 
 COSTS = {"params": "parameters", "flops_per_image": "FLOPs/image", "device_seconds": "device time (s/run)"}
 MOST_POINTS = 40  # epochs of a curve whose values the page shows under the pointer
@@ -51,13 +51,13 @@ def curves(results: Results) -> Plot | None:
 
 def _draw_curves(results: Results, tips: Tips) -> Figure:
     figure, panels_ = panels(len(results.curves), 2.4 if narrow() else 3.0, _legend_height(results))
-    shown, lines = looks(results), {}
+    shown, lines = variant_styles(results), {}
     for number, (axes, (metric, bands)) in enumerate(zip(panels_, results.curves.items(), strict=True)):
         for variant in coloured(results):
-            band, look = bands[variant], shown[variant]
-            lines[variant] = axes.plot(band.x, band.centre * metric.scale, color=look.colour, lw=1.6, ls=look.dashes)[0]
+            band, own = bands[variant], shown[variant]
+            lines[variant] = axes.plot(band.x, band.centre * metric.scale, color=own.colour, lw=1.6, ls=own.dashes)[0]
             low, high = band.low * metric.scale, band.high * metric.scale
-            area = axes.fill_between(band.x, low, high, color=look.colour, alpha=0.18, lw=0)
+            area = axes.fill_between(band.x, low, high, color=own.colour, alpha=0.18, lw=0)
             index = results.variants.index(variant)
             name_artists([lines[variant], area], f"v{index}-curve-{number}", tips)
             _add_values(axes, band, metric, brief_names(results)[variant], f"v{index}-values-{number}", tips)
@@ -106,11 +106,11 @@ def _draw_costs(results: Results, kinds: dict[str, str], tips: Tips) -> Figure:
 def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) -> dict[str, ErrorbarContainer]:
     """Draw each variant's mean at its cost; returns a handle for the legend by variant."""
     metric, handles, names = results.study.metric, {}, brief_names(results)
-    for index, (variant, look) in enumerate(looks(results).items()):
+    for index, (variant, own) in enumerate(variant_styles(results).items()):
         mean = results.mean(variant)
         half = formatting.half_width(mean) * metric.scale
-        grey = look.colour == FAINT
-        drawn: dict[str, Any] = {"color": look.colour, "marker": look.marker, "ms": 3 if grey else 6}
+        grey = own.colour == FAINT
+        drawn: dict[str, Any] = {"color": own.colour, "marker": own.marker, "ms": 3 if grey else 6}
         error = half if math.isfinite(half) else None
         x, y = results.cost.loc[variant, name], mean.value * metric.scale
         handles[variant] = axes.errorbar(x, y, yerr=error, lw=1.2, zorder=1 if grey else 2, **drawn)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from analysis import formatting
 from analysis.formatting import factor_name
-from analysis.metric import Metric
 from analysis.report.phrases import alpha_text, by_points, higher, interval_text
 from analysis.results import ALPHA, Results
 from analysis.sources.settings import level_text
 from analysis.stats import Contrast, Factorial
+from experiments.metric import Metric
 
 MOST_LEVELS = 4  # levels of the second factor for which an interaction is spelled out
 

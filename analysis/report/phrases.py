@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from analysis import formatting
-from analysis.metric import Metric
 from analysis.results import ALPHA
 from analysis.stats import Estimate
+from experiments.metric import Metric
 
 MOST_NAMES, MOST_CHARACTERS = 6, 120  # variants, and characters of their names, that a sentence lists
 MOST_SPELLED = 10  # numbers from which digits are used

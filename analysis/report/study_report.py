@@ -79,13 +79,13 @@ def model_section(results: Results, skip_unreadable: bool = False) -> Section | 
     Imports torch where there are checkpoints. Checkpoints that cannot be used are named in the section.
     """
     from analysis.figures.inspect import inspect_models
-    from analysis.figures.labels import coloured, looks
+    from analysis.figures.labels import coloured, variant_styles
     from analysis.figures.model_figures import model_plots
 
     if results.study.folder is None:
         return None
     inspections, missing = inspect_models(results.study, coloured(results), skip_unreadable)
-    plots = model_plots(inspections, {results.best, results.study.baseline}, looks(results))
+    plots = model_plots(inspections, {results.best, results.study.baseline}, variant_styles(results))
     paragraphs = []
     if inspections:
         paragraphs.append(

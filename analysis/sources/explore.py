@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.metric import Metric
 from analysis.sources.study import Study
 from experiments.errors import UserError
+from experiments.metric import Metric
 from vit.registry import nearest
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from analysis.metric import Metric
 from analysis.sources.settings import PLACES, flatten, level_text, nested
 from analysis.sources.study import ENDED, Study, assemble, run_row
 from experiments.errors import UserError
+from experiments.metric import Metric
 from experiments.runs import record
 
 METRIC = "test/acc"  # the default

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.metric import METRICS, Metric
 from analysis.sources.imported import ImportedRun
 from analysis.sources.settings import nested
 from analysis.sources.study import ENDED
 from experiments.errors import UserError
+from experiments.metric import METRICS, Metric
 
 
 def find_runs(place: str, metric: str | None) -> tuple[str, str, list[ImportedRun]]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.metric import METRICS, Metric
 from analysis.sources.hits import RunHits
 from analysis.sources.plugin_source import Sources
 from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
+from experiments.metric import METRICS, Metric
 from experiments.runs import record
 from experiments.runs.looks import Look
 

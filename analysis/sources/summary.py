@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from analysis.metric import METRICS
+from experiments.metric import METRICS
 from experiments.runs import record
 
 TEXTS = ("commit", "started", "finished", "command")

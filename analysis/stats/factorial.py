@@ -30,7 +30,7 @@ from experiments.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.metric import Metric
+    from experiments.metric import Metric
 
 Term = tuple[str, ...]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from experiments.config import DataConfig
 from experiments.data.images import Images, Pixels
-from experiments.data.streaming import StreamedPixels
+from experiments.data.streaming import StreamedPixels, decode_into
 from experiments.errors import UserError
 from experiments.memory import GIB, check_images, machine_memory
 
@@ -96,13 +96,8 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
 
 def _in_memory(streamed: StreamedPixels) -> Tensor:
     """All pixels of the files, [N, 3, S, S]. Raises `UserError` naming the files that cannot be read."""
-    x, broken = torch.empty(streamed.shape, dtype=torch.uint8), {}
-    for i, path in enumerate(streamed.paths):
-        try:
-            x[i] = streamed.decode(path)
-        except Exception as error:
-            broken[path] = error
-    if broken:
+    x = torch.empty(streamed.shape, dtype=torch.uint8)
+    if broken := decode_into(x, streamed.paths, range(len(x)), streamed.decode):
         _refuse(broken)
     return x
 

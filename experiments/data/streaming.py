@@ -81,16 +81,9 @@ class _Batch:
         self.pixels = torch.empty(len(unique), *source.shape[1:], dtype=torch.uint8)
         self.paths = [source.paths[i] for i in unique.tolist()]
         parts = [range(start, len(self.paths), threads()) for start in range(threads())]
-        self.futures: list[Future[dict[str, Exception]]] = [pool.submit(self._decode, part) for part in parts]
-
-    def _decode(self, part: range) -> dict[str, Exception]:
-        broken: dict[str, Exception] = {}
-        for i in part:
-            try:
-                self.pixels[i] = self.source.decode(self.paths[i])
-            except Exception as error:
-                broken[self.paths[i]] = error
-        return broken
+        self.futures: list[Future[dict[str, Exception]]] = [
+            pool.submit(decode_into, self.pixels, self.paths, part, source.decode) for part in parts
+        ]
 
     def result(self) -> Tensor:
         """Wait for the pixels, [..., 3, S, S]."""
@@ -98,6 +91,17 @@ class _Batch:
         if broken:
             self.source.check(broken)
         return self.pixels[self.inverse].to(self.source.device, non_blocking=True)
+
+
+def decode_into(pixels: Tensor, paths: Sequence[str], part: range, decode: Decode) -> dict[str, Exception]:
+    """Decode the files in `part` into pixels [N, 3, S, S]. Returns the errors of the others by path."""
+    broken: dict[str, Exception] = {}
+    for i in part:
+        try:
+            pixels[i] = decode(paths[i])
+        except Exception as error:
+            broken[paths[i]] = error
+    return broken
 
 
 def threads() -> int:

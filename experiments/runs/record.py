@@ -38,7 +38,6 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT, PREDICTIONS = (
 PLUGIN, DIFF = "plugin", "uncommitted.diff"
 EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
 PART = ".part-"  # prefix of a file that is being written
-METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 STATUSES = ("finished", "diverged", "pruned")
 COMPARISON = ("metric", "margin", "baseline", "seeds")  # what a study states before its runs
 

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from analysis import formatting
-from analysis.metric import Metric
 from analysis.stats.estimates import Estimate
+from experiments.metric import Metric
 
 
 @pytest.mark.parametrize(

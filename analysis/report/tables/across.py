@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from analysis import formatting
 from analysis.across import AGGREGATES, AcrossDatasets
-from analysis.metric import Metric
 from analysis.report.phrases import alpha_text
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import baseline_name, count_cell, counts_note, difference_cell, estimate_cell, points
 from analysis.stats import Aggregate
+from experiments.metric import Metric
 
 UP_TO_ONE = (-1e9, 1.0)  # a normalised score can be below 0
 

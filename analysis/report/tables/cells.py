@@ -9,11 +9,11 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.figures.labels import brief_names
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column
 from analysis.results import Results
 from analysis.sources.study import factor_levels
 from analysis.stats import Comparison, Estimate
+from experiments.metric import Metric
 
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 MOST_RUNS = 6  # excluded runs that a note names; the others are counted

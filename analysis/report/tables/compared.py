@@ -6,7 +6,6 @@ import math
 
 from analysis import formatting
 from analysis.comparison import Change, TwoStudies
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     count_cell,
@@ -17,6 +16,7 @@ from analysis.report.tables.cells import (
     points,
     verdict_cell,
 )
+from experiments.metric import Metric
 
 
 def compared_table(both: TwoStudies) -> Table:

@@ -8,7 +8,6 @@ from functools import partial
 
 from analysis import formatting
 from analysis.figures.labels import brief_names
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     anchor,
@@ -24,6 +23,7 @@ from analysis.report.tables.cells import (
 from analysis.results import Results
 from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS
+from experiments.metric import Metric
 
 NOT_ADJUSTED = (
     "Verdicts are adjusted for multiple comparisons, intervals are not. So the verdict can be “not enough evidence” "

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from analysis import formatting
 from analysis.formatting import factor_name
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import interval_cell, p_cell, points
 from analysis.results import Results
 from analysis.stats import Factorial
+from experiments.metric import Metric
 
 _FACTOR = Column("factor", ("factor",), numeric=False, key=True)
 _LEVEL = Column("level", ("level",), numeric=False, key=True)

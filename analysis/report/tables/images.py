@@ -7,7 +7,6 @@ from dataclasses import replace
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.image_results import MOST_IMAGES
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     baseline_name,
@@ -22,6 +21,7 @@ from analysis.report.tables.cells import (
 )
 from analysis.results import Results
 from analysis.stats import Estimate
+from experiments.metric import Metric
 
 METRIC = Metric("test/acc")
 MOST_CLASSES = 20  # columns of a table by class

@@ -6,11 +6,11 @@ import math
 from urllib.parse import quote
 
 from analysis import formatting
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import anchor, baseline_name, points, variant_cells, variant_columns
 from analysis.results import Results
 from analysis.sources.study import ENDED, METRICS
+from experiments.metric import Metric
 
 
 def runs_table(results: Results, linked: bool = True) -> Table:

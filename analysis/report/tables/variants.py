@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 from analysis import formatting
-from analysis.metric import Metric
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables import probe_columns
 from analysis.report.tables.cells import (
@@ -30,6 +29,7 @@ from analysis.report.tables.cost import cost_cells, cost_columns
 from analysis.results import Results
 from analysis.sources.study import METRICS
 from analysis.stats import Estimate
+from experiments.metric import Metric
 
 _DIVERGED = Column(
     "diverged",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.runs.record import METRIC_NAMES
-
+METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 _PARTS = {"train": "training", "val": "validation", "test": "test"}
 _KINDS = {"acc": "accuracy", "loss": "loss"}
 
