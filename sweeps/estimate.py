@@ -19,7 +19,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
 from sweeps.study_folder import LOG
-from sweeps.worker import Worker, WorkerConfig
+from sweeps.workers.worker import Worker, WorkerConfig
 
 MEASURE_SECONDS = 60.0  # at most, for a measurement, with the start of the worker
 MEASURE_EPOCHS = 3  # of each shape; the first takes longer than the others

@@ -243,7 +243,7 @@ def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(begun, tmp_path, monkey
             (run_dir / "resume.safetensors").write_text("hours of work")
         raise UserError("metrics.csv: cannot be written: No space left on device")
 
-    monkeypatch.setattr("sweeps.pool.sweep", filled)
+    monkeypatch.setattr("sweeps.workers.pool.sweep", filled)
     assert command(capfd, "run", "position")[0] == 2
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert "runs/single/summary.json" in left

@@ -21,11 +21,11 @@ from experiments.runs.record import CHECKPOINT, CONFIG, METRICS, is_finished, wr
 from experiments.runs.run import train
 from sweeps.builtin import STUDIES
 from sweeps.plan import make_plan
-from sweeps.pool import WorkerPool
-from sweeps.process import LEASE_TIMEOUT, ProcessInfo, current_process, is_alive, process_info
-from sweeps.queue import Queue
+from sweeps.queue.process import LEASE_TIMEOUT, ProcessInfo, current_process, is_alive, process_info
+from sweeps.queue.queue import Queue
 from sweeps.study import parse_study
 from sweeps.study_folder import write_plan
+from sweeps.workers.pool import WorkerPool
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 3}
@@ -567,8 +567,8 @@ sys.path.insert(0, {str(SUPPORT)!r})
 import stub_sweep  # without torch it starts sooner
 from pathlib import Path
 from sweeps.builtin import STUDIES
-from sweeps.queue import Queue
-from sweeps.process import current_process
+from sweeps.queue.queue import Queue
+from sweeps.queue.process import current_process
 from sweeps.plan import make_plan
 queue = Queue(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), current_process())
 while assignments := queue.assign(current_process()):

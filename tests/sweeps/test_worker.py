@@ -11,7 +11,7 @@ from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import run as run_module
 from experiments.runs.spec import RunSpec
-from sweeps.worker import Datasets, worker_configs
+from sweeps.workers.worker import Datasets, worker_configs
 
 LOG = Path("sweep.log")
 

@@ -16,11 +16,11 @@ from experiments.metric import Metric
 from experiments.runs import record
 from sweeps.outcome import result_text
 from sweeps.plan import Plan
-from sweeps.process import HEARTBEAT_INTERVAL, current_process
-from sweeps.progress import ProgressDisplay
-from sweeps.queue import Assignment, Queue, QueueState
+from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
+from sweeps.queue.queue import Assignment, Queue, QueueState
 from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
-from sweeps.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
+from sweeps.workers.progress import ProgressDisplay
+from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer

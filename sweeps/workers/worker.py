@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from experiments.errors import TakenOver, UserError
 from experiments.runs.spec import RunSpec
 from experiments.runs.tracking import Mode
-from sweeps.process import process_info
+from sweeps.queue.process import process_info
 
 if TYPE_CHECKING:
     import torch
 
     from experiments.config import RunConfig
     from experiments.data.images import Splits
-    from sweeps.queue import Assignment  # a worker does not import Optuna
+    from sweeps.queue.queue import Assignment  # a worker does not import Optuna
 
 SHUTDOWN = b""  # the message after which a worker ends
 SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that; W&B may still be sending

@@ -31,7 +31,7 @@ from experiments.runs import record
 from experiments.runs.resume_note import read_members
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
-from sweeps.process import ProcessInfo, is_alive
+from sweeps.queue.process import ProcessInfo, is_alive
 from sweeps.study_folder import LOCK
 
 DATABASE = "optuna.db"

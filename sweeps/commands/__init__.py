@@ -1,0 +1,1 @@
+"""The commands of `vit-sweep`, one module each: its arguments, and what it does."""

@@ -1,0 +1,100 @@
+"""The arguments that name a study and change its base, shared by the commands; and the plan that they give."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli import folder, settings
+from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    from sweeps.plan import Plan
+
+PROG = "vit-sweep"
+USAGE = f"{PROG} {{}} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...]"
+
+
+def add_study_arguments(command: argparse.ArgumentParser) -> None:
+    """Add the study, and the options that make its plan."""
+    command.add_argument(
+        "study", metavar="STUDY|FILE.yaml", help="a built-in study; a preset; or a YAML file with `name` and `factors`"
+    )
+    command.add_argument(
+        "--preset", metavar="NAME", help="preset that the study starts from (default: the study's, else digits)"
+    )
+    command.add_argument(
+        "--seeds",
+        type=_seeds,
+        metavar="N",
+        help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
+    )
+    command.add_argument(
+        "--out", metavar="DIR", type=folder, default="runs", help="parent folder of the study's folder (default: runs)"
+    )
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several",
+    )
+
+
+def _seeds(text: str) -> int | list[int]:
+    parts = text.split(",")
+    if parts[-1] == "" and len(parts) > 1:
+        parts.pop()  # "3," is the list of one seed
+    if not all(part.strip().isdecimal() and len(part) < 20 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected a number from 1, or a list such as 0,3,7")
+    numbers = [int(part) for part in parts]
+    from sweeps.study import check_seeds
+
+    try:
+        return check_seeds(numbers if "," in text else numbers[0])
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def parse_plan(arguments: argparse.Namespace) -> Plan:
+    """The plan of the study that the arguments name, with their changes. Raises `UserError`."""
+    from sweeps.builtin import load_study
+    from sweeps.plan import make_plan
+    from sweeps.study import parse_study
+
+    study = load_study(arguments.study)
+    if study.name == study.base and arguments.preset not in (None, study.base):
+        raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
+    if arguments.seeds is not None:
+        study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, "--seeds")
+    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()}
+    return make_plan(study, arguments.preset, {**changes, **settings(arguments)})
+
+
+def _assignments(text: str) -> dict[str, Any]:
+    """The settings of one --set: PATH=VALUE, or PATH+PATH=[VALUE, VALUE]."""
+    import yaml
+
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
+    paths = path.split("+")
+    if len(paths) == 1 and not value.lstrip().startswith("["):
+        return {path: value}
+    try:
+        values = yaml.safe_load(value)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"--set: {path}: {value!r} is not a valid list") from error
+    if len(paths) == 1:
+        raise UserError(
+            f"--set: {path}: {value!r} is not allowed: expected a single value; to compare values, make it a factor of a study"
+        )
+    if not isinstance(values, list) or len(values) != len(paths):
+        raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
+    return dict(zip(paths, values, strict=True))
+
+
+def count(things: Collection[Any], name: str) -> str:
+    """A number of things in words: "1 run", "8 runs"."""
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"

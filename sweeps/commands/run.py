@@ -1,0 +1,161 @@
+"""`vit-sweep run`: train a study or resume it; with --dry-run, estimate the time."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli import add_settings, positive
+from experiments.runs.tracking import MODES, Tracking
+from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, count, parse_plan
+from sweeps.commands.show import margin_text, print_plan
+
+if TYPE_CHECKING:
+    from sweeps.plan import Plan
+    from sweeps.workers.worker import WorkerConfig
+
+
+def add_run(commands: Any) -> None:
+    """Add `run`."""
+    command = commands.add_parser(
+        "run",
+        help="train a study, or resume it",
+        description="Train a study. Run the same command again to resume.",
+        usage=f"{USAGE.format('run')} [options]",
+    )
+    add_study_arguments(command)
+    command.add_argument(
+        "--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing"
+    )
+    add_worker_arguments(command)
+    add_settings(command, hidden=["seed"])  # a study has `seeds`
+    command.set_defaults(execute=run)
+
+
+def add_worker_arguments(run: argparse.ArgumentParser) -> None:
+    """Add the number and kind of workers, and where their runs are mirrored."""
+    workers = run.add_mutually_exclusive_group()
+    workers.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="number of workers (default: one per GPU; without a GPU, one per CPU core)",
+    )
+    workers.add_argument(
+        "--workers-per-gpu",
+        type=positive,
+        metavar="N",
+        help="number of workers on each GPU; they share its memory (default: 1)",
+    )
+    run.add_argument(
+        "--cohort",
+        type=_cohort,
+        metavar="N|auto",
+        help="number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest "
+        "number, by a short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)",
+    )
+    run.add_argument(
+        "--device",
+        default="auto",
+        help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)",
+    )
+    run.add_argument(
+        "--tracking",
+        choices=MODES,
+        default="auto",
+        help="W&B mode; auto: online if an API key is configured, else offline (default: auto)",
+    )
+
+
+def _cohort(text: str) -> int | None:
+    return None if text == "auto" else positive(text)
+
+
+def run(arguments: argparse.Namespace, command: str) -> int:
+    """Train the study. Returns 1 if runs failed in every attempt."""
+    from sweeps.study_folder import with_known_names
+
+    plan = parse_plan(arguments)
+    study_dir = Path(arguments.out) / plan.study.name
+    plan = with_known_names(plan, study_dir)
+    from experiments.runs.source import warn_of_uncommitted_plugins
+    from sweeps.study_folder import LOG
+    from sweeps.workers.worker import worker_configs
+
+    configs = worker_configs(
+        plan.study.name,
+        study_dir / LOG,
+        device=arguments.device,
+        tracking=arguments.tracking,
+        workers=arguments.workers,
+        workers_per_gpu=arguments.workers_per_gpu,
+    )
+    if arguments.dry_run:
+        return _dry_run(plan, study_dir, configs)
+    from sweeps.workers.pool import run_sweep
+
+    warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
+    intro = [_start_line(plan, study_dir, configs), Tracking(arguments.tracking, plan.study.name).notice(study_dir)]
+    state = run_sweep(plan, study_dir, command, configs, arguments.cohort, intro)
+    return _report(plan, study_dir, state.failed)
+
+
+def _start_line(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> str:
+    """What the sweep is about to do, with the time that it takes if finished records tell it."""
+    from experiments.runs.record import is_finished
+    from sweeps.estimate import estimate
+    from sweeps.workers.progress import format_duration
+
+    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
+    found = estimate(left, study_dir.parent, configs, measure=False) if left else None
+    variants = len({run.variant for run in plan.runs})
+    parts = [
+        f"{count(range(variants), 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, "
+        f"{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(dict.fromkeys(_device_text(config) for config in configs))}",
+        f"metric {plan.study.metric}, equivalence margin {margin_text(plan)}",
+        *([f"about {format_duration(found.seconds)}, based on {found.source}"] if found else []),
+    ]
+    return f"{plan.study.name}: {'; '.join(parts)}"
+
+
+def _device_text(config: WorkerConfig) -> str:
+    return "the CPU" if config.device == "auto" else config.device  # without a GPU, `auto` stays `auto`
+
+
+def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
+    """Print the grid and an estimate of the time. Writes nothing."""
+    from experiments.runs.record import is_finished
+    from sweeps.estimate import estimate
+    from sweeps.study_folder import merged_entries
+    from sweeps.workers.progress import format_duration
+
+    merged_entries(plan, study_dir)  # refuses the folder of another study
+    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
+    found = estimate(left, study_dir.parent, configs) if left else None
+    print_plan(plan, study_dir)
+    if left:
+        time = f"about {format_duration(found.seconds)}, based on {found.source}" if found else "not known"
+        print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {time}")
+    return 0
+
+
+def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
+    """Print what was trained, where it is, and the next command."""
+    from collections import Counter
+
+    from experiments.runs.record import read_summary
+    from sweeps.outcome import outcome_lines
+    from sweeps.study_folder import ERROR
+
+    statuses = Counter(read_summary(study_dir / run.name)["status"] for run in plan.runs if run.name not in failed)
+    counts = [f"{count} {status}" for status, count in statuses.items()] + [f"{len(failed)} failed"] * bool(failed)
+    print(f"{count(plan.runs, 'run')}: {', '.join(counts)}")
+    for line in outcome_lines(plan, study_dir):
+        print(line)
+    for name, reason in failed.items():
+        print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
+    print(f"study: {study_dir}")
+    print(f"next: vit-report {shlex.quote(str(study_dir))}")
+    return 1 if failed else 0

@@ -1,0 +1,101 @@
+"""`vit-sweep list`, `show` and `init`: the built-in studies, the grid of one study, an example of a study file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli import add_settings
+from experiments.metric import Metric
+from sweeps.commands.arguments import USAGE, add_study_arguments, count, parse_plan
+
+if TYPE_CHECKING:
+    from sweeps.plan import Plan
+
+EXAMPLE = Path(__file__).parents[1] / "example.yaml"
+
+
+def add_list(commands: Any) -> None:
+    """Add `list`."""
+    command = commands.add_parser("list", help="list the built-in studies", description="List the built-in studies.")
+    command.set_defaults(execute=list_studies)
+
+
+def add_init(commands: Any) -> None:
+    """Add `init`."""
+    started = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
+    command = commands.add_parser("init", help="print an example of a study file", description=started)
+    command.set_defaults(execute=print_example)
+
+
+def add_show(commands: Any) -> None:
+    """Add `show`."""
+    command = commands.add_parser(
+        "show",
+        help="show the grid of a study and what is done",
+        description="Show the factors, the variants and the number of finished runs of a study.",
+        usage=USAGE.format("show"),
+    )
+    add_study_arguments(command)
+    add_settings(command, hidden=["seed"])  # a study has `seeds`
+    command.set_defaults(execute=show)
+
+
+def list_studies(arguments: argparse.Namespace, _: str) -> int:
+    """Print the built-in studies."""
+    from sweeps.builtin import STUDIES
+
+    width = max(map(len, STUDIES))
+    for study in STUDIES.values():
+        print(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
+    print("Each preset is also a study, with one variant; `vit-train presets` lists the presets.")
+    return 0
+
+
+def print_example(arguments: argparse.Namespace, _: str) -> int:
+    """Print the example of a study file."""
+    print(EXAMPLE.read_text(encoding="utf-8"), end="")
+    return 0
+
+
+def show(arguments: argparse.Namespace, _: str) -> int:
+    """Print the grid of a study and what is done."""
+    from sweeps.study_folder import with_known_names
+
+    plan = parse_plan(arguments)
+    study_dir = Path(arguments.out) / plan.study.name
+    print_plan(with_known_names(plan, study_dir), study_dir)
+    return 0
+
+
+def print_plan(plan: Plan, study_dir: Path) -> None:
+    """Print the grid and what is done."""
+    from experiments.runs.record import is_finished
+    from sweeps.study import format_level
+
+    changes = "".join(f", {path}={format_level(value)}" for path, value in plan.base_changes().items())
+    print(f"{plan.study.name}: {plan.study.description}".rstrip(": "))
+    print(f"base      preset {plan.preset}{changes}")
+    for factor, levels in plan.factors.items():
+        texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
+        print(f"factor    {factor}: {' | '.join(texts)}")
+    print(f"baseline  {plan.baseline}")
+    print(f"metric    {plan.study.metric}, equivalence margin {margin_text(plan)}")
+    if plan.study.looks:
+        print(f"looks     tests at {', '.join(map(str, plan.study.looks))} seeds")
+    done: dict[str, list[bool]] = {}
+    for run in plan.runs:
+        done.setdefault(run.variant, []).append(is_finished(study_dir / run.name))
+    width = max(map(len, [*done, "variant"]))
+    print(f"\n{'variant':{width}}  seeds  done")
+    for variant, flags in done.items():
+        print(f"{variant:{width}}  {len(flags):5}  {sum(flags):4}")
+    print(f"\n{count(plan.runs, 'run')}, {sum(map(sum, done.values()))} done, in {study_dir}")
+
+
+def margin_text(plan: Plan) -> str:
+    """The margin as a reader means it: "1 point" of accuracy, or a loss."""
+    metric = Metric(plan.study.metric)
+    shown = f"{plan.study.margin * metric.scale:g}"
+    return shown + (metric.points.removesuffix("s") if shown == "1" else metric.points)
