@@ -11,8 +11,9 @@ from experiments.errors import UserError
 from sweeps.commands.arguments import PROG
 from sweeps.commands.run import add_run
 from sweeps.commands.show import add_init, add_list, add_show
+from sweeps.commands.status import add_status
 
-COMMANDS = {"list": add_list, "show": add_show, "run": add_run, "init": add_init}
+COMMANDS = {"list": add_list, "show": add_show, "run": add_run, "status": add_status, "init": add_init}
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli import folder, settings
@@ -93,6 +94,25 @@ def _assignments(text: str) -> dict[str, Any]:
     if not isinstance(values, list) or len(values) != len(paths):
         raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
     return dict(zip(paths, values, strict=True))
+
+
+def add_study_dir(command: argparse.ArgumentParser) -> None:
+    """Add the folder of a study that has been started."""
+    command.add_argument(
+        "study_dir", metavar="STUDY_DIR", type=folder, help="the folder of a study, such as runs/position"
+    )
+
+
+def existing_study(arguments: argparse.Namespace) -> Path:
+    """The folder that `add_study_dir` names. Raises `UserError` where it holds no study."""
+    from experiments.runs.record import STUDY
+
+    study_dir = Path(arguments.study_dir)
+    if not (study_dir / STUDY).is_file():
+        inside = Path("runs") / study_dir
+        hint = f"did you mean {inside}?" if (inside / STUDY).is_file() else f"`{PROG} run` makes such a folder"
+        raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
+    return study_dir
 
 
 def count(things: Collection[Any], name: str) -> str:
