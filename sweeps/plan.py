@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.config import RunConfig, flatten, override, run_id
@@ -28,6 +28,7 @@ class Plan:
     extra: list[Levels]
     baseline: str
     runs: list[RunSpec]
+    tuned: Mapping[str, Any] = field(default_factory=dict)  # the content of a tuned.yaml; see `apply_tuned`
 
     def base_changes(self) -> dict[str, Any]:
         """The settings of the base that differ from the preset, by dotted path."""
@@ -50,8 +51,38 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
             if level not in factors[factor]:
                 factors[factor].append(level)
     baseline = _baseline(study, {label: levels for label, (levels, _) in variants.items()})
-    runs = [_run(label, *variant, seed) for seed in study.seed_list for label, variant in variants.items()]
+    runs = [make_run(label, *variant, seed) for seed in study.seed_list for label, variant in variants.items()]
     return Plan(study, name, base, factors, [levels for levels, _ in extra], baseline, runs)
+
+
+def apply_tuned(plan: Plan, tuned: Mapping[str, Any]) -> Plan:
+    """The plan with the settings that were tuned for each of its variants. `tuned` is as in tuned.yaml.
+
+    Raises `UserError` where a variant is missing, unknown or does not take its settings, and where a seed of the plan was
+    used for tuning.
+    """
+    if not tuned:
+        return plan
+    known, given = list(dict.fromkeys(run.variant for run in plan.runs)), tuned["variants"]
+    if missing := [variant for variant in known if variant not in given]:
+        raise UserError(f"--tuned: has no settings for the variant {missing[0]!r} of {plan.study.name}")
+    if unknown := [variant for variant in given if variant not in known]:
+        raise UserError(f"--tuned: {unknown[0]!r} is not a variant of {plan.study.name}; {nearest(unknown[0], known)}")
+    if used := sorted({run.seed for run in plan.runs} & {trial["seed"] for trial in tuned["trials"]}):
+        raise UserError(f"--tuned: seed {used[0]} was used for tuning; compare the variants on other seeds")
+    configs = {}
+    for variant in known:
+        first = next(run for run in plan.runs if run.variant == variant)
+        if given[variant]["levels"] != first.levels:
+            raise UserError(f"--tuned: variant {variant!r}: has other levels than in {plan.study.name}")
+        if factors := [path for path in given[variant]["settings"] if path in first.levels]:
+            raise UserError(f"--tuned: {factors[0]} is a factor of {plan.study.name}")
+        try:
+            configs[variant] = override(first.config, given[variant]["settings"])
+        except UserError as error:
+            raise UserError(f"--tuned: variant {variant!r}: {error}") from error
+    runs = [make_run(run.variant, run.levels, configs[run.variant], run.seed) for run in plan.runs]
+    return replace(plan, runs=runs, tuned=tuned)
 
 
 def base_config(study: Study, preset_name: str | None, changes: Mapping[str, Any]) -> tuple[str, RunConfig]:
@@ -125,7 +156,8 @@ def _matches(levels: Levels, wanted: Levels) -> bool:
     return all(path in levels and format_level(levels[path]) == format_level(level) for path, level in wanted.items())
 
 
-def _run(label: str, levels: Levels, config: RunConfig, seed: int) -> RunSpec:
+def make_run(label: str, levels: Mapping[str, Any], config: RunConfig, seed: int) -> RunSpec:
+    """The run of a variant with a seed. The name of its folder shows the variant, the seed and the run id."""
     config = config.model_copy(update={"seed": seed})  # already validated: the variant here, the seed by the study
     slug = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", label.replace(", ", ","))[:MAX_SLUG].strip(".-,") or "variant"
     return RunSpec(f"{slug}-s{seed}-{run_id(config)[:8]}", config, label, levels)

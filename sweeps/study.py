@@ -260,6 +260,11 @@ class UniqueKeyLoader(yaml.SafeLoader):
 
 def read_study_file(path: Path) -> Study:
     """Read a study from a YAML file: a mapping with the fields of `Study`. Raises `UserError` naming file and reason."""
+    return parse_study(read_mapping(path, "`name` and `factors`"), str(path))
+
+
+def read_mapping(path: Path, fields: str) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping with these `fields`. Raises `UserError` naming file and reason."""
     try:
         tree = yaml.load(path.read_text(encoding="utf-8"), UniqueKeyLoader)
     except OSError as error:
@@ -273,12 +278,12 @@ def read_study_file(path: Path) -> Study:
         raise UserError(f"{path}: is not valid YAML: {error}") from error
     _check_size(tree, path)
     if tree is None:
-        raise UserError(f"{path}: is empty; expected a mapping with `name` and `factors`")
+        raise UserError(f"{path}: is empty; expected a mapping with {fields}")
     if not isinstance(tree, dict):
-        raise UserError(f"{path}: expected a mapping with `name` and `factors`, got {type(tree).__name__}")
+        raise UserError(f"{path}: expected a mapping with {fields}, got {type(tree).__name__}")
     if not all(isinstance(key, str) for key in tree):
-        raise UserError(f"{path}: expected a mapping with `name` and `factors`; some of its keys are not names")
-    return parse_study(tree, str(path))
+        raise UserError(f"{path}: expected a mapping with {fields}; some of its keys are not names")
+    return tree
 
 
 def _check_size(tree: Any, path: Path) -> None:

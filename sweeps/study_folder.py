@@ -51,6 +51,7 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
                 "base": plan.base.model_dump(),
                 "command": command,
                 "study": plan.study.model_dump(exclude_defaults=True),
+                **({"tuned": plan.tuned} if plan.tuned else {}),
                 "runs": entries,
             }
             record.write_study(study_dir, tree)
@@ -142,7 +143,9 @@ def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any],
         return f"{path} is {format_level(before)} there and {format_level(now)} here"
 
     missing = [entry for entry in old["runs"] if entry["run_id"] not in planned]
-    if missing:
+    if missing and (difference := _tuned_difference(old.get("tuned"), plan.tuned)):
+        yield difference
+    elif missing:
         before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))
         for path in now:
             if before[path] != now[path] and _changes_run_id(plan.base, path, before[path]):
@@ -157,6 +160,19 @@ def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any],
         stated, wanted = old.get(field, []), getattr(plan.study, field)
         if stated != wanted and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
             yield differs(field, stated, wanted) + ", and it cannot change after the first run has finished"
+
+
+def _tuned_difference(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:
+    """How the tuned settings in the folder differ from the plan's; empty if they are equal."""
+    before, now = (
+        {label: each["settings"] for label, each in (tuned or {"variants": {}})["variants"].items()}
+        for tuned in (old or None, new or None)
+    )
+    if before == now:
+        return ""
+    if not old:
+        return "its runs are not tuned (--tuned was not given)"
+    return "its runs have other tuned settings" if new else "its runs are tuned (--tuned FILE was given)"
 
 
 def _plugin_reason(entry: Mapping[str, Any], plan: Plan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +42,15 @@ def train(
     tracking: Tracking | None = None,
     on_row: OnRow | None = None,
     load: Load | None = None,
+    test: bool = True,
 ) -> list[dict[str, Any]]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
     Runs given together may differ only in seed, learning rate and weight decay. They are trained as one stacked model, as
     many at a time as fit into `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort.
     With `by_speed` a GPU is measured first, and cohorts are smaller where that is faster. `load` replaces `load_splits`.
-    `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run.
+    `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run. Without `test` the test
+    images are left out: the record has no test metrics and no test predictions.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
     GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
@@ -66,6 +69,7 @@ def train(
         for members in _by_split(states):
             config = next(iter(members.values())).spec.config
             splits = (load or load_splits)(config, torch_device)
+            splits = splits if test else _without_test(splits)
             for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
                 _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
@@ -74,6 +78,11 @@ def train(
 def load_splits(config: RunConfig, device: torch.device) -> loading.Splits:
     """The splits of a run's dataset on a device. Raises `UserError`; see `loading.load`."""
     return loading.load(config).to(device)
+
+
+def _without_test(splits: loading.Splits) -> loading.Splits:
+    """The same splits with an empty test set."""
+    return replace(splits, test=splits.test.pick(torch.empty(0, dtype=torch.int64, device=splits.test.y.device)))
 
 
 def _check_plugin(config: RunConfig) -> None:
@@ -177,7 +186,8 @@ def _train_group(
                 _finish(run, engine, i, None, splits, device)
         if not _any_running(runs):
             return
-    for i, (run, test) in enumerate(zip(runs, evaluate_images(engine, splits, splits.test), strict=True)):
+    tests = evaluate_images(engine, splits, splits.test) if len(splits.test) else [None] * len(runs)
+    for i, (run, test) in enumerate(zip(runs, tests, strict=True)):
         if run.status == "running":
             _finish(run, engine, i, test, splits, device)
 
@@ -214,13 +224,14 @@ def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
 def _finish(
     run: RunState, engine: Solo | Stacked, i: int, test: Evaluation | None, splits: loading.Splits, device: torch.device
 ) -> None:
-    """Write the record of the group's i-th run. `test` is None for a run that diverged or was pruned."""
+    """Write the record of the group's i-th run. `test` is None where the test set is left out, and for a run that diverged
+    or was pruned."""
     run.check_unsealed()
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
     test_loss, test_acc = (test.loss, test.accuracy) if test else (None, None)
     summary = {
         "run_id": run.spec.run_id,
-        "status": run.status if test is None else "finished",
+        "status": "finished" if run.status == "running" else run.status,
         "epochs": len(run.rows),
         **metrics,
         "test/loss": test_loss,

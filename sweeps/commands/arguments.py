@@ -43,6 +43,16 @@ def add_study_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
+def add_tuned(command: argparse.ArgumentParser) -> None:
+    """Add the settings that `vit-sweep tune` found for each variant."""
+    command.add_argument(
+        "--tuned",
+        metavar="FILE",
+        help="train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote, or the study.json of a "
+        "tuned study",
+    )
+
+
 def _seeds(text: str) -> int | list[int]:
     parts = text.split(",")
     if parts[-1] == "" and len(parts) > 1:
@@ -69,8 +79,24 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
         study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, "--seeds")
-    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()}
-    return make_plan(study, arguments.preset, {**changes, **settings(arguments)})
+    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()} | settings(
+        arguments
+    )
+    plan = make_plan(study, arguments.preset, changes)
+    return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
+
+
+def _with_tuned(plan: Plan, path: str, changes: Collection[str]) -> Plan:
+    """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
+    from pathlib import Path
+
+    from sweeps.plan import apply_tuned
+    from sweeps.tuning.tuned import read_tuned
+
+    tuned = read_tuned(Path(path))
+    if twice := [name for name in changes if name.replace("-", "_") in tuned["space"]]:
+        raise UserError(f"{twice[0]}: is not allowed with --tuned: {path} sets it for each variant")
+    return apply_tuned(plan, tuned)
 
 
 def _assignments(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.runs.tracking import MODES, Tracking
-from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, count, parse_plan
+from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, parse_plan
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def add_run(commands: Any) -> None:
         usage=f"{USAGE.format('run')} [options]",
     )
     add_study_arguments(command)
+    add_tuned(command)
     command.add_argument(
         "--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings
 from experiments.metric import Metric
-from sweeps.commands.arguments import USAGE, add_study_arguments, count, parse_plan
+from sweeps.commands.arguments import USAGE, add_study_arguments, add_tuned, count, parse_plan
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
@@ -38,6 +38,7 @@ def add_show(commands: Any) -> None:
         usage=USAGE.format("show"),
     )
     add_study_arguments(command)
+    add_tuned(command)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
     command.set_defaults(execute=show)
 
@@ -80,6 +81,8 @@ def print_plan(plan: Plan, study_dir: Path) -> None:
     for factor, levels in plan.factors.items():
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
         print(f"factor    {factor}: {' | '.join(texts)}")
+    if plan.tuned:
+        print(f"tuned     {', '.join(plan.tuned['space'])}: for each variant, by {plan.tuned['budget']} trials")
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.study.metric}, equivalence margin {margin_text(plan)}")
     if plan.study.looks:

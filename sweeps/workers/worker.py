@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sweeps.queue.queue import Assignment  # a worker does not import Optuna
 
 SHUTDOWN = b""  # the message after which a worker ends
+PRUNE, CONTINUE = b"prune", b"continue"  # the answers to a row, where `WorkerConfig.tuning` is set
 SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that; W&B may still be sending
 
 
@@ -42,6 +43,7 @@ class WorkerConfig:
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
+    tuning: bool = False  # leave the test set out, and after each epoch wait for the answer whether to prune the run
     by_speed: bool = False  # whether cohorts are as large as is fastest, by a measurement on a GPU; see `cohort_sizes`
 
 
@@ -108,6 +110,11 @@ class Worker:
         with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
             self.pipe.send_bytes(pickle.dumps((runs, study_dir)))
 
+    def answer(self, prune: bool) -> None:
+        """Say whether the run whose row was received is pruned. Only with `WorkerConfig.tuning`."""
+        with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
+            self.pipe.send_bytes(PRUNE if prune else CONTINUE)
+
     def receive(self) -> tuple[Any, ...]:
         """The next message, as `work` describes it; `("died", reason)` if the worker is dead."""
         try:
@@ -141,7 +148,7 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     """The main function of a worker: train what arrives, until SHUTDOWN.
 
     It sends ("row", index of the run, row) after each epoch, then ("done",) or
-    ("failed", whether the user has to fix it, error in one line, traceback).
+    ("failed", whether the user has to fix it, error in one line, traceback). With `config.tuning` each row gets an answer.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the group; the sweep handles it
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -157,7 +164,7 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     if config.threads:
         torch.set_num_threads(config.threads)
     while (message := inbox.get()) != SHUTDOWN:
-        _train(pipe, config, datasets, *pickle.loads(message))
+        _train(pipe, inbox, config, datasets, *pickle.loads(message))
 
 
 def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes], datasets: Datasets) -> None:
@@ -168,7 +175,7 @@ def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes], datasets: Dataset
         except (EOFError, OSError):
             os._exit(1)
         inbox.put(message)
-        if message != SHUTDOWN and datasets.in_use:
+        if message not in (SHUTDOWN, PRUNE, CONTINUE) and datasets.in_use:
             threading.Thread(target=datasets.prepare, args=(pickle.loads(message)[0],), daemon=True).start()
 
 
@@ -204,9 +211,20 @@ class Datasets:
             self.load(runs[0].config, pick_device(self._device))
 
 
-def _train(pipe: Connection, config: WorkerConfig, datasets: Datasets, runs: list[RunSpec], study_dir: Path) -> None:
+def _train(
+    pipe: Connection,
+    inbox: queue.SimpleQueue[bytes],
+    config: WorkerConfig,
+    datasets: Datasets,
+    runs: list[RunSpec],
+    study_dir: Path,
+) -> None:
     from experiments.runs.run import train
     from experiments.runs.tracking import Tracking
+
+    def on_row(index: int, row: dict[str, float]) -> bool:
+        pipe.send(("row", index, row))
+        return config.tuning and inbox.get() == PRUNE
 
     tracking = Tracking(config.tracking, config.study)
     try:
@@ -217,8 +235,9 @@ def _train(pipe: Connection, config: WorkerConfig, datasets: Datasets, runs: lis
             memory_share=config.memory_share,
             by_speed=config.by_speed,
             tracking=tracking,
-            on_row=lambda i, row: pipe.send(("row", i, row)),
+            on_row=on_row,
             load=datasets.load,
+            test=not config.tuning,
         )
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]

@@ -16,11 +16,12 @@ import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import load_file
 
-from experiments.config import run_id
+from experiments.config import RunConfig, run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.run import pick_device
+from experiments.runs.run import pick_device, train
+from experiments.runs.spec import RunSpec
 from experiments.training.engine import initial_model
 
 
@@ -53,6 +54,26 @@ def test_a_run_that_diverges_is_kept_as_diverged(optimiser: str, tmp_path: Path)
     assert not all(map(math.isfinite, rows[-1].values()))
     assert all(math.isfinite(value) for row in rows[:-1] for value in row.values())
     assert tiny.run(tmp_path / "a", **changes) == summary  # and it is finished with
+
+
+def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_test = tiny.run(tmp_path / "a")
+    spec, load = RunSpec("b", tiny.config()), loading.load
+
+    def other_labels(config: RunConfig) -> loading.Splits:
+        splits = load(config)
+        splits.test.y.fill_(10**6)  # no class: any use of these labels is an error
+        return splits
+
+    monkeypatch.setattr(loading, "load", other_labels)
+    (summary,) = train([spec], tmp_path, device="cpu", test=False)
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "b")
+    assert (summary["status"], summary["val/acc"]) == ("finished", with_test["val/acc"])
+    assert (summary["test/loss"], summary["test/acc"], summary["data"]["test_images"]) == (None, None, 0)
+    assert tiny.files(tmp_path / "b") == tiny.FILES - {record.PREDICTIONS}
+    assert train([spec], tmp_path, device="cpu", test=False) == [summary]
 
 
 def test_a_pruned_run_says_so_and_has_no_test_figure(tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""tuned.yaml: what it changes in a study, how it is read, and one line for each kind of bad file."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from experiments.runs import record
+from sweeps.main import main
+from sweeps.tuning.tuned import parse_tuned, read_tuned, write_tuned
+
+STUDY = {
+    "name": "mine",
+    "factors": {"model.pool": ["cls", "gap"]},
+    "seeds": 2,
+    "base": {"data.train_limit": 80, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 1},
+}
+
+
+def tuned_tree(**rates) -> dict:
+    """The content of a tuned.yaml that gives the variants these learning rates."""
+    return {
+        "schema": 1,
+        "study": "mine",
+        "objective": "val/acc",
+        "sampler": "tpe",
+        "pruner": "halving",
+        "budget": 1,
+        "space": {"optim.lr": {"low": 1e-4, "high": 1e-1, "log": True}},
+        "base": {},
+        "code": {"commit": None, "dirty": None},
+        "variants": {
+            name: {
+                "levels": {"model.pool": name},
+                "settings": {"optim.lr": rate},
+                "trial": 0,
+                "val/acc": 0.5,
+                "epochs": 1,
+            }
+            for name, rate in rates.items()
+        },
+        "trials": [
+            {"variant": name, "trial": 0, "seed": 1_000_000, "status": "finished", "epochs": 1, "val/acc": 0.5}
+            | {"settings": {"optim.lr": rate}}
+            for name, rate in rates.items()
+        ],
+    }
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps(STUDY))
+    return path
+
+
+def tuned_file(folder: Path, tree: dict | None = None, name: str = "tuned.yaml") -> Path:
+    path = folder / name
+    path.write_text(yaml.safe_dump(tuned_tree(cls=0.002, gap=0.03) if tree is None else tree))
+    return path
+
+
+def command(capsys, *words) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as exited:
+        main(list(map(str, words)))
+    out, err = capsys.readouterr()
+    return exited.value.code, out, err
+
+
+def run(capsys, study: Path, *words) -> tuple[int, str, str]:
+    options = ("--out", study.parent, "--workers", 1, "--tracking", "off", "--device", "cpu")
+    return command(capsys, "run", study, *options, *words)
+
+
+def rates(study_dir: Path) -> dict[str, set[float]]:
+    """Variant -> the learning rates that its records state."""
+    entries = json.loads((study_dir / record.STUDY).read_text())["runs"]
+    found: dict[str, set[float]] = {}
+    for entry in entries:
+        config = json.loads((study_dir / entry["run"] / record.CONFIG).read_text())
+        found.setdefault(entry["variant"], set()).add(config["optim"]["lr"])
+    return found
+
+
+def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(capsys, study):
+    path = tuned_file(study.parent)
+    status, _, err = run(capsys, study, "--tuned", path)
+    assert status == 0, err
+    folder = study.parent / "mine"
+    assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
+    assert json.loads((folder / record.STUDY).read_text())["tuned"] == read_tuned(path)
+    again = run(capsys, study, "--tuned", folder / record.STUDY)  # a tuned study's own plan states the same
+    assert again[0] == 0 and "4 of 4 runs are already done" in again[2]
+
+
+@pytest.mark.parametrize(
+    "first, second, said",
+    [
+        ((), ("--tuned", "tuned.yaml"), "its runs are not tuned (--tuned was not given)"),
+        (("--tuned", "tuned.yaml"), (), "its runs are tuned (--tuned FILE was given)"),
+        (("--tuned", "tuned.yaml"), ("--tuned", "other.yaml"), "its runs have other tuned settings"),
+    ],
+)
+def test_tuned_and_untuned_runs_do_not_share_a_folder(capsys, study, monkeypatch, first, second, said):
+    monkeypatch.chdir(study.parent)
+    tuned_file(study.parent)
+    tuned_file(study.parent, tuned_tree(cls=0.002, gap=0.04), "other.yaml")
+    assert run(capsys, study, *first)[0] == 0
+    before = (study.parent / "mine" / record.STUDY).read_bytes()
+    status, _, err = run(capsys, study, *second)
+    assert status == 2 and f"holds another study: {said};" in err and err.count("\n") == 1
+    assert (study.parent / "mine" / record.STUDY).read_bytes() == before
+
+
+def changed(**fields) -> dict:
+    return {**tuned_tree(cls=0.002, gap=0.03), **fields}
+
+
+def without_trials_seed(seed: int) -> dict:
+    tree = tuned_tree(cls=0.002, gap=0.03)
+    tree["trials"][0]["seed"] = seed
+    return tree
+
+
+@pytest.mark.parametrize(
+    "tree, words, said",
+    [
+        (tuned_tree(cls=0.002), (), "has no settings for the variant 'gap'"),
+        (tuned_tree(cls=0.002, gap=0.1, mean=0.1), (), "'mean' is not a variant"),
+        (tuned_tree(cls=0.002, gap=-1.0), (), "variant 'gap': optim.lr: -1.0 is not allowed"),
+        (without_trials_seed(1), (), "seed 1 was used for tuning"),
+        (tuned_tree(cls=0.002, gap=0.03), ("--optim.lr", "0.1"), "optim.lr: is not allowed with --tuned"),
+        (changed(budget="many"), (), "budget: "),
+        (changed(rate=1), (), "rate: "),
+        ({"variants": {}}, (), "study: "),
+        (STUDY | {"runs": []}, (), "was not tuned"),
+        ("text", (), "expected a mapping"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(capsys, study, tree, words, said):
+    path = tuned_file(study.parent, tree)
+    status, _, err = run(capsys, study, "--tuned", path, *words)
+    assert status == 2 and said in err and err.count("\n") == 1, err
+    assert not (study.parent / "mine").exists()
+
+
+def test_the_file_is_read_back_as_it_was_written(tmp_path):
+    tree = tuned_tree(**{"cls": 1e-05, "gap": 0.1 + 0.2})
+    write_tuned(tmp_path / "a.yaml", parse_tuned(tree, "here"))
+    first = read_tuned(tmp_path / "a.yaml")
+    assert first["variants"]["gap"]["settings"] == {"optim.lr": 0.1 + 0.2}
+    write_tuned(tmp_path / "b.yaml", parse_tuned(first, "there"))
+    assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()
