@@ -7,19 +7,16 @@ lock of the folder and in an immediate transaction, so that two workers never ge
 from __future__ import annotations
 
 import collections
-import contextlib
 import functools
 import itertools
 import time
 import warnings
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import optuna
-import sqlalchemy
-from filelock import FileLock
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -32,9 +29,8 @@ from experiments.runs.resume_note import read_members
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
 from sweeps.queue.process import ProcessInfo, is_alive
-from sweeps.study_folder import LOCK
+from sweeps.queue.storage import QueueStorage, open_storage
 
-DATABASE = "optuna.db"
 PROCESS_KEY = "owner"  # user attribute of a trial: its process. The stored names are kept so that old databases load.
 
 
@@ -64,7 +60,9 @@ class Queue:
     An assignment is valid while its worker or its sweep is alive: the sweep settles the runs of a worker that died.
     """
 
-    def __init__(self, plan: Plan, study_dir: Path, sweep: ProcessInfo, attempts: int = 3) -> None:
+    def __init__(
+        self, plan: Plan, study_dir: Path, sweep: ProcessInfo, attempts: int = 3, storage: QueueStorage | None = None
+    ) -> None:
         self.runs = {run.name: run for run in plan.runs}
         self.sweep = {"pid": sweep.pid, "start": sweep.start}
         self.dir, self.attempts = study_dir, attempts
@@ -73,10 +71,10 @@ class Queue:
             "val/" + plan.study.metric.partition("/")[2]
         )  # choices use the validation set, never the test set
         self.distributions = _distributions(plan)
-        self.lock = FileLock(study_dir / LOCK)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        with self._database():
-            self.storage = _storage(study_dir / DATABASE)
+        self.store = storage or open_storage(None, study_dir)
+        with self.store.lock():
+            self.storage = self.store.rdb
             self.study = self._load_study(plan.study.name)
             self.study_id = self.storage.get_study_id_from_name(plan.study.name)
 
@@ -117,21 +115,9 @@ class Queue:
             run is not None and run.variant != trial.user_attrs["variant"]
         )
 
-    @contextlib.contextmanager
-    def _database(self) -> Iterator[None]:
-        """Exclusive access to the queue. Raises `UserError` where it cannot be read or written."""
-        try:
-            with self.lock:
-                yield
-        except (sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
-            cause = error if isinstance(error, sqlalchemy.exc.DatabaseError) else error.__cause__
-            reason = f"cannot be used ({getattr(cause, 'orig', error)})"
-            advice = "if it is damaged, delete it: the same command rebuilds it from the records"
-            raise UserError(f"{self.dir / DATABASE}: {reason}; {advice}") from error
-
     def reconcile(self) -> QueueState:
         """Bring the trials into line with the records and the living processes. Enqueue what is left. Idempotent."""
-        with self._database():
+        with self.store.lock():
             for trial in self.study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
                 if not _is_assigned(trial):
                     self._settle(trial, "interrupted")
@@ -177,7 +163,7 @@ class Queue:
         """
         assignments: list[Assignment] = []
         process = replace(process, heartbeat=time.time())
-        with self._database():
+        with self.store.lock():
             failed = {trial.user_attrs["run"] for trial in self._trials(TrialState.FAIL) if self._is_failure(trial)}
             queued = {trial.user_attrs["run"]: trial for trial in self._trials(TrialState.WAITING)}
             for run in self._next_cohort(queued, failed, max_runs):
@@ -209,7 +195,7 @@ class Queue:
 
     def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """Tell other machines that these runs are still in training. Returns the assignments that are no longer ours."""
-        with self._database():
+        with self.store.lock():
             lost = [assignment for assignment in assignments if not self._is_ours(assignment)]
             for assignment in assignments:
                 if assignment not in lost:
@@ -225,7 +211,7 @@ class Queue:
 
         `reason` is "failed", which counts as an attempt, or "interrupted", which does not.
         """
-        with self._database():
+        with self.store.lock():
             if not self._is_ours(assignment):
                 return "taken over"
             return self._settle(self.storage.get_trial(assignment.trial_id), reason, error)
@@ -283,22 +269,3 @@ def _distributions(plan: Plan) -> dict[str, BaseDistribution]:
                 known.append(level)
     factors = {path: CategoricalDistribution(known) for path, known in levels.items()}
     return {**factors, "seed": IntDistribution(0, 2**31 - 1)}
-
-
-def _storage(path: Path) -> optuna.storages.RDBStorage:
-    """SQLite storage whose transactions take the write lock when they begin, so that read and write are one step.
-
-    SQLAlchemy documents this recipe for pysqlite. It uses no write-ahead log, which does not work across machines.
-    """
-    storage = optuna.storages.RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": 60}})
-
-    @sqlalchemy.event.listens_for(storage.engine, "connect")
-    def _no_implicit_begin(connection: Any, _: Any) -> None:
-        connection.isolation_level = None
-
-    @sqlalchemy.event.listens_for(storage.engine, "begin")
-    def _begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    storage.engine.dispose()  # closes the connections that were made before the listeners
-    return storage

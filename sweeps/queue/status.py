@@ -20,8 +20,9 @@ from optuna.trial import FrozenTrial, TrialState
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
-from sweeps.queue.queue import DATABASE, PROCESS_KEY, _worker
+from sweeps.queue.queue import PROCESS_KEY, _worker
 from sweeps.queue.queue import _is_assigned as is_assigned
+from sweeps.queue.storage import DATABASE
 from sweeps.study_folder import ERROR
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")

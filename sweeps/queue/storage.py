@@ -1,0 +1,363 @@
+"""The database of a queue: SQLite in the study's folder, or PostgreSQL for many machines. It gives the lock and the clock too."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import os
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import optuna
+import sqlalchemy
+from filelock import FileLock
+from sqlalchemy.engine import URL, make_url
+
+from experiments.errors import UserError
+from sweeps.study_folder import LOCK
+
+DATABASE = "optuna.db"  # in the study's folder, unless a URL names another database
+ALLOWED = "postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"
+RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
+RETRY_INTERVAL = 2.0  # seconds between two tries
+SLOW = 60.0  # seconds after which a slow operation is reported
+ADVISORY_KEY = 0x56695421  # of the lock in PostgreSQL; any constant that no other program uses
+IDLE_TIMEOUT = "60s"  # after which PostgreSQL ends a connection, so that a suspended process does not keep the lock
+
+P = ParamSpec("P")
+T = TypeVar("T")
+DatabaseErrors = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
+
+
+class LockLost(sqlalchemy.exc.SQLAlchemyError):
+    """The connection that held the lock has ended. What follows must not be written."""
+
+
+class QueueStorage(ABC):
+    """An Optuna storage with a lock and a clock that all processes of the queue share. For one thread."""
+
+    rdb: optuna.storages.RDBStorage
+
+    def __init__(self, url: str) -> None:
+        self.url = url  # for messages; it never holds a password
+        self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+        self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
+        self._depth = 0
+        self._clock = 0.0, 0.0  # the shared clock when the lock was taken, and this process's monotonic clock
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Exclusive access to the queue. Raises `UserError` where the database cannot be read or written."""
+        with self._one_line():
+            self._repeat(self._enter)
+            try:
+                yield
+            finally:
+                self._leave()
+
+    def run(self, operation: Callable[[], T]) -> T:
+        """Run an operation with exclusive access. It runs again after a lost connection, so it must bear repetition.
+
+        Raises `UserError` where the database cannot be used, or not again within `RETRY_TIMEOUT`.
+        """
+
+        def attempt() -> T:
+            self._enter()
+            try:
+                return operation()
+            finally:
+                self._leave()
+
+        with self._one_line():
+            return attempt() if self._depth else self._repeat(attempt)
+
+    def now(self) -> float:
+        """The shared clock: seconds since the epoch. Clocks of different hosts may differ by hours."""
+        if self._depth:
+            shared, own = self._clock
+            return shared + time.monotonic() - own
+        with self._one_line():
+            return self._repeat(self._read_clock)
+
+    def silence(self, heartbeat: float) -> float:
+        """For how many seconds a process has been silent although the database could be reached."""
+        return self.now() - max(heartbeat, self.since)
+
+    @abstractmethod
+    def _acquire(self) -> float:
+        """Take the lock. Returns the time of the shared clock."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give the lock back."""
+
+    @abstractmethod
+    def _read_clock(self) -> float: ...
+
+    @abstractmethod
+    def _is_temporary(self, error: BaseException) -> bool:
+        """Whether an operation that raised this error may succeed later."""
+
+    def _advice(self, reason: str) -> str:
+        return "run the same command again when it can be used"
+
+    def _enter(self) -> None:
+        if not self._depth:
+            self._clock = self._acquire(), time.monotonic()
+        self._depth += 1
+
+    def _leave(self) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._release()
+
+    def _repeat(self, operation: Callable[[], T]) -> T:
+        """Run an operation until it does not fail for a lost connection. The first repetition follows at once."""
+        start, tries = time.monotonic(), 0
+        while True:
+            try:
+                with self._slow_notice():
+                    result = operation()
+                if tries > 1:
+                    self.since = self._read_clock()
+                return result
+            except DatabaseErrors as error:
+                if not self._is_temporary(error) or time.monotonic() - start > RETRY_TIMEOUT:
+                    raise
+                if tries == 1:
+                    minutes = f"{RETRY_TIMEOUT / 60:.0f} min"
+                    self.notify(f"{self.url}: {_reason(error)}; trying again for {minutes}, training continues")
+                if tries:
+                    time.sleep(RETRY_INTERVAL)
+                tries += 1
+
+    @contextlib.contextmanager
+    def _slow_notice(self) -> Iterator[None]:
+        """Say once that the database does not answer."""
+        line = f"{self.url}: no answer for {SLOW:.0f} s; still waiting, training continues"
+        timer = threading.Timer(SLOW, lambda: self.notify(line))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextlib.contextmanager
+    def _one_line(self) -> Iterator[None]:
+        """Turn errors of the database into a `UserError`. Statements and their values are left out."""
+        try:
+            yield
+        except DatabaseErrors as error:
+            reason = _reason(error)
+            raise UserError(f"{self.url}: cannot be used ({reason}); {self._advice(reason)}") from None
+
+
+class SQLiteStorage(QueueStorage):
+    """A file, by default in the study's folder, with a lock file. Its clock is that of the folder's file system."""
+
+    def __init__(self, path: Path, lock: Path) -> None:
+        super().__init__(str(path))
+        self._file = lock
+        self._lock = FileLock(lock, poll_interval=0.01)
+        with self.lock():
+            self.rdb = _sqlite(path)
+
+    def _acquire(self) -> float:
+        try:
+            self._lock.acquire()
+            return self._read_clock()
+        except OSError as error:
+            raise UserError(f"{self._file}: cannot be used ({error.strerror})") from error
+
+    def _release(self) -> None:
+        self._lock.release()
+
+    def _read_clock(self) -> float:
+        os.utime(self._file)  # a file server uses its own clock
+        return self._file.stat().st_mtime
+
+    def _is_temporary(self, error: BaseException) -> bool:
+        return "database is locked" in _reason(error)
+
+    def _advice(self, reason: str) -> str:
+        if "full" in reason or "No space" in reason:
+            return "free some space on its disk, then run the same command again"
+        return "if it is damaged, delete it: the same command rebuilds it from the records"
+
+
+def _sqlite(path: Path) -> optuna.storages.RDBStorage:
+    """SQLite storage whose transactions take the write lock when they begin, so that read and write are one step.
+
+    SQLAlchemy documents this recipe for pysqlite. It uses no write-ahead log, which does not work across machines.
+    """
+    storage = optuna.storages.RDBStorage(
+        _optuna_url(URL.create("sqlite", database=str(path))), engine_kwargs={"connect_args": {"timeout": 60}}
+    )
+
+    @sqlalchemy.event.listens_for(storage.engine, "connect")
+    def _no_implicit_begin(connection: Any, _: Any) -> None:
+        connection.isolation_level = None
+
+    @sqlalchemy.event.listens_for(storage.engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    storage.engine.dispose()  # closes the connections that were made before the listeners
+    return storage
+
+
+class PostgresStorage(QueueStorage):
+    """A PostgreSQL database with an advisory lock, and the server's clock.
+
+    The lock belongs to the one connection on which everything is written. If that connection ends, the lock is free for
+    others, and nothing more is written without it: no second connection is made while the lock is held.
+    """
+
+    def __init__(self, url: URL) -> None:
+        super().__init__(url.render_as_string())
+        self._args = {
+            "connect_timeout": 10,
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 60_000,
+            "application_name": "vit-sweep",
+        }
+        with self._one_line(), self._schema_lock(url):
+            self.rdb = optuna.storages.RDBStorage(
+                _optuna_url(url), engine_kwargs={"connect_args": self._args, "pool_size": 1}
+            )
+        sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
+        self.rdb.engine.dispose()  # closes the connections that were made before the listener
+
+    @contextlib.contextmanager
+    def _schema_lock(self, url: URL) -> Iterator[None]:
+        """The lock while the tables are made: two processes that start at once would both make them."""
+        engine = sqlalchemy.create_engine(url, connect_args=self._args, poolclass=sqlalchemy.pool.NullPool)
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
+            yield
+
+    def _on_connect(self, connection: Any, _: Any) -> None:
+        if self._depth:
+            raise LockLost("the connection was lost")
+        connection.execute(  # no row before PostgreSQL 14, which has no such setting
+            "select set_config(name, %s, false) from pg_settings where name = 'idle_session_timeout'", [IDLE_TIMEOUT]
+        )
+        connection.commit()
+
+    def _scalars(self, columns: str) -> Any:
+        with self.rdb.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            return connection.exec_driver_sql(f"select {columns}").one()
+
+    def _acquire(self) -> float:
+        clock = "extract(epoch from {})::float8"
+        columns = f"{clock.format('clock_timestamp()')}, {clock.format('pg_postmaster_start_time()')}"
+        _, now, started = self._scalars(f"pg_advisory_lock({ADVISORY_KEY}), {columns}")
+        self.since = max(self.since, started)
+        return now
+
+    def _release(self) -> None:
+        try:
+            self._scalars(f"pg_advisory_unlock({ADVISORY_KEY})")
+        except DatabaseErrors as error:  # the lock ended with its connection; a write that failed has said so already
+            if not self._is_temporary(error):
+                raise
+
+    def _read_clock(self) -> float:
+        return float(self._scalars("extract(epoch from clock_timestamp())::float8")[0])
+
+    def _is_temporary(self, error: BaseException) -> bool:
+        cause = _cause(error)
+        temporary = (
+            sqlalchemy.exc.OperationalError,
+            sqlalchemy.exc.InterfaceError,
+            sqlalchemy.exc.InternalError,
+            LockLost,
+        )
+        return isinstance(cause, temporary)
+
+
+def open_storage(url: str | None, study_dir: Path) -> QueueStorage:
+    """The storage that a URL names; without one, the SQLite file in the study's folder.
+
+    Raises `UserError` where the URL is not allowed, its driver is not installed, or the database cannot be used.
+    """
+    if url is None:
+        return SQLiteStorage(study_dir / DATABASE, study_dir / LOCK)
+    parsed = parse_url(url)
+    if parsed.drivername == "sqlite":
+        path = Path(str(parsed.database)).resolve()
+        own = path == (study_dir / DATABASE).resolve()
+        return SQLiteStorage(path, study_dir / LOCK if own else path.with_name(path.name + LOCK))
+    return PostgresStorage(parsed)
+
+
+def parse_url(text: str) -> URL:
+    """Check a storage URL. Raises `UserError`, which never repeats a password."""
+    try:
+        url = make_url(text)
+    except (sqlalchemy.exc.ArgumentError, ValueError):
+        raise UserError(f"storage: the URL cannot be read; expected {ALLOWED}") from None
+    if url.password is not None or any(_is_secret(name) for name in url.query):
+        raise UserError(
+            "storage: a password in the URL is not allowed, because it would reach logs; put it in ~/.pgpass, or in the file "
+            "that PGPASSFILE names"
+        )
+    if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not (url.host or url.query):
+        return url
+    if url.drivername not in ("postgresql", "postgresql+psycopg"):
+        raise UserError(f"storage: {url.drivername!r} is not allowed: expected {ALLOWED}")
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise UserError('storage: PostgreSQL needs a driver; pip install "vit-ablation[postgres]"') from None
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _is_secret(name: str) -> bool:
+    """Whether a parameter of a connection is a secret. `passfile` is the path of a file."""
+    return ("pass" in name.lower() and name != "passfile") or "secret" in name.lower()
+
+
+def _optuna_url(url: URL) -> str:
+    """The URL as Optuna reads it, which replaces names in braces."""
+    return url.render_as_string().replace("{", "{{").replace("}", "}}")
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error below Optuna's, which only says that there was one."""
+    wrapped = isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__
+    return wrapped or error
+
+
+def _reason(error: BaseException) -> str:
+    """What the database said, in one line, without the statement."""
+    cause = _cause(error)
+    text = str(getattr(cause, "orig", None) or cause).partition("(Background on this error")[0]  # a link to a manual
+    return " ".join(text.split())
+
+
+class _HasStorage(Protocol):
+    @property
+    def store(self) -> QueueStorage: ...
+
+
+S = TypeVar("S", bound=_HasStorage)
+
+
+def exclusive(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Decorate a method of an object with a `store`: it runs with exclusive access to the queue, as `QueueStorage.run` does."""
+
+    @functools.wraps(method)
+    def run(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.store.run(lambda: method(self, *args, **kwargs))
+
+    return run

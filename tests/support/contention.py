@@ -1,0 +1,24 @@
+"""Processes that open one storage at the same moment and take its lock in turn."""
+
+import subprocess
+import sys
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from sweeps.queue.storage import open_storage
+storage, log = open_storage({url!r}, Path({folder!r})), open({log!r}, "a", buffering=1)
+for _ in range(20):
+    with storage.lock(), storage.lock():  # it can be taken again by its holder
+        log.write("in\\n")
+        time.sleep(0.002)
+        log.write("out\\n")
+"""
+
+
+def contend(url: str | None, folder, processes: int = 4) -> list[str]:
+    """What several processes write that open one storage at the same moment and take its lock 20 times each."""
+    code = CHILD.format(url=url, folder=str(folder), log=str(folder / "log"))
+    children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(processes)]
+    assert [child.wait(120) for child in children] == [0] * processes
+    return (folder / "log").read_text().split()

@@ -1,0 +1,119 @@
+"""The URL of a storage, the lock and the clock, on SQLite."""
+
+import os
+import sys
+import time
+
+import pytest
+from contention import contend
+
+from experiments.errors import UserError
+from sweeps.queue.storage import open_storage, parse_url
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("mysql://host/db", "'mysql' is not allowed: expected postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"),
+        ("postgresql+asyncpg://host/db", "'postgresql+asyncpg' is not allowed"),
+        ("sqlite://", "'sqlite' is not allowed"),
+        ("sqlite:///:memory:", "'sqlite' is not allowed"),
+        ("not a url", "cannot be read; expected postgresql"),
+        ("postgresql://me:hunter2@host/db", "PGPASSFILE"),
+        ("postgresql+psycopg://me:@host/db", "PGPASSFILE"),
+        ("postgresql://host/db?password=hunter2", "PGPASSFILE"),
+        ("postgresql://host/db?sslpassword=hunter2", "PGPASSFILE"),
+        ("postgresql://me:hunter2@host:notaport/db", "cannot be read"),
+    ],
+)
+def test_urls_that_are_refused(url, said, tmp_path):
+    with pytest.raises(UserError) as caught:
+        open_storage(url, tmp_path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("storage: ")
+    assert "hunter2" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_both_forms_of_a_postgresql_url_use_psycopg():
+    for url in ("postgresql://me@host:5433/db", "postgresql+psycopg://me@host:5433/db?passfile=/etc/pass"):
+        assert parse_url(url).drivername == "postgresql+psycopg"
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(UserError, match=r'pip install "vit-ablation\[postgres\]"'):
+        parse_url("postgresql://host/db")
+
+
+@pytest.mark.parametrize("name", ["plain", "with {braces}", "50%", "a b?c#d"])
+def test_any_folder_can_hold_the_default_database(tmp_path, name):
+    (tmp_path / name).mkdir()
+    storage = open_storage(None, tmp_path / name)
+    assert storage.rdb.get_all_studies() == []
+    assert (tmp_path / name / "optuna.db").stat().st_size > 0
+    assert storage.url == str(tmp_path / name / "optuna.db")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == sorted([name, ".lock", "optuna.db"])
+
+
+def test_the_url_of_a_file_is_not_the_file_in_the_folder(tmp_path):
+    (tmp_path / "study").mkdir()
+    storage = open_storage(f"sqlite:///{tmp_path}/shared.db", tmp_path / "study")
+    assert storage.rdb.get_all_studies() == []
+    assert (tmp_path / "shared.db").exists()
+    assert list((tmp_path / "study").iterdir()) == []
+
+
+def test_one_process_at_a_time_has_the_lock(tmp_path):
+    assert contend(None, tmp_path) == ["in", "out"] * 80
+
+
+def test_the_clock_is_that_of_the_file_system(tmp_path, monkeypatch):
+    storage = open_storage(None, tmp_path)
+    true = time.time()
+    monkeypatch.setattr(time, "time", lambda: true - 3600)  # the clock of this host is an hour slow
+    assert abs(storage.now() - true) < 60
+    with storage.lock():
+        assert abs(storage.now() - true) < 60
+    assert abs(storage.silence(true - 100) - 100) < 60
+
+
+def test_an_operation_that_finds_the_database_locked_is_repeated(tmp_path):
+    import sqlite3
+
+    storage = open_storage(None, tmp_path)
+    calls = []
+
+    def operation():
+        calls.append(1)
+        if len(calls) == 1:
+            with storage.rdb.engine.connect() as connection:
+                connection.connection.driver_connection.execute("pragma busy_timeout = 50")
+        storage.rdb.get_all_studies()
+        return "done"
+
+    other = sqlite3.connect(tmp_path / "optuna.db", isolation_level=None)
+    other.execute("begin exclusive")
+    lines = []
+    storage.notify = lambda line: (lines.append(line), other.execute("rollback"))
+    assert storage.run(operation) == "done"
+    assert len(calls) == 3  # at once, again at once, and again when the other process has ended its transaction
+    assert lines == [f"{tmp_path}/optuna.db: database is locked; trying again for 10 min, training continues"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "study").write_text("a file")
+    with pytest.raises(UserError, match=r"\.lock: cannot be used \((Not a directory|File exists)\)"):
+        open_storage(None, tmp_path / "study")
+
+
+def test_an_error_of_the_operation_itself_is_passed_on(tmp_path):
+    storage = open_storage(None, tmp_path)
+
+    def broken():
+        raise FileNotFoundError(os.strerror(2))
+
+    with pytest.raises(FileNotFoundError):
+        storage.run(broken)
+    with storage.lock():
+        pass  # and the lock is free
