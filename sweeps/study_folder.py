@@ -18,7 +18,7 @@ from experiments.runs import record
 from experiments.runs.looks import add_look, look_now
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
-from sweeps.study import format_level
+from sweeps.study import Levels, format_level, parse_study
 from vit.registry import REGISTRY
 
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
@@ -57,6 +57,37 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
             record.write_study(study_dir, tree)
     except OSError as error:
         raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
+
+
+def plan_of(study_dir: Path) -> Plan:
+    """The plan in STUDY/study.json, with every run that it lists. Nothing else is read, so any machine can join a sweep.
+
+    Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here:
+    the source of its plug-in is another one, or this version computes something else.
+    """
+    path, tree = study_dir / record.STUDY, record.read_study(study_dir)
+    if record.EXPORT in tree:
+        raise UserError(f"{path}: holds an exported study, which has no runs to train")
+    try:
+        study = parse_study(tree["study"], str(path))
+        base = load(tree["base"])
+        variants = {entry["variant"]: override(base, entry["levels"]) for entry in tree["runs"]}
+        runs = [_planned_run(entry, variants[entry["variant"]], path) for entry in tree["runs"]]
+        extra: list[Levels] = tree.get("extra", [])
+        return Plan(study, tree["preset"], base, tree["factors"], extra, tree["baseline"], runs)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: holds no plan that can be trained ({type(error).__name__}: {error})") from error
+
+
+def _planned_run(entry: Mapping[str, Any], variant: RunConfig, path: Path) -> RunSpec:
+    run = RunSpec(
+        entry["run"], variant.model_copy(update={"seed": entry["seed"]}), entry["variant"], dict(entry["levels"])
+    )
+    if run.run_id != entry["run_id"]:
+        kind = variant.model.pos_embed
+        reason = f"the source of the plug-in {kind!r} differs" if REGISTRY[kind].is_plugin else "this version differs"
+        raise UserError(f"{path}: {run.name} has the run id {run.run_id} here, not {entry['run_id']}: {reason}")
+    return run
 
 
 def merged_entries(plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
