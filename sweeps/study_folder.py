@@ -71,10 +71,13 @@ def plan_of(study_dir: Path) -> Plan:
     try:
         study = parse_study(tree["study"], str(path))
         base = load(tree["base"])
-        variants = {entry["variant"]: override(base, entry["levels"]) for entry in tree["runs"]}
+        tuned = tree.get("tuned", {})
+        levels = {entry["variant"]: entry["levels"] for entry in tree["runs"]}
+        own = {label: tuned["variants"][label]["settings"] if tuned else {} for label in levels}
+        variants = {label: override(base, {**levels[label], **own[label]}) for label in levels}
         runs = [_planned_run(entry, variants[entry["variant"]], path) for entry in tree["runs"]]
         extra: list[Levels] = tree.get("extra", [])
-        return Plan(study, tree["preset"], base, tree["factors"], extra, tree["baseline"], runs)
+        return Plan(study, tree["preset"], base, tree["factors"], extra, tree["baseline"], runs, tuned)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: holds no plan that can be trained ({type(error).__name__}: {error})") from error
 

@@ -88,11 +88,16 @@ def read_status(study_dir: Path, url: str | None = None, attempts: int = 3) -> S
         trials[trial.user_attrs["run"]].append(trial)
     looked: list[tuple[RunStatus, float | None]] = []  # each run, and the seconds of one of its epochs
     for entry in tree["runs"]:
-        epochs = int(entry["levels"].get("train.epochs", tree["base"]["train"]["epochs"]))
-        looked.append(_look(study_dir, entry, epochs, trials[entry["run"]], attempts))
+        looked.append(_look(study_dir, entry, _epochs(tree, entry), trials[entry["run"]], attempts))
     runs = _with_time_left(looked)
     rate = _runs_per_hour([trial for own in trials.values() for trial in own])
     return StudyStatus(tree["name"], runs, rate, _seconds_left(runs))
+
+
+def _epochs(tree: Mapping[str, Any], entry: Mapping[str, Any]) -> int:
+    """The number of epochs that a run is planned to have."""
+    tuned = tree["tuned"]["variants"][entry["variant"]]["settings"] if tree.get("tuned") else {}
+    return int({"train.epochs": tree["base"]["train"]["epochs"], **tuned, **entry["levels"]}["train.epochs"])
 
 
 def read_trials(study_dir: Path, name: str, url: str | None = None) -> list[FrozenTrial]:

@@ -7,12 +7,16 @@ import pytest
 from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.builtin import STUDIES
-from sweeps.plan import make_plan
+from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study
 from sweeps.study_folder import plan_of, write_plan
 
 OWN = [
-    {"factors": {"data.train_limit": [None, 200], "optim.lr": ["1e-3", 1]}, "baseline": {"data.train_limit": 200, "optim.lr": 1}, "seeds": [3, 1]},
+    {
+        "factors": {"data.train_limit": [None, 200], "optim.lr": ["1e-3", 1]},
+        "baseline": {"data.train_limit": 200, "optim.lr": 1},
+        "seeds": [3, 1],
+    },
     {
         "factors": {"model.pos_embed+model.pos_site": [["none", "stem"], ["cpe", "stem"]]},
         "extra": [{"model.pos_embed+model.pos_site": ["learned-1d", "every-layer"]}],
@@ -33,6 +37,18 @@ def test_the_plan_read_back_is_the_plan_that_was_written(study, tmp_path):
     plan = make_plan(study, changes={"train.batch_size": "17"})
     write_plan(plan, tmp_path, "here")
     assert plan_of(tmp_path) == plan
+
+
+def test_tuned_settings_are_part_of_the_plan(tmp_path):
+    plan = make_plan(parse_study({"name": "own", "factors": {"model.pool": ["cls", "gap"]}}, "own"))
+    variants = {
+        pool: {"levels": {"model.pool": pool}, "settings": {"optim.lr": rate}}
+        for pool, rate in (("cls", 0.01), ("gap", 0.02))
+    }
+    tuned = apply_tuned(plan, {"variants": variants, "trials": [], "space": ["optim.lr"], "budget": 1})
+    write_plan(tuned, tmp_path, "here")
+    assert plan_of(tmp_path) == tuned
+    assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
 
 
 def test_runs_that_an_earlier_command_planned_are_in_the_plan(tmp_path):
