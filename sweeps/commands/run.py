@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
+from experiments.errors import UserError
 from experiments.runs.tracking import MODES, Tracking
 from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, parse_plan
 from sweeps.commands.show import margin_text, print_plan
@@ -68,6 +69,28 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
         default="auto",
         help="W&B mode; auto: online if an API key is configured, else offline (default: auto)",
     )
+    run.add_argument(
+        "--storage",
+        type=_storage,
+        metavar="URL",
+        help="database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later "
+        "commands on the folder find it (default: optuna.db in the study's folder)",
+    )
+    run.add_argument(
+        "--separate-folders",
+        action="store_true",
+        help="with --storage: this machine does not share the study's folder with the others; vit-sweep collect fetches "
+        "their records",
+    )
+
+
+def _storage(text: str) -> str:
+    from sweeps.queue.storage import parse_url
+
+    try:
+        return parse_url(text).render_as_string()
+    except UserError as error:  # argparse must not repeat the URL, which may hold a password
+        raise argparse.ArgumentTypeError(str(error).removeprefix("storage: ")) from None
 
 
 def _cohort(text: str) -> int | None:
@@ -99,7 +122,9 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
     warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     intro = [_start_line(plan, study_dir, configs), Tracking(arguments.tracking, plan.study.name).notice(study_dir)]
-    state = run_sweep(plan, study_dir, command, configs, arguments.cohort, intro)
+    state = run_sweep(
+        plan, study_dir, command, configs, arguments.cohort, intro, arguments.storage, arguments.separate_folders
+    )
     return _report(plan, study_dir, state.failed)
 
 

@@ -75,8 +75,8 @@ class Queue:
         self.store = storage or open_storage(None, study_dir)
         with self.store.lock():
             self.storage = self.store.rdb
-            self.study = self._load_study(plan.study.name)
-            self.study_id = self.storage.get_study_id_from_name(plan.study.name)
+            self.study = self._load_study(self.store.study_name(plan.study.name))
+            self.study_id = self.storage.get_study_id_from_name(self.study.study_name)
 
     def _load_study(self, name: str) -> optuna.Study:
         """Optuna's study. It is rebuilt from the records where the study has gained a level or a factor, for Optuna

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import time
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from filelock import FileLock
 from sqlalchemy.engine import URL, make_url
 
 from experiments.errors import UserError
+from sweeps.queue.folder_note import FolderNote, read_note
 from sweeps.study_folder import LOCK
 
 DATABASE = "optuna.db"  # in the study's folder, unless a URL names another database
@@ -27,7 +29,7 @@ ALLOWED = "postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
 RETRY_INTERVAL = 2.0  # seconds between two tries
 SLOW = 60.0  # seconds after which a slow operation is reported
-ADVISORY_KEY = 0x56695421  # of the lock in PostgreSQL; any constant that no other program uses
+ADVISORY_KEY = 0x56695421  # of the locks in PostgreSQL; any constant that no other program uses
 IDLE_TIMEOUT = "60s"  # after which PostgreSQL ends a connection, so that a suspended process does not keep the lock
 
 P = ParamSpec("P")
@@ -46,6 +48,8 @@ class QueueStorage(ABC):
 
     def __init__(self, url: str) -> None:
         self.url = url  # for messages; it never holds a password
+        self.study_dir: Path | None = None
+        self.note: FolderNote | None = None  # of the study's folder, when the storage was opened
         self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
         self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
         self._depth = 0
@@ -76,6 +80,24 @@ class QueueStorage(ABC):
 
         with self._one_line():
             return attempt() if self._depth else self._repeat(attempt)
+
+    @property
+    def folder(self) -> str | None:
+        """The token of the study's folder; None where all of the queue is in that folder."""
+        return self.note.folder if self.note and self.note.study else None
+
+    def study_name(self, name: str) -> str:
+        """The name of a study in Optuna: in a database that many folders share, with the folder's token."""
+        if not self.note or not self.note.study:
+            return name
+        folder = self.note.study.rpartition("-")[2]  # of the queue, which may be another folder's
+        return f"{name}-{folder}"
+
+    def verify(self) -> None:
+        """Raise `UserError` if another command has moved the queue of the study's folder to another storage."""
+        if self.study_dir is not None and (note := read_note(self.study_dir)) != self.note:
+            where = (note and note.storage) or DATABASE
+            raise UserError(f"{self.study_dir}: another command has moved its queue to {where}; run the command again")
 
     def now(self) -> float:
         """The shared clock: seconds since the epoch. Clocks of different hosts may differ by hours."""
@@ -242,7 +264,7 @@ class PostgresStorage(QueueStorage):
         """The lock while the tables are made: two processes that start at once would both make them."""
         engine = sqlalchemy.create_engine(url, connect_args=self._args, poolclass=sqlalchemy.pool.NullPool)
         with engine.connect() as connection:
-            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
+            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY}, 0)")
             yield
 
     def _on_connect(self, connection: Any, _: Any) -> None:
@@ -257,16 +279,22 @@ class PostgresStorage(QueueStorage):
         with self.rdb.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return connection.exec_driver_sql(f"select {columns}").one()
 
+    @property
+    def _key(self) -> str:
+        """The numbers of the lock: one for each study, and one for the database while no study is chosen."""
+        study = self.note and self.note.study
+        return f"{ADVISORY_KEY}, {zlib.crc32(study.encode()) - 2**31 if study else 0}"
+
     def _acquire(self) -> float:
         clock = "extract(epoch from {})::float8"
         columns = f"{clock.format('clock_timestamp()')}, {clock.format('pg_postmaster_start_time()')}"
-        _, now, started = self._scalars(f"pg_advisory_lock({ADVISORY_KEY}), {columns}")
+        _, now, started = self._scalars(f"pg_advisory_lock({self._key}), {columns}")
         self.since = max(self.since, started)
         return now
 
     def _release(self) -> None:
         try:
-            self._scalars(f"pg_advisory_unlock({ADVISORY_KEY})")
+            self._scalars(f"pg_advisory_unlock({self._key})")
         except DatabaseErrors as error:  # the lock ended with its connection; a write that failed has said so already
             if not self._is_temporary(error):
                 raise
@@ -285,19 +313,43 @@ class PostgresStorage(QueueStorage):
         return isinstance(cause, temporary)
 
 
-def open_storage(url: str | None, study_dir: Path) -> QueueStorage:
-    """The storage that a URL names; without one, the SQLite file in the study's folder.
+def open_storage(url: str | None, study_dir: Path, noted: bool = True) -> QueueStorage:
+    """The storage that a URL names; without one, that noted in the study's folder, or else the SQLite file in it.
 
-    Raises `UserError` where the URL is not allowed, its driver is not installed, or the database cannot be used.
+    `noted`: whether the folder belongs to this storage; `connect` sees to that. Raises `UserError` where the URL is not
+    allowed, its driver is not installed, or the database cannot be used.
     """
-    if url is None:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    note = read_note(study_dir) if noted else None
+    url = url if url is not None or note is None else note.storage
+    storage = _open(parse_url(url) if url is not None else None, study_dir)
+    if noted:
+        storage.study_dir, storage.note = study_dir, note
+    return storage
+
+
+def _open(url: URL | None, study_dir: Path) -> QueueStorage:
+    if url is None or is_own_database(url, study_dir):
         return SQLiteStorage(study_dir / DATABASE, study_dir / LOCK)
-    parsed = parse_url(url)
-    if parsed.drivername == "sqlite":
-        path = Path(str(parsed.database)).resolve()
-        own = path == (study_dir / DATABASE).resolve()
-        return SQLiteStorage(path, study_dir / LOCK if own else path.with_name(path.name + LOCK))
-    return PostgresStorage(parsed)
+    if url.drivername == "sqlite":
+        path = Path(str(url.database)).resolve()
+        return SQLiteStorage(path, path.with_name(path.name + LOCK))
+    return PostgresStorage(url)
+
+
+def is_own_database(url: URL, study_dir: Path) -> bool:
+    """Whether a URL is that of the SQLite file in the study's folder."""
+    return url.drivername == "sqlite" and Path(str(url.database)).resolve() == (study_dir / DATABASE).resolve()
+
+
+def stored_url(text: str, study_dir: Path) -> str | None:
+    """A URL as the folder's note keeps it; None for the SQLite file in the folder. Raises `UserError`."""
+    url = parse_url(text)
+    if is_own_database(url, study_dir):
+        return None
+    if url.drivername == "sqlite":
+        url = url.set(database=str(Path(str(url.database)).resolve()))
+    return url.render_as_string()
 
 
 def parse_url(text: str) -> URL:

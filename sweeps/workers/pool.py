@@ -16,8 +16,10 @@ from experiments.metric import Metric
 from experiments.runs import record
 from sweeps.outcome import result_text
 from sweeps.plan import Plan
+from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
+from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
@@ -33,13 +35,15 @@ def run_sweep(
     configs: Sequence[WorkerConfig],
     cohort: int | None = None,
     intro: Sequence[str] = (),
+    storage: str | None = None,
+    separate_folders: bool = False,
 ) -> QueueState:
     """Write the plan and train its runs, with one worker for each configuration. Returns the final state of the queue.
 
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`). Raises
     `UserError` for bad input, which leaves no new folder behind. `intro` are lines to print once the folder is known to be
-    usable.
+    usable. `storage` and `separate_folders`: see `connect`.
     """
     if cohort is None:
         on_gpu = configs[0].threads is None
@@ -47,21 +51,29 @@ def run_sweep(
         cohort = math.ceil(len(plan.runs) / len(configs)) if on_gpu else CPU_COHORT
     with removed_on_bad_input(study_dir):
         write_plan(plan, study_dir, command)
+        store = connect(plan, study_dir, storage, separate_folders)
         for line in filter(None, intro):
             print(line, flush=True)
         with ProgressDisplay(plan.study.name, plan.runs) as display:
-            return sweep(plan, study_dir, configs, display, cohort)
+            return sweep(plan, study_dir, configs, display, cohort, store)
 
 
 def sweep(
-    plan: Plan, study_dir: Path, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int
+    plan: Plan,
+    study_dir: Path,
+    configs: Sequence[WorkerConfig],
+    display: ProgressDisplay,
+    cohort: int,
+    storage: QueueStorage | None = None,
 ) -> QueueState:
     """Train every run of a plan that has not ended. Returns the final state; `failed` are the runs it gave up on.
 
     Other sweeps may train runs in the same folder; it waits for those. Raises `UserError` where a worker met an error that
     the user has to fix. It leaves no worker behind.
     """
-    pool = WorkerPool(Queue(plan, study_dir, current_process()), configs, display, cohort, plan.study.metric)
+    queue = Queue(plan, study_dir, current_process(), storage=storage)
+    queue.store.notify = display.note
+    pool = WorkerPool(queue, configs, display, cohort, plan.study.metric)
     try:
         state = pool.run()
     except BaseException:
