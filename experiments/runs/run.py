@@ -20,6 +20,7 @@ from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
 from experiments.runs.tracking import Tracking
+from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
@@ -173,19 +174,23 @@ def _train_group(
             _finish(run, engine, i, None, splits, device)
     if not _any_running(runs):
         return
-    for rows, seconds in _timed(fit(engine, splits, start)):
-        tensors = engine.states()
-        for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
-            if run.status != "running":
-                continue
-            run.add_epoch(rows[i], tensors[i], seconds / len(runs))
-            run.update_status(prune=bool(on_row and on_row(number, rows[i])))
-            if run.status == "pruned":
-                run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
-            if run.status != "running":  # now: the next step of the others changes its weights
-                _finish(run, engine, i, None, splits, device)
-        if not _any_running(runs):
-            return
+    with EpochWriter(uses_thread(device)) as writer:
+        for rows, seconds in _timed(fit(engine, splits, start)):
+            writer.wait()  # for the previous epoch
+            tensors = engine.states()
+            for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
+                if run.status != "running":
+                    continue
+                writer.submit(run.add_epoch(rows[i], tensors[i], seconds / len(runs)))
+                run.update_status(prune=bool(on_row and on_row(number, rows[i])))
+                if run.status == "running":
+                    continue
+                writer.wait()
+                if run.status == "pruned":
+                    run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
+                _finish(run, engine, i, None, splits, device)  # now: the next step of the others changes its weights
+            if not _any_running(runs):
+                return
     tests = evaluate_images(engine, splits, splits.test) if len(splits.test) else [None] * len(runs)
     for i, (run, test) in enumerate(zip(runs, tests, strict=True)):
         if run.status == "running":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,22 +116,33 @@ class RunState:
         else:
             self.status = "pruned" if prune else "running"
 
-    def add_epoch(self, row: Row, tensors: Mapping[str, Tensor], seconds: float) -> None:
-        """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
+    def add_epoch(self, row: Row, tensors: Mapping[str, Tensor], seconds: float) -> Callable[[], None]:
+        """Add an epoch. Returns the function that writes it, which another thread may call during the next epoch."""
         self.rows.append(row)
         wall = time.perf_counter() - self.clock
         self.seconds = {"device": self.seconds["device"] + seconds, "wall": wall}
+        return partial(self._write_epoch, self._note(), tensors)
+
+    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
         due = time.perf_counter() - self.synced >= SYNC_SECONDS
-        self.save(tensors, durable=due)
+        self._write_state(note, tensors, durable=due)
         if due:
-            record.write_text(self.dir / record.METRICS, record.metrics_csv(self.rows))
+            record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
-        self.tracker.log(row)
+        self.tracker.log(note["rows"][-1])
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
         """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""
+        self._write_state(self._note(), tensors, durable)
+
+    def _note(self) -> dict[str, Any]:
+        """The note of the resume file, which later epochs do not change."""
+        saved = {key: getattr(self, key) for key in SAVED}
+        return {"run_id": self.spec.run_id, **saved, "rows": list(self.rows)}
+
+    def _write_state(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], durable: bool) -> None:
         self.check_unsealed()
-        note = {"run_id": self.spec.run_id, **{key: getattr(self, key) for key in SAVED}}
         resume.write(self.dir, note, tensors, durable)
 
     def check_unsealed(self) -> None:

@@ -196,9 +196,9 @@ class Solo:
         return {name: t.detach() for name, t in {**self.params, **self.buffers}.items()}
 
     def states(self) -> list[dict[str, Tensor]]:
-        """The state of each run for a resume, as named tensors on the CPU."""
+        """The state of each run for a resume, as named tensors on the CPU. They are copies: later steps do not change them."""
         state = {**prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
-        return [{name: tensor.cpu() for name, tensor in state.items()}]
+        return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Restore what `states` returned."""

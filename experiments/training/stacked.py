@@ -159,7 +159,8 @@ class Stacked:
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume, in the format of `Solo.states`. Each stack is copied to the CPU once."""
         stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
-        whole = {n: t.cpu() for n, t in {**stacks, **optimizer_state(self.optimizer, self.params)}.items()}
+        tensors = {**stacks, **optimizer_state(self.optimizer, self.params)}
+        whole = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
         return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in range(len(self.configs))]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:

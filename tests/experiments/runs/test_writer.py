@@ -1,0 +1,168 @@
+"""A thread writes the same record as the training itself, and none of its errors is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from torch import Tensor
+
+from experiments.runs import record, resume, run, writer
+from experiments.runs.resume_note import read_note
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
+
+NOT_REPEATED = ("cost", "provenance", "files", "digest")  # parts of a summary that hold times
+
+
+@pytest.fixture
+def thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use the thread on a CPU too."""
+    monkeypatch.setattr(run, "uses_thread", lambda device: True)
+
+
+def left(folder: Path) -> dict[str, Any]:
+    """All that a finished run left, without times."""
+    summary = record.read_run(folder, checkpoint=True, predictions=True).summary
+    kept = {key: value for key, value in summary.items() if key not in NOT_REPEATED}
+    return {**tiny.results(folder), "files": tiny.files(folder), "summary": kept, "digests": summary["files"]}
+
+
+def cohort(out: Path, on_row: Any = None) -> None:
+    """Train three runs together. The second diverges at once, and the third is pruned after its second epoch."""
+    changes = {"optim__name": "sgd", "optim__schedule": "constant"}
+    configs = [tiny.config(seed=seed, optim__lr=lr, **changes) for seed, lr in ((0, 0.01), (1, 1e30), (2, 0.02))]
+
+    def prune(number: int, row: dict[str, float]) -> bool:
+        if on_row:
+            on_row(number, row)
+        return number == 2 and row["epoch"] == 2
+
+    train([RunSpec(str(i), config) for i, config in enumerate(configs)], out, device="cpu", on_row=prune)
+
+
+def test_thread_writes_the_same_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes = {"data__hflip": True, "model__attn_drop_rate": 0.1}
+    tiny.run(tmp_path / "plain" / "alone", **changes)
+    cohort(tmp_path / "plain")
+    threads = set()
+    write = resume.write
+    monkeypatch.setattr(run, "uses_thread", lambda device: True)
+    monkeypatch.setattr(resume, "write", lambda *args: (threads.add(threading.current_thread().name), write(*args))[1])
+    tiny.run(tmp_path / "thread" / "alone", **changes)
+    assert {name.partition("_")[0] for name in threads} == {"records"}
+    cohort(tmp_path / "thread")
+    for name in ("alone", "0", "1", "2"):
+        assert left(tmp_path / "thread" / name) == left(tmp_path / "plain" / name)
+    statuses = [record.read_summary(tmp_path / "thread" / str(i))["status"] for i in range(3)]
+    assert statuses == ["finished", "diverged", "pruned"]
+
+
+def test_state_is_that_of_its_epoch(tmp_path: Path, thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is copied before the next epoch changes the weights, however late it is written."""
+    timed, write, trained = run._timed, resume.write, 0
+
+    def counted(epochs: Any) -> Iterator[Any]:
+        nonlocal trained
+        for pair in timed(epochs):
+            trained += 1
+            yield pair
+
+    def late(folder: Path, note: Any, tensors: Any, *rest: Any) -> None:
+        while trained < min(len(note["rows"]) + 1, 3):
+            time.sleep(0.001)
+        write(folder, note, tensors, *rest)
+        states[len(note["rows"])] = {name: tensor.clone() for name, tensor in tensors.items()}
+
+    states: dict[int, dict[str, Tensor]] = {}
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_timed", counted)
+        patch.setattr(resume, "write", late)
+        tiny.run(tmp_path / "late")
+    for epoch in (1, 2, 3):
+        with pytest.raises(tiny.Stop):
+            tiny.run(tmp_path / "early", tiny.stop_after(epoch))
+        _, expected = resume.read(tmp_path / "early")
+        assert expected.keys() == states[epoch].keys()
+        assert all(torch.equal(tensor, expected[name]) for name, tensor in states[epoch].items())
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_interrupted_run_keeps_its_last_finished_epoch(epoch: int, tmp_path: Path, thread: None) -> None:
+    tiny.run(tmp_path / "whole")
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "cut", tiny.stop_after(epoch))
+    assert len(read_note(tmp_path / "cut")["rows"]) == epoch
+    heard: list[float] = []
+    tiny.run(tmp_path / "cut", lambda number, row: heard.append(row["epoch"]))
+    assert heard == list(range(epoch + 1, 4))
+    assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
+
+
+def test_interrupted_cohort_ends_the_same(tmp_path: Path, thread: None) -> None:
+    def stop(number: int, row: dict[str, float]) -> None:
+        if (number, row["epoch"]) == (0, 2):
+            raise tiny.Stop
+
+    cohort(tmp_path / "whole")
+    with pytest.raises(tiny.Stop):
+        cohort(tmp_path / "cut", stop)
+    cohort(tmp_path / "cut")
+    assert record.read_summary(tmp_path / "cut" / "2")["status"] == "pruned"
+    for name in "012":
+        assert tiny.files(tmp_path / "cut" / name) == tiny.files(tmp_path / "whole" / name)
+
+
+@pytest.mark.parametrize("in_thread", [False, True], ids=["plain", "thread"])
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_full_disk_is_reported_and_the_run_can_be_resumed(
+    epoch: int, in_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace, calls, heard = os.replace, 0, []
+
+    def full(source: Path, target: Path) -> None:
+        nonlocal calls
+        calls += Path(target).name in (resume.NAME, resume.NEWER)
+        if calls >= epoch:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    tiny.run(tmp_path / "whole")
+    monkeypatch.setattr(run, "uses_thread", lambda device: in_thread)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(record.RecordError, match=r"resume.*: cannot be written: No space left on device$"):
+            tiny.run(tmp_path / "cut", lambda number, row: heard.append(row["epoch"]))
+    assert heard == list(range(1, epoch + in_thread))  # the failed epoch is heard of, and no later one
+    assert not record.is_finished(tmp_path / "cut")
+    tiny.run(tmp_path / "cut")
+    assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
+
+
+def test_hung_disk_stops_the_training_until_it_answers(
+    tmp_path: Path, thread: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.run(tmp_path / "whole")
+    heard, answer, write = [], threading.Event(), resume.write
+    monkeypatch.setattr(writer, "NOTICE_SECONDS", 0.0)
+    monkeypatch.setattr(resume, "write", lambda *args: (answer.wait(100), write(*args))[1])
+    training = threading.Thread(target=tiny.run, args=(tmp_path / "a", lambda i, row: heard.append(row["epoch"])))
+    training.start()
+    said = ""
+    while "the last epoch is still being written" not in said:
+        assert training.is_alive()
+        time.sleep(0.01)
+        said += capsys.readouterr().err
+    assert heard == [1]
+    answer.set()
+    training.join(100)
+    assert heard == [1, 2, 3]
+    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "whole")
