@@ -189,6 +189,7 @@ def _train_group(
                 if run.status == "pruned":
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
                 _finish(run, engine, i, None, splits, device)  # now: the next step of the others changes its weights
+            del tensors  # frees their memory before the next copy
             if not _any_running(runs):
                 return
     tests = evaluate_images(engine, splits, splits.test) if len(splits.test) else [None] * len(runs)

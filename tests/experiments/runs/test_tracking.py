@@ -52,8 +52,14 @@ def wandb_records(study: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize("mode", ["offline", "auto"])  # auto, where no key is configured, asks nobody and is offline
-def test_an_offline_run_holds_what_the_record_holds(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("mode", "in_thread"),
+    [("offline", False), ("auto", False), ("offline", True)],  # auto is offline where no key is configured
+)
+def test_an_offline_run_holds_what_the_record_holds(
+    mode: str, in_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("experiments.runs.run.uses_thread", lambda device: in_thread)
     monkeypatch.setattr("builtins.input", lambda *prompt: pytest.fail("asked a question"))
     summary = mirrored(tmp_path / "study" / "the-run", mode)
     found = wandb_records(tmp_path / "study")
