@@ -25,7 +25,7 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """A server with its data in a temporary folder. It trusts every local user."""
+    """A server with its data in a temporary folder. It trusts every local user but `careful`, who needs a password."""
 
     def __init__(self) -> None:
         if binaries() is None:
@@ -41,6 +41,8 @@ class Server:
             shutil.chown(self.folder, self.user)
         options = ["--auth=trust", f"--username={ROLE}", "--no-sync", "--encoding=UTF8", "--locale=C"]
         self._run("initdb", "-D", str(self.folder / "data"), *options)
+        access = self.folder / "data" / "pg_hba.conf"
+        access.write_text(f"host all careful 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(self.bin / program), *arguments]

@@ -1,19 +1,24 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse.
+"host", "skew": another host name, and a clock
+that is so many seconds fast; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse.
 Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
 import json
 import os
 import signal
+import socket
 import sys
 import time
 import types
 from pathlib import Path
 
 STUB = json.loads(os.environ["STUB"])
+true_time, true_host = time.time, socket.gethostname
+time.time = lambda: true_time() + STUB.get("skew", 0)
+socket.gethostname = lambda: STUB.get("host", true_host())
 
 
 def note(*words):
