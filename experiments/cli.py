@@ -20,6 +20,8 @@ from vit.registry import REGISTRY, PluginError
 if TYPE_CHECKING:
     from experiments.config import Setting
 
+INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
+
 
 class _Help(argparse.RawDescriptionHelpFormatter):
     """Help that wraps lines at spaces only, never inside a name such as rel-bias-2d."""
@@ -187,7 +189,7 @@ def run_command(
     """Run the body of a command and exit with its status.
 
     Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
-    (Ctrl-C, SIGTERM or SIGHUP); 141 if the reader of standard output is gone, as with `| head`; 1 with one line if
+    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1 with one line if
     standard output cannot be written. `resumes`: the same command, run again, continues the work.
     """
     try:
@@ -218,15 +220,20 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
 
 @contextlib.contextmanager
 def _signals_as_interrupts() -> Iterator[None]:
-    """Raise `KeyboardInterrupt` for SIGTERM and SIGHUP, unless they are ignored, as under nohup."""
+    """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
+
+    Slurm sends some of them several times. The later ones are ignored, so that the command can clean up.
+    """
+    replaced: dict[int, Any] = {}
 
     def interrupt(number: int, frame: object) -> NoReturn:
+        for each in replaced:
+            signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt(number)
 
-    replaced = {}
     if threading.current_thread() is threading.main_thread():
-        for name in ("SIGTERM", "SIGHUP"):
-            number = getattr(signal, name, None)  # Windows has no SIGHUP
+        for name in INTERRUPTS:
+            number = getattr(signal, name, None)  # Windows has only SIGTERM
             if number is not None and signal.getsignal(number) == signal.SIG_DFL:
                 replaced[number] = signal.signal(number, interrupt)
     try:

@@ -24,8 +24,8 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from sweeps.plan import Plan
 from sweeps.queue.folder_note import NOTE, FolderNote, new_token, read_note, write_note
-from sweeps.queue.queue import _is_assigned as is_assigned
 from sweeps.queue.storage import DATABASE, QueueStorage, open_storage, stored_url
+from sweeps.queue.trials import is_assigned
 from sweeps.study_folder import LOCK
 
 FOLDER = "folder "  # and a token: a user attribute of Optuna's study, with the host, path and user of that folder
@@ -85,7 +85,7 @@ def _unused(plan: Plan, study_dir: Path, old: FolderNote | None) -> Iterator[Non
         if name in optuna.get_all_study_names(storage.rdb):
             study_id = storage.rdb.get_study_id_from_name(name)
             running = storage.rdb.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
-            if any(map(is_assigned, running)):
+            if any(is_assigned(trial, storage.silence) for trial in running):
                 raise UserError(
                     f"--storage: a sweep is training the runs of {study_dir} with the storage {storage.url}; use that one, or "
                     "wait until it has ended"

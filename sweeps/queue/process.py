@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +17,18 @@ LEASE_TIMEOUT = 240.0  # seconds after its last heartbeat when a process on anot
 
 @dataclass(frozen=True)
 class ProcessInfo:
-    """A process. `start` tells it from a later process with the same pid; None if it has ended."""
+    """A process. `start` tells it from a later process with the same pid; None if it has ended.
+
+    `boot` is the id of the running kernel and `namespace` that of the pids: containers may share a host name. None where
+    the system has none.
+    """
 
     host: str
     pid: int
     start: str | None
     heartbeat: float  # time of the last heartbeat, seconds since the epoch
+    boot: str | None = None
+    namespace: int | None = None
 
 
 def current_process() -> ProcessInfo:
@@ -29,15 +37,37 @@ def current_process() -> ProcessInfo:
 
 
 def process_info(pid: int) -> ProcessInfo:
-    """The process with that pid on this machine."""
-    return ProcessInfo(socket.gethostname(), pid, _start_time(pid), time.time())
+    """The process with that pid on this machine, in the PID namespace of this process."""
+    return ProcessInfo(socket.gethostname(), pid, _start_time(pid), time.time(), *_kernel())
 
 
-def is_alive(process: ProcessInfo) -> bool:
-    """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another."""
-    if process.host != socket.gethostname():
-        return time.time() - process.heartbeat < LEASE_TIMEOUT
+def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = None) -> bool:
+    """Whether a process is alive: checked by pid and start time on this machine, by its heartbeat on another.
+
+    A process in another PID namespace counts as one on another machine, because its pid means nothing here. So does one
+    of an earlier boot. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock.
+    """
+    if not _is_here(process):
+        passed = silence(process.heartbeat) if silence else time.time() - process.heartbeat
+        return passed < LEASE_TIMEOUT
     return process.start is not None and _start_time(process.pid) == process.start
+
+
+def _is_here(process: ProcessInfo) -> bool:
+    """Whether a pid of this machine and namespace. A process of an earlier version has no more than a host name."""
+    boot, namespace = _kernel()
+    return (
+        process.host == socket.gethostname() and process.boot in (None, boot) and process.namespace in (None, namespace)
+    )
+
+
+@functools.cache
+def _kernel() -> tuple[str | None, int | None]:
+    """The boot id and the PID namespace of this process; None where the system has no /proc."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip(), os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return None, None
 
 
 def _start_time(pid: int) -> str | None:

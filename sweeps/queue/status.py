@@ -20,9 +20,8 @@ from optuna.trial import FrozenTrial, TrialState
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
-from sweeps.queue.queue import PROCESS_KEY, _worker
-from sweeps.queue.queue import _is_assigned as is_assigned
 from sweeps.queue.storage import DATABASE
+from sweeps.queue.trials import PROCESS, RETRIED, is_assigned, is_failure, worker_of
 from sweeps.study_folder import ERROR
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")
@@ -84,11 +83,15 @@ def read_status(study_dir: Path, url: str | None = None, attempts: int = 3) -> S
     """
     tree = record.read_study(study_dir)
     trials = defaultdict(list)
-    for trial in read_trials(study_dir, tree["name"], url):
+    found, requests = read_trials(study_dir, tree["name"], url)
+    for trial in found:
         trials[trial.user_attrs["run"]].append(trial)
+    retried = requests.get(RETRIED, {})
     looked: list[tuple[RunStatus, float | None]] = []  # each run, and the seconds of one of its epochs
     for entry in tree["runs"]:
-        looked.append(_look(study_dir, entry, _epochs(tree, entry), trials[entry["run"]], attempts))
+        looked.append(
+            _look(study_dir, entry, _epochs(tree, entry), trials[entry["run"]], retried.get(entry["run"], 0), attempts)
+        )
     runs = _with_time_left(looked)
     rate = _runs_per_hour([trial for own in trials.values() for trial in own])
     return StudyStatus(tree["name"], runs, rate, _seconds_left(runs))
@@ -100,19 +103,23 @@ def _epochs(tree: Mapping[str, Any], entry: Mapping[str, Any]) -> int:
     return int({"train.epochs": tree["base"]["train"]["epochs"], **tuned, **entry["levels"]}["train.epochs"])
 
 
-def read_trials(study_dir: Path, name: str, url: str | None = None) -> list[FrozenTrial]:
-    """All trials of a study's queue, oldest first; none where there is no queue yet. Raises `UserError`."""
+def read_trials(study_dir: Path, name: str, url: str | None = None) -> tuple[list[FrozenTrial], dict[str, Any]]:
+    """All trials of a study's queue, oldest first, and what users have asked of it; none where there is no queue yet.
+
+    Raises `UserError`.
+    """
     path = study_dir / DATABASE
     if not path.exists():
-        return []
+        return [], {}
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         with _copy(path) as copy:
             options = {"creator": lambda: copy, "poolclass": sqlalchemy.pool.StaticPool}
             storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs=options, skip_table_creation=True)
-            return storage.get_all_trials(storage.get_study_id_from_name(name), deepcopy=False)
+            study_id = storage.get_study_id_from_name(name)
+            return storage.get_all_trials(study_id, deepcopy=False), storage.get_study_user_attrs(study_id)
     except KeyError:  # a sweep has made the database, and not yet the study
-        return []
+        return [], {}
     except (sqlite3.Error, sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
 
@@ -131,11 +138,14 @@ def _copy(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _look(
-    study_dir: Path, entry: Mapping[str, Any], epochs: int, trials: Sequence[FrozenTrial], attempts: int
+    study_dir: Path, entry: Mapping[str, Any], epochs: int, trials: Sequence[FrozenTrial], retried: int, attempts: int
 ) -> tuple[RunStatus, float | None]:
-    """The status of a run without its time left, and the seconds of one of its epochs if they are known."""
-    folder, begun = study_dir / entry["run"], [trial for trial in trials if trial.user_attrs.get(PROCESS_KEY)]
-    failures = [trial.user_attrs for trial in begun if _counts(trial)]
+    """The status of a run without its time left, and the seconds of one of its epochs if they are known.
+
+    `retried` is the number of the first trial whose failure counts.
+    """
+    folder, begun = study_dir / entry["run"], [trial for trial in trials if trial.user_attrs.get(PROCESS)]
+    failures = [trial.user_attrs for trial in begun if is_failure(trial) and trial.number >= retried]
     running = next((trial for trial in begun if trial.state == TrialState.RUNNING and is_assigned(trial)), None)
     done, seconds = 0, None
     if record.is_finished(folder):
@@ -149,7 +159,7 @@ def _look(
             state = "failed"
         else:
             state = "interrupted" if done or begun else "waiting"
-    worker = _worker(begun[-1].user_attrs[PROCESS_KEY]) if begun else None
+    worker = worker_of(begun[-1]) if begun else None
     status = RunStatus(
         run=entry["run"],
         variant=entry["variant"],
@@ -166,15 +176,9 @@ def _look(
     return status, seconds / done if seconds and done else None
 
 
-def _counts(trial: FrozenTrial) -> bool:
-    """Whether a trial is a failed attempt that counts. A retry by the user clears the attempts before it."""
-    attrs = trial.user_attrs
-    return trial.state == TrialState.FAIL and attrs.get("reason") == "failed" and not attrs.get("retried")
-
-
 def _ended(folder: Path, trials: Sequence[FrozenTrial], epochs: int) -> tuple[str, int]:
     """The status in the record of a run, and its number of epochs. Reads the record only where the queue does not say."""
-    if any(trial.user_attrs.get("status") == "finished" for trial in trials):
+    if any(trial.state == TrialState.COMPLETE for trial in trials):
         return "finished", epochs
     summary = record.read_summary(folder)
     return summary["status"], int(summary.get("epochs", epochs))
@@ -240,9 +244,7 @@ def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
 
 def _runs_per_hour(trials: Sequence[FrozenTrial]) -> float | None:
     """The number of runs that ended in the last hour; in less time, if the first trial began later."""
-    trials = [
-        trial for trial in trials if PROCESS_KEY in trial.user_attrs
-    ]  # the others only note a record that was found
+    trials = [trial for trial in trials if PROCESS in trial.user_attrs]  # the others only note a record that was found
     starts = [trial.datetime_start for trial in trials if trial.datetime_start]
     if not starts:
         return None

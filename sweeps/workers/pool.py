@@ -19,12 +19,12 @@ from sweeps.plan import Plan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
-from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
+RECONCILE_INTERVAL = 300.0  # seconds between checks of every run's folder
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
 
@@ -43,37 +43,34 @@ def run_sweep(
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`). Raises
     `UserError` for bad input, which leaves no new folder behind. `intro` are lines to print once the folder is known to be
-    usable. `storage` and `separate_folders`: see `connect`.
+    usable. Runs that failed before, in any sweep, get new attempts. `storage` and `separate_folders`: see `connect`.
     """
-    if cohort is None:
-        on_gpu = configs[0].threads is None
-        configs = [replace(config, by_speed=on_gpu) for config in configs]
-        cohort = math.ceil(len(plan.runs) / len(configs)) if on_gpu else CPU_COHORT
     with removed_on_bad_input(study_dir):
         write_plan(plan, study_dir, command)
         store = connect(plan, study_dir, storage, separate_folders)
         for line in filter(None, intro):
             print(line, flush=True)
         with ProgressDisplay(plan.study.name, plan.runs) as display:
-            return sweep(plan, study_dir, configs, display, cohort, store)
+            queue = Queue(plan, study_dir, current_process(), storage=store)
+            queue.retry()
+            return sweep(queue, configs, display, cohort, plan.study.metric)
 
 
 def sweep(
-    plan: Plan,
-    study_dir: Path,
-    configs: Sequence[WorkerConfig],
-    display: ProgressDisplay,
-    cohort: int,
-    storage: QueueStorage | None = None,
+    queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int | None, metric: str
 ) -> QueueState:
-    """Train every run of a plan that has not ended. Returns the final state; `failed` are the runs it gave up on.
+    """Train every run of a queue that has not ended. Returns the final state; `failed` are the runs that were given up.
 
-    Other sweeps may train runs in the same folder; it waits for those. Raises `UserError` where a worker met an error that
-    the user has to fix. It leaves no worker behind.
+    Other sweeps may train runs of the same queue; it waits for those. `cohort` is as for `run_sweep`. Raises `UserError`
+    where a worker met an error that the user has to fix, and `KeyboardInterrupt` after `Queue.cancel`. It leaves no worker
+    behind.
     """
-    queue = Queue(plan, study_dir, current_process(), storage=storage)
+    if cohort is None:
+        on_gpu = configs[0].threads is None
+        configs = [replace(config, by_speed=on_gpu) for config in configs]
+        cohort = math.ceil(len(queue.runs) / len(configs)) if on_gpu else CPU_COHORT
     queue.store.notify = display.note
-    pool = WorkerPool(queue, configs, display, cohort, plan.study.metric)
+    pool = WorkerPool(queue, configs, display, cohort, metric)
     try:
         state = pool.run()
     except BaseException:
@@ -95,7 +92,7 @@ class WorkerPool:
         self.queue, self.dir, self.configs, self.display, self.cohort = queue, queue.dir, configs, display, cohort
         self.metric = Metric(metric)  # whose value the progress shows for each finished run
         self.workers: list[Worker] = []
-        self.next_poll = self.next_heartbeat = 0.0
+        self.next_poll = self.next_reconcile = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()
 
     @property
@@ -106,14 +103,16 @@ class WorkerPool:
     def run(self) -> QueueState:
         """Train until no run is left that this sweep can train or wait for."""
         while True:
-            if len(self.busy) < len(self.configs) and time.monotonic() >= self.next_poll:
-                state = self.queue.reconcile()
-                self.display.skip(state.ended)
-                self._assign(state)
-                if not (self.busy or state.waiting or state.running):
-                    return state
-                self._report_waiting(state)
-                self.next_poll = time.monotonic() + POLL_INTERVAL
+            if self.queue.cancelled:
+                self.display.note("the study was cancelled with vit-sweep cancel")
+                raise KeyboardInterrupt
+            if len(self.busy) < len(self.configs):
+                if time.monotonic() >= self.next_poll:
+                    self._poll()
+                self._assign()
+                if not (self.busy or self.queue.left or self.queue.running) and not self._reconcile():
+                    return self.queue.state()
+                self._report_waiting()
             pipes = [worker.pipe for worker in self.workers]
             for pipe in wait(pipes, timeout=POLL_INTERVAL / 2) if pipes else []:
                 self._receive(next(worker for worker in self.workers if worker.pipe is pipe))
@@ -123,14 +122,31 @@ class WorkerPool:
                 self._heartbeat()
                 self.next_heartbeat = time.monotonic() + HEARTBEAT_INTERVAL
 
-    def _assign(self, state: QueueState) -> None:
-        """Give runs to each idle worker. Start workers while more runs are waiting than workers are idle."""
+    def _poll(self) -> None:
+        """Learn what other sweeps have done: from the trials, and now and then from the records of all runs."""
+        if time.monotonic() >= self.next_reconcile:
+            self._reconcile()
+        else:
+            self.queue.refresh()
+            self.display.skip(self.queue.take_ended())
+        self.next_poll = time.monotonic() + POLL_INTERVAL
+
+    def _reconcile(self) -> bool:
+        """Look at the records of all runs. Returns whether runs are left, or are in training elsewhere."""
+        self.queue.reconcile()
+        self.display.skip(self.queue.take_ended())
+        self.next_reconcile = time.monotonic() + RECONCILE_INTERVAL
+        return bool(self.queue.left or self.queue.running)
+
+    def _assign(self) -> None:
+        """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""
         idle = [worker for worker in self.workers if not worker.assignments]
-        for config in self._unused_configs()[: max(len(state.waiting) - len(idle), 0)]:
+        for config in self._unused_configs()[: max(self.queue.left - len(idle), 0)]:
             self.workers.append(worker := Worker(config))
             idle.append(worker)
-        for worker in idle if state.waiting else []:
-            worker.assignments = self._submit(worker)
+        for worker in idle:
+            if self.queue.left:
+                worker.assignments = self._submit(worker)
 
     def _submit(self, worker: Worker) -> list[Assignment]:
         """Send the next runs of the queue to a worker. Returns their assignments; none if no run is waiting."""
@@ -148,11 +164,11 @@ class WorkerPool:
                 unused.append(config)
         return unused
 
-    def _report_waiting(self, state: QueueState) -> None:
+    def _report_waiting(self) -> None:
         """Say once for each run of another sweep that this one waits for it, if nothing else is left to do."""
-        if self.busy or state.waiting:
+        if self.busy or self.queue.left:
             return
-        for name, process in state.running.items():
+        for name, process in self.queue.running.items():
             if name not in self.waited_for:
                 self.waited_for.add(name)
                 self.display.note(f"waiting for {name}: process {process.pid} on {process.host} is training it")
@@ -168,7 +184,6 @@ class WorkerPool:
                 worker.upcoming = self._submit(worker)
             return
         ended, worker.assignments, worker.upcoming = worker.assignments, worker.upcoming, []
-        self.next_poll = 0.0
         if kind == "done":
             for assignment in ended:
                 self._settle(assignment, "the worker left neither a record nor an error")
@@ -200,7 +215,6 @@ class WorkerPool:
             worker.stop()
             self._release(worker.assignments + worker.upcoming)
             self.display.note(f"{lost.run.name}: another sweep has taken it over")
-            self.next_poll = 0.0
 
     def _settle(self, assignment: Assignment, reason: str, trace: str = "") -> None:
         """Close an assignment in the queue. Keep the traceback if it failed."""

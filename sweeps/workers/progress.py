@@ -19,11 +19,12 @@ class ProgressDisplay:
     def __init__(self, title: str, runs: Iterable[RunSpec], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.left = {run.name: run.config.train.epochs for run in runs}  # epochs
-        self.total = len(self.left)
+        self.total, self.all_epochs = len(self.left), sum(self.left.values())
+        self.epochs_left = self.all_epochs
         self.seen, self.since = 0, 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.whole = self.progress.add_task(f"[bold]{escape(title)}", total=sum(self.left.values()), note="")
+        self.whole = self.progress.add_task(f"[bold]{escape(title)}", total=self.all_epochs, note="")
         self.bars: dict[str, TaskID] = {}
 
     def __enter__(self) -> ProgressDisplay:
@@ -34,8 +35,8 @@ class ProgressDisplay:
         self.progress.stop()
 
     def skip(self, ended: list[str]) -> None:
-        """Take note of runs that need no training here. `ended` are the names of all runs that have ended so far."""
-        if found := [name for name in ended if self.left.pop(name, None) is not None]:
+        """Take note of runs that need no training here. `ended` are the names of runs that have ended."""
+        if found := [name for name in ended if self._set_left(name, None)]:
             where = ", in another sweep" if self.seen else ""
             self.note(f"{len(found)} of {self.total} runs are already done{where}")
         self._refresh()
@@ -43,7 +44,7 @@ class ProgressDisplay:
     def row(self, run: RunSpec, row: dict[str, float]) -> None:
         """Show that a run has finished an epoch."""
         epochs, epoch = run.config.train.epochs, int(row["epoch"])
-        self.left[run.name] = epochs - epoch
+        self._set_left(run.name, epochs - epoch)
         self.since = self.since or time.monotonic()
         self.seen += 1
         if run.name not in self.bars:
@@ -55,7 +56,7 @@ class ProgressDisplay:
     def ended(self, run: RunSpec, result: str) -> None:
         """Show that a run has ended. `result`: its status and score in words."""
         self._close(run)
-        self.left.pop(run.name, None)
+        self._set_left(run.name, None)
         self.note(f"[{self._done()}] {run.name}: {result}{self._time_left()}")
         self._refresh()
 
@@ -68,22 +69,29 @@ class ProgressDisplay:
         """Print a line, above the bars if there are any."""
         self.console.print(text, markup=False, soft_wrap=True)
 
+    def _set_left(self, name: str, epochs: int | None) -> bool:
+        """Set the number of epochs left of a run; None: it has ended. Returns whether that is new."""
+        before = self.left.pop(name, None)
+        if epochs is not None:
+            self.left[name] = epochs
+        self.epochs_left += (epochs or 0) - (before or 0)
+        return before != epochs
+
     def _close(self, run: RunSpec) -> None:
         if run.name in self.bars:
             self.progress.remove_task(self.bars.pop(run.name))
 
     def _refresh(self) -> None:
-        done = sum(task.total or 0 for task in self.progress.tasks if task.id == self.whole) - sum(self.left.values())
+        done = self.all_epochs - self.epochs_left
         self.progress.update(self.whole, completed=done, note=f"{self._done()} runs{self._time_left()}")
 
     def _done(self) -> str:
         return f"{self.total - len(self.left)}/{self.total}"
 
     def _time_left(self) -> str:
-        epochs = sum(self.left.values())
-        if not epochs or self.seen < 2:
+        if not self.epochs_left or self.seen < 2:
             return ""
-        return f", about {format_duration(epochs * (time.monotonic() - self.since) / (self.seen - 1))} left"
+        return f", about {format_duration(self.epochs_left * (time.monotonic() - self.since) / (self.seen - 1))} left"
 
 
 def format_duration(seconds: float) -> str:

@@ -150,7 +150,15 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     It sends ("row", index of the run, row) after each epoch, then ("done",) or
     ("failed", whether the user has to fix it, error in one line, traceback). With `config.tuning` each row gets an answer.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the group; the sweep handles it
+    for name in (
+        "SIGINT",
+        "SIGTERM",
+        "SIGHUP",
+        "SIGUSR1",
+        "SIGUSR2",
+    ):  # Ctrl-C, as Slurm's signals, reaches every process
+        if hasattr(signal, name):  # of the group; the sweep handles it
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     datasets = Datasets(config.device)
     threading.Thread(target=_listen, args=(pipe, inbox, datasets), daemon=True).start()

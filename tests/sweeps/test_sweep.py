@@ -211,7 +211,8 @@ def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(stubbed):
     assert trials.keys() == {run.name for run in plan.runs}
     for run in plan.runs:
         trial = trials[run.name]
-        assert trial.params == {"model.head": run.variant, "seed": run.seed}
+        assert trial.params == {"model.head": run.variant}
+        assert trial.user_attrs["seed"] == run.seed
         assert trial.user_attrs["run_id"] == run.run_id
         assert trial.value == 0.5 + run.seed / 100  # the stub's val/acc
 
@@ -252,7 +253,7 @@ def test_a_study_that_gains_a_factor_trains_only_the_new_runs(stubbed):
     assert before.keys() < stubbed.ended().keys()
     trials = stubbed.trials()
     assert sorted(trial.user_attrs["run"] for trial in trials) == sorted(stubbed.ended())
-    assert all(trial.params.keys() == {"model.head", "model.pool", "seed"} for trial in trials)
+    assert all(trial.params.keys() == {"model.head", "model.pool"} for trial in trials)
 
 
 def test_the_terminal_shows_what_starts_each_score_and_a_table(stubbed):
@@ -327,9 +328,10 @@ def queue(tmp_path) -> Queue:
 
 
 def test_reconciling_twice_is_the_same_as_once(queue):
+    queue.assign(current_process())
     first, count = queue.reconcile(), len(queue.study.get_trials())
     assert queue.reconcile() == first
-    assert len(queue.study.get_trials()) == count == 6
+    assert len(queue.study.get_trials()) == count == 1  # a trial is made when its run is assigned
 
 
 def test_an_assignment_of_another_machine_ends_at_the_lease_timeout(queue):
@@ -347,12 +349,10 @@ def test_an_assignment_of_another_machine_ends_at_the_lease_timeout(queue):
 
 
 def test_the_queue_of_an_earlier_version_is_understood(queue):
-    queue.reconcile()
-    trial = queue.study.get_trials()[0]
+    (assignment,) = queue.assign(current_process())
     stored = {"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time(), "sweep": {"pid": 2, "start": "2"}}
-    queue.storage.set_trial_user_attr(trial._trial_id, "owner", stored)
-    queue.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
-    assert list(queue.reconcile().running) == [trial.user_attrs["run"]]
+    queue.storage.set_trial_user_attr(assignment.trial_id, "owner", stored)
+    assert list(queue.reconcile().running) == [assignment.run.name]
 
 
 def test_an_assignment_starts_with_a_heartbeat(queue):
@@ -412,10 +412,11 @@ class FakeWorker:
 @pytest.fixture
 def pool(queue):
     """A pool with one worker, which has the first cohort: two runs of three epochs."""
-    display = SimpleNamespace(row=lambda *_: None, ended=lambda *_: None, failed=lambda *_: None)
+    display = SimpleNamespace(row=lambda *_: None, skip=lambda *_: None, ended=lambda *_: None, failed=lambda *_: None)
     pool = WorkerPool(queue, [None], display, 2, "test/acc")
     pool.workers = [FakeWorker(None)]
-    pool._assign(queue.reconcile())
+    queue.reconcile()
+    pool._assign()
     return pool
 
 
@@ -475,7 +476,7 @@ def test_changing_the_metric_before_a_run_has_ended_changes_the_direction(queue)
 def test_a_queue_that_cannot_be_written_is_one_line(queue):
     queue.reconcile()
     (queue.dir / "optuna.db").chmod(0o444)
-    with queue.storage.engine.connect() as connection:
+    with queue.store.rdb.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = ON")
     with pytest.raises(
         UserError,
@@ -498,10 +499,16 @@ def test_the_sweep_of_a_dead_worker_settles_its_assignment(queue, tmp_path):
 
 
 def test_a_running_trial_without_a_process_is_closed(queue):
-    queue.reconcile()
-    trial = queue.study.get_trials()[0]
-    queue.storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.RUNNING)
+    """An earlier version was killed between two steps that are one now."""
+    run = next(iter(queue.runs.values()))
+    attrs = {"run": run.name, "run_id": run.run_id, "variant": run.variant}
+    running = optuna.trial.TrialState.RUNNING
+    trial = optuna.trial.create_trial(
+        state=running, params=run.levels, distributions=queue.distributions, user_attrs=attrs
+    )
+    queue.study.add_trial(trial)
     assert len(queue.reconcile().waiting) == 6
+    assert [trial.state.name for trial in queue.study.get_trials()] == ["FAIL"]
 
 
 def test_an_assignment_that_was_taken_over_is_not_changed(queue):

@@ -1,0 +1,99 @@
+"""Optuna's study of a queue: made, loaded, and made again where the plan has changed since."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.storages import BaseStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from experiments.errors import UserError
+from experiments.metric import Metric
+from experiments.runs.spec import RunSpec
+from sweeps.queue.trials import RETRIED, RUN, VARIANT, is_assigned, new_trial
+
+
+def load_study(
+    storage: BaseStorage,
+    name: str,
+    metric: Metric,
+    runs: Mapping[str, RunSpec],
+    distributions: Mapping[str, BaseDistribution],
+    silence: Callable[[float], float],
+) -> optuna.Study:
+    """Optuna's study. It is made again, with its finished trials, where they have other parameters: the study has gained
+    a level or a factor, or an earlier version stored the seed as a parameter. Where the metric was changed to one of
+    another direction, it is made again without trials. Raises `UserError` while another process trains its runs.
+    `silence` tells how many seconds have passed since a heartbeat.
+    """
+    study = _create(storage, name, metric)
+    trials = study.get_trials(deepcopy=False)
+    running = any(trial.state == TrialState.RUNNING and is_assigned(trial, silence) for trial in trials)
+    outdated = any(_is_outdated(trial, runs, distributions) for trial in trials)
+    if outdated and running:
+        raise UserError(
+            f"{name}: another sweep is training this study with other levels, or with an earlier version; wait until it "
+            "has ended"
+        )
+    turned = study.direction != _direction(metric)
+    if outdated or (turned and not running):
+        kept = [] if turned else [trial for trial in trials if _is_kept(trial, runs)]
+        attributes = study.user_attrs
+        optuna.delete_study(study_name=name, storage=storage)
+        study = _create(storage, name, metric)
+        for trial in kept:
+            study.add_trial(_updated(trial, runs, distributions))
+        retried = {
+            run: sum(trial.number < first for trial in kept) for run, first in attributes.get(RETRIED, {}).items()
+        }
+        for key, value in {**attributes, **({RETRIED: retried} if retried else {})}.items():
+            study.set_user_attr(key, value)
+    if study.direction == _direction(metric) and study.metric_names != [metric]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names([metric])  # a reader must not take the values for the study's own metric
+    return study
+
+
+def _create(storage: BaseStorage, name: str, metric: Metric) -> optuna.Study:
+    return optuna.create_study(
+        storage=storage,
+        study_name=name,
+        direction=_direction(metric),
+        pruner=optuna.pruners.NopPruner(),  # a variant that is stopped early has no final accuracy
+        load_if_exists=True,
+    )
+
+
+def _direction(metric: Metric) -> StudyDirection:
+    return StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE
+
+
+def _is_outdated(
+    trial: FrozenTrial, runs: Mapping[str, RunSpec], distributions: Mapping[str, BaseDistribution]
+) -> bool:
+    """Whether a trial was made before the study gained a level or a factor, or names, or by an earlier version."""
+    run = runs.get(trial.user_attrs.get(RUN, ""))
+    return trial.distributions != distributions or (run is not None and run.variant != trial.user_attrs[VARIANT])
+
+
+def _is_kept(trial: FrozenTrial, runs: Mapping[str, RunSpec]) -> bool:
+    """Whether a trial has finished and is of a run of the plan.
+
+    The others are not needed: a run without a record is trained again, and one with a record gets a trial.
+    """
+    return trial.user_attrs.get(RUN) in runs and trial.state.is_finished()
+
+
+def _updated(
+    trial: FrozenTrial, runs: Mapping[str, RunSpec], distributions: Mapping[str, BaseDistribution]
+) -> FrozenTrial:
+    """A trial with the levels that its run has now."""
+    copy = new_trial(runs[trial.user_attrs[RUN]], distributions, trial.state, trial.value, trial.user_attrs)
+    copy.intermediate_values = trial.intermediate_values
+    copy.datetime_start, copy.datetime_complete = trial.datetime_start, trial.datetime_complete
+    return copy
