@@ -245,11 +245,14 @@ def run_id(config: RunConfig) -> str:
 
     A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
     For the same reason a published default must never change. Where files are stored is left out, except for an
-    imagefolder, whose folder is its only name. A natural site counts as the site that it stands for. The source of a
-    plug-in counts: a changed class is another run.
+    imagefolder, whose folder is its only name. A natural site counts as the site that it stands for, and a kind's own
+    default as None. The source of a plug-in counts: a changed class is another run.
     """
     settings = dict(flatten(config.model_dump()))
     settings["model.pos_site"] = config.vit_config(config.data.num_classes or 2).site
+    for field, default in REGISTRY[config.model.pos_embed].defaults.items():
+        if settings[f"model.{field}"] == default:
+            settings[f"model.{field}"] = None
     ignored = {"data.download"} if DATASETS[config.data.name].source == "folder" else {"data.download", "data.root"}
     changed = {path: value for path, value in settings.items() if path not in ignored and value != DEFAULTS[path]}
     if plugin := REGISTRY[config.model.pos_embed].plugin:

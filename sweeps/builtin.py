@@ -31,6 +31,22 @@ def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:
     return Study(name=name, description=description, factors=factors, baseline="none", base=base)
 
 
+def _kind_x_site() -> Study:
+    """Every kind that can be added both at the stem and before every layer, at both; and shared where it can be."""
+    sites, shared = ["stem", "every-layer"], "every-layer-shared"
+    kinds = [name for name, kind in REGISTRY.items() if set(sites) <= set(kind.sites)]
+    return Study(
+        name="kind-x-site",
+        description="What matters: the kind of positional embedding, or the site where it enters?",
+        factors={"model.pos_embed": kinds, "model.pos_site": sites},
+        extra=[
+            {"model.pos_embed": "none"},
+            *({"model.pos_embed": kind, "model.pos_site": shared} for kind in kinds if shared in REGISTRY[kind].sites),
+        ],
+        baseline={"model.pos_embed": "none"},
+    )
+
+
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
@@ -76,22 +92,7 @@ STUDIES: dict[str, Study] = {
             },
         ),
         _over_all_kinds("positions", "Every positional embedding, at its natural site.", {}),
-        Study(
-            name="kind-x-site",
-            description="What matters: the kind of positional embedding, or the site where it enters?",
-            factors={
-                "model.pos_embed": ["sinusoidal", "learned-1d", "learned-2d", "sincos-2d", "frozen-random", "cpe"],
-                "model.pos_site": ["stem", "every-layer"],
-            },
-            extra=[
-                {"model.pos_embed": "none"},
-                *(
-                    {"model.pos_embed": kind, "model.pos_site": "every-layer-shared"}
-                    for kind in ("learned-1d", "learned-2d", "frozen-random", "cpe")
-                ),
-            ],
-            baseline={"model.pos_embed": "none"},
-        ),
+        _kind_x_site(),
         _over_all_kinds(
             "controls",
             "Control: the patches of each image are shuffled, so no positional embedding can help.",

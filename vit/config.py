@@ -11,7 +11,7 @@ from vit import registry
 
 Count = Annotated[int, Field(ge=1, lt=2**31)]
 Rate = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
-Site = Literal["natural", "stem", "every-layer", "every-layer-shared"]
+Site = Literal["natural", "stem", "every-layer", "every-layer-shared", "after-first-layer"]
 
 
 class Architecture(BaseModel):
@@ -31,6 +31,17 @@ class Architecture(BaseModel):
     pos_site: Site = Field(
         "natural", description="where the positional embedding is applied; natural: the first site of its kind"
     )
+    rope_base: float | None = Field(
+        None,
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="base of the frequencies of rotary embeddings; default: the base of the source of pos_embed",
+    )
+    stem: Literal["patchify", "conv"] = Field(
+        "patchify",
+        description="image to tokens: one linear projection of each patch, or 3 x 3 convolutions of stride 2",
+    )
     pool: Literal["cls", "gap", "map"] = Field(
         "cls", description="image feature: class token (cls), mean of the patch tokens (gap) or attention pooling (map)"
     )
@@ -39,7 +50,10 @@ class Architecture(BaseModel):
     )
     class_token: bool = Field(True, description="put a class token first in the sequence")
     reg_tokens: int = Field(
-        0, ge=0, lt=2**31, description="number of register tokens, between the class token and the patches"
+        0,
+        ge=0,
+        lt=2**31,
+        description="number of register tokens, between the class token and the patches (Darcet et al. 2024)",
     )
     attn: Literal["fused", "sliced"] = Field(
         "fused",
@@ -76,12 +90,30 @@ class Architecture(BaseModel):
             raise ValueError(
                 f"mlp_ratio: {self.mlp_ratio:g} with embed_dim {self.embed_dim} gives an MLP without hidden units"
             )
+        if self.stem == "conv":
+            self._check_conv_stem()
         return self
+
+    def _check_conv_stem(self) -> None:
+        """Raise `ValueError` if the convolutional stem does not fit: each layer halves the side and doubles the width."""
+        if self.patch_size < 2 or self.patch_size & (self.patch_size - 1):
+            raise ValueError(f"patch_size: {self.patch_size} is not allowed with stem conv; allowed: 2, 4, 8, 16, ...")
+        divisor = self.patch_size // 2
+        if self.embed_dim % divisor:
+            raise ValueError(
+                f"embed_dim: {self.embed_dim} with stem conv and patch_size {self.patch_size}; needs a multiple of {divisor}"
+            )
 
     @property
     def head_dim(self) -> int:
         """Width of one attention head."""
         return self.embed_dim // self.num_heads
+
+    @property
+    def stem_widths(self) -> list[int]:
+        """Channels after each convolution of a convolutional stem: doubled from one to the next, the last embed_dim."""
+        layers = self.patch_size.bit_length() - 1
+        return [self.embed_dim >> (layers - 1 - layer) for layer in range(layers)]
 
     @property
     def hidden_dim(self) -> int:
@@ -127,3 +159,8 @@ class ViTConfig(Architecture):
     def site(self) -> str:
         """`pos_site` with `natural` replaced by the site that it stands for."""
         return registry.resolve(self)[1]
+
+    def own_setting(self, field: str) -> float:
+        """The value of a field that only some kinds use (`registry.Kind.defaults`); None is the kind's own default."""
+        value = getattr(self, field)
+        return registry.resolve(self)[0].defaults[field] if value is None else value

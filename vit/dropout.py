@@ -8,6 +8,7 @@ of these.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -28,17 +29,26 @@ def keep_mask(key: Tensor, stream: int, shape: tuple[int, ...], rate: float) -> 
 
     key: int32 scalar, a new one for each step. stream: a different number for each dropout layer.
     """
+    return torch.cat([block.ge(int(rate * 2**31)) for block in _integers(key, stream, shape)]).reshape(shape)
+
+
+def uniform(key: Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
+    """Random numbers from the uniform distribution on [0, 1), multiples of 2**-24: float32 tensor of `shape`.
+
+    key, stream: as in `keep_mask`; dropout layers use the streams from 0.
+    """
+    return torch.cat([block >> 7 for block in _integers(key, stream, shape)]).reshape(shape) / 2.0**24
+
+
+def _integers(key: Tensor, stream: int, shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """Random integers in 0 .. 2**31 - 1 for the elements of `shape` in order, in blocks."""
     seed = _hash(_hash(key) + (stream * _GOLDEN + 2**31) % 2**32 - 2**31)
     total = math.prod(shape)
     whole = key.device.type != "cpu" or torch.compiler.is_compiling()  # a compiler fuses it into one pass
     block = max(total, 1) if whole else _BLOCK
-    blocks = [
-        _hash(torch.arange(first, min(first + block, total), dtype=torch.int32, device=key.device) ^ seed)
-        .bitwise_and_(0x7FFFFFFF)
-        .ge(int(rate * 2**31))
-        for first in range(0, total, block)
-    ]
-    return torch.cat(blocks).reshape(shape)
+    for first in range(0, total, block):
+        index = torch.arange(first, min(first + block, total), dtype=torch.int32, device=key.device)
+        yield _hash(index ^ seed).bitwise_and_(0x7FFFFFFF)
 
 
 class Dropout(nn.Module):

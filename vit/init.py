@@ -15,7 +15,7 @@ TOKENS = ("cls_token", "reg_token", "pooling.probe")  # names of the parameters 
 def timm(model: nn.Module) -> None:
     """timm's scheme: linear weights truncated normal (std 0.02), biases 0, class token and registers normal (std 1e-6).
 
-    The patch projection keeps PyTorch's default. The probe of attention pooling is truncated normal (std D^-0.5), as in
+    The patch projection and a convolutional stem keep PyTorch's default. The probe of attention pooling is truncated normal (std D^-0.5), as in
     timm's `AttentionPoolLatent`.
     """
     patch_projection = model.get_submodule("patch_embed.proj")
@@ -30,11 +30,11 @@ def timm(model: nn.Module) -> None:
 
 
 def bert(model: nn.Module) -> None:
-    """BERT's scheme, as in tintn (2023): linear and patch weights normal (std 0.02), biases 0, tokens truncated normal
-    (std 0.02).
+    """BERT's scheme, as in tintn (2023): weights of linear layers and convolutions normal (std 0.02), biases 0, tokens
+    truncated normal (std 0.02).
     """
     for module in model.modules():
-        if isinstance(module, nn.Linear):
+        if isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.normal_(module.weight, std=STD)
             _zero(module.bias)
     for token in _tokens(model):

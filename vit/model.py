@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import ClassVar, cast
 
 import torch
@@ -36,6 +37,32 @@ class PatchEmbed(nn.Module):
             b, g * g, c * p * p
         )  # [B, N, C P P], in the order of a convolution kernel
         return self.proj(x)  # [B, N, D]
+
+
+class ConvStem(nn.Module):
+    """Turn an image into tokens by 3 x 3 convolutions of stride 2, then a projection (Xiao et al. 2021, section 3).
+
+    A patch of 2^K pixels a side needs K convolutions, each followed by a normalisation and ReLU. Their number of channels
+    doubles up to `embed_dim`, as in ViT_C-1GF. Neighbouring tokens share pixels, so this stem also tells tokens what lies
+    beside them. Xiao et al. normalise with BatchNorm and remove one layer of the encoder. Here the normalisation is
+    GroupNorm with one group, which does not depend on the other images of a batch, and `depth` stays as it is set.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__()
+        widths = [cfg.in_chans, *cfg.stem_widths]
+        self.convs = nn.Sequential(
+            *(
+                nn.Sequential(
+                    nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.GroupNorm(1, after), nn.ReLU()
+                )
+                for before, after in itertools.pairwise(widths)
+            )
+        )
+        self.proj = nn.Linear(widths[-1], cfg.embed_dim)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.proj(self.convs(images).flatten(2).transpose(1, 2))  # [B, C, S, S] -> [B, N, D]
 
 
 class Attention(nn.Module):
@@ -228,10 +255,12 @@ class ViT(nn.Module):
         "map": AttentionPool,
     }
 
+    STEMS: ClassVar[dict[str, type[PatchEmbed | ConvStem]]] = {"patchify": PatchEmbed, "conv": ConvStem}
+
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
         self.cfg = cfg
-        self.patch_embed = PatchEmbed(cfg)
+        self.patch_embed = self.STEMS[cfg.stem](cfg)
         self.cls_token = nn.Parameter(torch.empty(1, 1, cfg.embed_dim)) if cfg.class_token else None
         self.reg_token = nn.Parameter(torch.empty(1, cfg.reg_tokens, cfg.embed_dim)) if cfg.reg_tokens else None
         self.pos_drop = Dropout(cfg.pos_drop_rate, 0)
@@ -259,7 +288,7 @@ class ViT(nn.Module):
         x = self.embed(images)
         for i, block in enumerate(self.blocks):
             pos = cast(pos_embed.PosEmbed, self.pos[min(i, len(self.pos) - 1)])
-            x = pos.add(x)
+            x = pos.add_in_training(x, cast(Tensor, key)) if self.training else pos.add(x)
             if i == 0:
                 x = self.pos_drop(x, key)
             x = block(x, pos, key, maps)  # [B, T, D]

@@ -11,7 +11,7 @@ import difflib
 import importlib
 import re
 from collections import UserDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from vit.config import ViTConfig
     from vit.pos_embed import PosEmbed
 
-Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "distance", "local"]
+Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "relative-2d-binned", "distance", "local"]
 """What a layer learns about the positions of two tokens: nothing, both positions, their raster offset, their row and
-column offset, their distance, or the offset of adjacent patches only."""
+column offset, these offsets in bins (offsets beyond one patch share bins), their distance, or the offset of adjacent
+patches only."""
 
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
 ATTENTION = ("every-layer", "every-layer-shared")
+AFTER_FIRST = "after-first-layer"
+SITES = (*ADDITIVE, AFTER_FIRST)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")  # it becomes part of the name of a folder
 
 
@@ -38,7 +41,8 @@ class Kind:
 
     `sites`: the allowed sites, the natural one first. `encodes`: what it encodes about two patches; `encodes_prefix`:
     about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a field of
-    `ViTConfig` and the number that must divide it.
+    `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use, and the
+    kind's own default, which replaces None.
     """
 
     source: str | type[PosEmbed]
@@ -47,6 +51,7 @@ class Kind:
     encodes: Encodes | None = "none"
     encodes_prefix: Encodes | None = "none"
     multiples: tuple[tuple[str, int], ...] = ()
+    defaults: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
     plugin: plugins.Source | None = dataclasses.field(default=None, compare=False)
     """the source of a plug-in; None for a built-in kind, or where there is no source file"""
 
@@ -69,6 +74,11 @@ class Kind:
 
     def check(self, name: str, cfg: ViTConfig) -> None:
         """Raise `ValueError` if the model's shape does not fit the kind."""
+        for field, users in _own_settings().items():
+            if field not in self.defaults and getattr(cfg, field) is not None:
+                raise ValueError(
+                    f"{field}: {getattr(cfg, field):g} is not allowed for {name}; only for {', '.join(users)}"
+                )
         for field, divisor in self.multiples:
             if getattr(cfg, field) % divisor:
                 own = f"embed_dim: {cfg.embed_dim} gives {field} {getattr(cfg, field)}"
@@ -151,9 +161,10 @@ def _kind(name: str, cls: type[PosEmbed]) -> Kind:
         if value not in (None, *known):
             raise ValueError(f"{name}: {attribute}: {value!r} is not allowed; allowed: {', '.join(known)}")
     sites = getattr(cls, "sites", ATTENTION[:1])
-    if not isinstance(sites, tuple | list) or not sites or any(site not in ADDITIVE for site in sites):
-        raise ValueError(f"{name}: sites: {sites!r} is not allowed; expected a tuple of: {', '.join(ADDITIVE)}")
-    return Kind(cls, tuple(sites), encodes, encodes_prefix, plugin=plugins.read_source(cls.__module__))
+    if not isinstance(sites, tuple | list) or not sites or any(site not in SITES for site in sites):
+        raise ValueError(f"{name}: sites: {sites!r} is not allowed; expected a tuple of: {', '.join(SITES)}")
+    defaults = getattr(cls, "defaults", {})
+    return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugins.read_source(cls.__module__))
 
 
 def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
@@ -164,8 +175,16 @@ def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
     site = kind.sites[0] if cfg.pos_site == "natural" else cfg.pos_site
     if site not in kind.sites:
         raise ValueError(f"pos_site: {site!r} is not a site of {cfg.pos_embed!r}; allowed: {', '.join(kind.sites)}")
+    if site == AFTER_FIRST and cfg.depth < 2:
+        raise ValueError(f"pos_site: {site!r} needs a depth of at least 2, got {cfg.depth}")
     kind.check(cfg.pos_embed, cfg)
     return kind, site
+
+
+def _own_settings() -> dict[str, list[str]]:
+    """Each field that only some kinds use -> the names of these kinds."""
+    fields = {field for kind in REGISTRY.values() for field in kind.defaults}
+    return {field: [name for name, kind in REGISTRY.items() if field in kind.defaults] for field in sorted(fields)}
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -184,9 +203,32 @@ BUILTIN: dict[str, Kind] = {
     "sincos-2d": Kind("vit.pos_embed.additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),)),
     "rel-bias-2d": Kind("vit.pos_embed.attention_bias:RelBias2d", ATTENTION, "relative-2d"),
     # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
-    "rope-2d": Kind("vit.pos_embed.rotary:Rope2d", ("every-layer",), "relative-2d", "absolute", (("head_dim", 4),)),
+    "rope-2d": Kind(
+        "vit.pos_embed.rotary:Rope2d",
+        ("every-layer",),
+        "relative-2d",
+        "absolute",
+        (("head_dim", 4),),
+        {"rope_base": 100.0},  # for grids of tens of patches; language models use 10000
+    ),
     "alibi-2d": Kind("vit.pos_embed.attention_bias:Alibi2d", ("every-layer",), "distance"),
-    "cpe": Kind("vit.pos_embed.convolutional:Conditional", ADDITIVE, "local"),
+    "cpe": Kind("vit.pos_embed.convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local"),
     "frozen-random": Kind("vit.pos_embed.additive:FrozenRandom", ADDITIVE, "absolute", "absolute"),
+    "learned-1d-gated": Kind("vit.pos_embed.additive:GatedLearned1d", ADDITIVE, "absolute", "absolute"),
+    "fourier-learned": Kind(
+        "vit.pos_embed.continuous:LearnedFourier", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),)
+    ),
+    "cape": Kind("vit.pos_embed.continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),)),
+    "adaptive-2d": Kind("vit.pos_embed.continuous:Adaptive2d", ADDITIVE, "absolute", "absolute"),
+    "rope-mixed": Kind(
+        "vit.pos_embed.rotary:RopeMixed",
+        ATTENTION,
+        "relative-2d",
+        "absolute",
+        (("head_dim", 4),),
+        {"rope_base": 10.0},  # as Heo et al.
+    ),
+    "irpe-k": Kind("vit.pos_embed.attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned"),
+    "lookhere": Kind("vit.pos_embed.attention_bias:LookHere", ("every-layer",), "relative-2d"),
 }
 REGISTRY = Registry(BUILTIN)

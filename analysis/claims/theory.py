@@ -1,8 +1,8 @@
 """The accuracies that a kind of positional embedding can reach on the generated probes, derived from symmetry.
 
 A layer lets token i see the content of token j and what the kind encodes about the pair (i, j): nothing, the absolute
-position of both cells, their relative-2d offset (rows and columns), their relative-1d offset (the raster offset j - i),
-their distance, or the local offset (of the 8 adjacent cells only). Two layouts that look alike through this are the same
+position of both cells, their relative-2d offset (rows and columns), this offset in bins (relative-2d-binned: 2 and 3 cells
+look alike), their relative-1d offset (the raster offset j - i), their distance, or the local offset (of the 8 adjacent cells only). Two layouts that look alike through this are the same
 to the model, whatever its weights: it can at best name the more likely of their classes. `expected` counts this over all
 layouts, twice:
 
@@ -14,6 +14,7 @@ layouts, twice:
     none          1/16            1/4             1/3
     absolute      1               1               1
     relative-2d   1/16 to 1       1               1
+      binned      1/16 to 1       1               0.825 to 1
     relative-1d   1/16 to 1       2/3 to 1        0.851 to 1
     distance      1/16 to 3/16    1/4             1
     local         1/16 to 1       1/3 to 1        2/3 to 1
@@ -58,6 +59,7 @@ RELATIONS: dict[str, Callable[[Cell, Cell], Hashable]] = {  # what a kind may en
     "none": lambda a, b: None,
     "absolute": lambda a, b: (a, b),
     "relative-2d": lambda a, b: (b[0] - a[0], b[1] - a[1]),
+    "relative-2d-binned": lambda a, b: tuple(max(-2, min(2, there - here)) for here, there in zip(a, b, strict=True)),
     "relative-1d": lambda a, b: GRID * (b[0] - a[0]) + b[1] - a[1],
     "distance": squared_distance,
     "local": lambda a, b: (b[0] - a[0], b[1] - a[1]) if squared_distance(a, b) <= 2 else None,
@@ -126,7 +128,8 @@ def sampling_error(share: float) -> float:
 def derived(study: Study) -> dict[str, Expected]:
     """variant -> its derived accuracies, where the derivation applies.
 
-    It applies to kinds that state what they encode, to models with enough layers, and to images that are not shuffled.
+    It applies to kinds that state what they encode, to models with enough layers whose tokens each see one patch, and to
+    images that are not shuffled.
     """
     runs = study.settings()
     if study.metric != METRIC or not set(runs.get("data.name", ())) & set(PROBES):
@@ -135,7 +138,8 @@ def derived(study: Study) -> dict[str, Expected]:
     for variant, run in runs.iterrows():
         name, kind = run["data.name"], REGISTRY.get(run["model.pos_embed"])
         deep = run["model.depth"] >= (1 if run["model.pool"] == "gap" else 2)
-        if name in PROBES and kind is not None and kind.encodes and deep and not run["data.shuffle_patches"]:
+        apart = run.get("model.stem", "patchify") == "patchify" and not run["data.shuffle_patches"]
+        if name in PROBES and kind is not None and kind.encodes and deep and apart:
             prefix = kind.encodes_prefix if run["model.class_token"] or run["model.reg_tokens"] else "none"
             found[str(variant)] = expected(name, kind.encodes, prefix or "none")
     return found

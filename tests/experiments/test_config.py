@@ -34,6 +34,8 @@ PUBLISHED = {
     "model.mlp_ratio": 4.0,
     "model.pos_embed": "learned-1d",
     "model.pos_site": "natural",
+    "model.rope_base": None,
+    "model.stem": "patchify",
     "model.pool": "cls",
     "model.head": "logits",
     "model.class_token": True,

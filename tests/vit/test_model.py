@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from experiments.presets import preset
 from vit import ViT, ViTConfig
-from vit.dropout import Dropout, keep_mask
+from vit.dropout import Dropout, keep_mask, uniform
 from vit.model import ACTIVATIONS
 
 SIZES = [
@@ -180,9 +180,43 @@ def test_attention_uses_the_fused_kernel() -> None:
             assert "aten::_scaled_dot_product_attention_math" not in kernels, (kind, training)
 
 
+@pytest.mark.parametrize(("patch_size", "widths"), [(2, [24]), (4, [12, 24]), (8, [6, 12, 24])])
+def test_convolutional_stem_equals_explicit_convolutions(patch_size: int, widths: list[int]) -> None:
+    """Against products of pixels cut out one by one. Widths double, as in Table 2 of Xiao et al. (2021)."""
+    cfg = ViTConfig(**{**SIZES[1], "img_size": 16, "patch_size": patch_size}, stem="conv", num_classes=7)
+    assert cfg.stem_widths == widths
+    model, x = randomised(ViT(cfg)), images_for(cfg)
+    for conv, norm, _ in model.patch_embed.convs:
+        side = x.shape[-1]
+        padded = torch.zeros(*x.shape[:2], side + 2, side + 2, dtype=x.dtype)
+        padded[:, :, 1:-1, 1:-1] = x
+        out = torch.empty(len(x), len(conv.weight), side // 2, side // 2, dtype=x.dtype)
+        for row in range(side // 2):
+            for column in range(side // 2):
+                pixels = padded[:, :, 2 * row : 2 * row + 3, 2 * column : 2 * column + 3]
+                out[:, :, row, column] = pixels.flatten(1) @ conv.weight.flatten(1).T
+        flat = out.flatten(1)
+        flat = (flat - flat.mean(1, keepdim=True)) / (flat.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+        x = (flat.reshape(out.shape) * norm.weight[:, None, None] + norm.bias[:, None, None]).clamp(min=0)
+    side = x.shape[-1]
+    assert side == 16 // patch_size
+    tokens = torch.stack([x[:, :, i // side, i % side] for i in range(side * side)], 1)
+    expected = tokens @ model.patch_embed.proj.weight.T + model.patch_embed.proj.bias
+    assert torch.allclose(model.embed(images_for(cfg))[:, 1:], expected)
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
+        ({"stem": "conv", "patch_size": 1}, "patch_size: 1 is not allowed with stem conv; allowed: 2, 4, 8, 16, ..."),
+        (
+            {"stem": "conv", "img_size": 48, "patch_size": 12},
+            "patch_size: 12 is not allowed with stem conv; allowed: 2, 4, 8, 16, ...",
+        ),
+        (
+            {"stem": "conv", "patch_size": 16, "embed_dim": 36},
+            "embed_dim: 36 with stem conv and patch_size 16; needs a multiple of 8",
+        ),
         ({"embed_dim": 50}, "embed_dim: 50 is not divisible by num_heads, 4"),
         ({"patch_size": 3}, "patch_size: 3 does not divide the image side, 32 px"),
         ({"pool": "cls", "class_token": False}, "pool: 'cls' needs class_token"),
@@ -220,6 +254,21 @@ def test_every_dropout_is_active_in_training_only_and_determined_by_the_key(fiel
         assert torch.equal(model(images, one), model(images, one))
         assert not torch.equal(model(images, one), model(images, two))
         assert not torch.equal(model(images, one), plain(images))
+
+
+def test_uniform_numbers_are_uniform_and_independent() -> None:
+    n = 200_000
+    for key, stream in ((0, -1), (7, -1), (7, 3)):
+        numbers = uniform(torch.tensor(key, dtype=torch.int32), stream, (n // 4, 4)).double()
+        assert numbers.shape == (n // 4, 4)
+        flat = numbers.flatten()
+        assert flat.min() >= 0
+        assert flat.max() < 1
+        share = torch.histc(flat, 20, 0, 1) / n
+        assert (share - 0.05).abs().max() < 5 * math.sqrt(0.05 * 0.95 / n)
+        for lag in (1, 4, 35):
+            pairs = (flat[lag:] - 0.5) * (flat[:-lag] - 0.5)
+            assert abs(pairs.mean().item()) < 5 / 12 / math.sqrt(n)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])

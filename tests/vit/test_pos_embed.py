@@ -1,16 +1,19 @@
 """Every registered positional embedding against an independent oracle, and the symmetry that it must break."""
 
+import itertools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from timm.layers import RelPosBias, build_sincos2d_pos_embed
+from timm.layers import RelPosBias, RotaryEmbeddingMixed, apply_rot_embed_cat, build_sincos2d_pos_embed
 from torch import Tensor
 
 from vit import ViT, ViTConfig
-from vit.pos_embed import REGISTRY, Additive, PosEmbed
+from vit.pos_embed import REGISTRY, Additive, PosEmbed, continuous
+from vit.registry import SITES
 
 SMALL = {"img_size": 12, "patch_size": 3, "in_chans": 1, "embed_dim": 16, "depth": 2, "num_heads": 2, "num_classes": 5}
 G, N, D, H, DH = 4, 16, 16, 2, 8
@@ -111,12 +114,12 @@ def is_rel_bias_2d() -> None:
             assert torch.equal(bias[:, 1 + row * G + column, 2 + row * G + column], bias[:, 1, 2])
 
 
-def is_rope_2d() -> None:
+def is_rope_2d(base: float = 100.0, **changes: object) -> None:
     q, k = queries_and_keys()
-    logits = logits_of("rope-2d", q, k)
+    logits = logits_of("rope-2d", q, k, **changes)
     content = q @ k.transpose(-2, -1) / math.sqrt(DH)
     assert torch.allclose(logits[:, :, 0, 0], content[:, :, 0, 0])  # the class token is not rotated
-    frequency = 100.0 ** -(torch.arange(DH // 4, dtype=torch.float64) / (DH // 4))
+    frequency = base ** -(torch.arange(DH // 4, dtype=torch.float64) / (DH // 4))
     for i, j in [(0, 5), (3, 12), (15, 2)]:
         dy, dx = i // G - j // G, i % G - j % G
         angle = torch.cat([dy * frequency, dx * frequency])
@@ -155,6 +158,123 @@ def is_frozen_random() -> None:
     assert torch.equal(added("frozen-random"), added("learned-1d"))  # the same seed gives the same table, untrained
 
 
+def is_learned_1d_gated() -> None:
+    pos, table = module("learned-1d-gated"), added("learned-1d")
+    assert torch.equal(added("learned-1d-gated"), table)  # the gate starts open
+    with torch.no_grad():
+        pos.gate.fill_(math.atanh(0.25))
+    assert torch.allclose(pos.add(torch.zeros(1, 1 + N, D, dtype=torch.float64))[0], 0.75 * table)
+
+
+def is_fourier_learned() -> None:
+    pos, table = module("fourier-learned"), added("fourier-learned").numpy()
+    w, (w1, b1), (w2, b2) = (
+        pos.frequency.detach().numpy(),
+        *((layer.weight.detach().numpy(), layer.bias.detach().numpy()) for layer in (pos.fc1, pos.fc2)),
+    )
+    assert w1.shape == (32, D)
+    assert not table[0].any()
+    for row in range(G):
+        for column in range(G):
+            phase = w @ np.array([row, column])
+            hidden = w1 @ (np.concatenate([np.cos(phase), np.sin(phase)]) / math.sqrt(D)) + b1
+            hidden *= [(1 + math.erf(h / math.sqrt(2))) / 2 for h in hidden]  # GELU
+            assert np.allclose(table[1 + row * G + column], w2 @ hidden + b2)
+
+
+def cape_of(row: float, column: float) -> list[float]:
+    """The embedding of one position."""
+    phases = [10 ** (i / (D // 2 - 1)) * (math.cos(i) * column + math.sin(i) * row) * math.pi for i in range(D // 2)]
+    return [*map(math.cos, phases), *map(math.sin, phases)]
+
+
+def is_cape() -> None:
+    table = added("cape")
+    assert not table[0].any()
+    for row in range(G):
+        for column in range(G):
+            expected = cape_of(2 * row / (G - 1) - 1, 2 * column / (G - 1) - 1)
+            assert table[1 + row * G + column].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def is_adaptive_2d() -> None:
+    pos = module("adaptive-2d")
+    x = torch.randn(2, 1 + N, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    out = (pos.add(x) - x).detach()
+    assert not out[:, 0].any()
+
+    def scale(net: torch.nn.Sequential, mean: Tensor) -> Tensor:
+        (w1, b1), (w2, b2) = ((net[i].weight, net[i].bias) for i in (0, 2))
+        return 1 / (1 + torch.exp(-(w2 @ torch.clamp(w1 @ mean + b1, min=0) + b2)))
+
+    def wave(i: int) -> Tensor:
+        turns = [i / 10000 ** (j // 2 * 2 / D) for j in range(D)]
+        return torch.tensor([math.cos(t) if j % 2 else math.sin(t) for j, t in enumerate(turns)], dtype=torch.float64)
+
+    for image in range(2):
+        mean = sum(x[image, 1 + i] for i in range(N)) / N
+        rows, columns = scale(pos.row_scale, mean), scale(pos.column_scale, mean)
+        for row in range(G):
+            for column in range(G):
+                expected = rows * wave(row) + columns * wave(column)
+                assert torch.allclose(out[image, 1 + row * G + column], expected, atol=1e-6)
+
+
+def is_rope_mixed() -> None:
+    torch.manual_seed(0)
+    pos = REGISTRY["rope-mixed"](config("rope-mixed"))
+    timm = RotaryEmbeddingMixed(D, depth=1, num_heads=H, feat_shape=[G, G])
+    with torch.no_grad():
+        timm.freqs[:, 0] = pos.frequency.flip(0)  # timm: columns (x) first
+    q, k = (x.float() for x in queries_and_keys())
+    expected = (apply_rot_embed_cat(x[:, :, 1:], timm.get_embed([G, G])[0]) for x in (q, k))
+    for ours, patches, before in zip(pos.rotate(q, k), expected, (q, k), strict=True):
+        assert torch.allclose(ours[:, :, 1:], patches, atol=1e-5)
+        assert torch.equal(ours[:, :, 0], before[:, :, 0])  # the class token is not rotated
+    row, column = pos.frequency.detach().unflatten(2, (2, DH // 4))  # each [H, 2 directions, Dh/4]
+    lengths = torch.tensor([1, 10**-0.5])  # base 10
+    assert torch.allclose((row**2 + column**2).sqrt(), lengths.expand(H, 2, DH // 4))
+    assert (row.prod(1) + column.prod(1)).abs().max() < 1e-6  # the two directions of a head are orthogonal
+    assert (row[0] - row[1]).abs().min() > 1e-3  # those of two heads differ
+
+
+def is_irpe_k() -> None:
+    q, k = queries_and_keys()
+    table, content = module("irpe-k").table, q @ k.transpose(-2, -1) / math.sqrt(DH)
+    bins = {
+        -3: -2,
+        -2: -2,
+        -1: -1,
+        0: 0,
+        1: 1,
+        2: 2,
+        3: 2,
+    }  # authors' piecewise_index with alpha 1.9 = beta / 2 = gamma / 8
+    expected = content.clone()
+    for i, j in itertools.product(range(N), repeat=2):
+        row, column = bins[i // G - j // G], bins[i % G - j % G]
+        expected[:, :, 1 + i, 1 + j] += q[:, :, 1 + i] @ table[(row + 3) * 7 + column + 3] / math.sqrt(DH)
+    assert torch.allclose(logits_of("irpe-k", q, k), expected, atol=1e-12)
+
+
+def is_lookhere() -> None:
+    """Against angles: a patch is visible within 90 degrees of the direction of the head."""
+    headings = [90, -90, 180, 0, 45, 135, -45, -135]  # up, down, left, right, then the diagonals; degrees from east
+    cfg = config("lookhere", embed_dim=56, num_heads=14, depth=3)
+    modules = ViT(cfg).pos
+    for module_, layer_slope in zip(modules, (1.5, 1.0, 0.5), strict=True):
+        (bias,) = module_.bias(queries_and_keys()[0])
+        assert not bias[:, 0].any()
+        assert not bias[:, :, 0].any()
+        for h, i, j in itertools.product(range(14), range(N), range(N)):
+            dy, dx = j // G - i // G, j % G - i % G
+            slope = layer_slope * (1.0 if h % 12 < 8 else 0.5 * 0.25 ** (h - 8))
+            between = math.degrees(math.atan2(-dy, dx)) - (headings[h % 12] if h % 12 < 8 else 0)
+            visible = h % 12 >= 8 or i == j or abs((between + 180) % 360 - 180) < 90.001
+            expected = -slope * math.hypot(dy, dx) if visible else -1e4
+            assert bias[h, 1 + i, 1 + j].item() == pytest.approx(expected, abs=1e-4), (h, i, j)
+
+
 ORACLES: dict[str, Callable[[], None]] = {
     name.removeprefix("is_").replace("_", "-"): check
     for name, check in list(globals().items())
@@ -166,6 +286,71 @@ ORACLES: dict[str, Callable[[], None]] = {
 def test_agrees_with_its_oracle(kind: str) -> None:
     assert kind in ORACLES, f"{kind} has no oracle: write is_{kind.replace('-', '_')} above"
     ORACLES[kind]()
+
+
+def test_the_base_of_rotary_frequencies_is_a_setting() -> None:
+    is_rope_2d(base=10000.0, rope_base=10000.0)
+    lengths = module("rope-mixed", rope_base=81.0).frequency.detach().square().sum(0).sqrt()
+    assert torch.allclose(lengths, torch.tensor([1, 1 / 9] * 2, dtype=torch.float64).expand(H, DH // 2))
+    with pytest.raises(ValidationError, match="rope_base: 50 is not allowed for none; only for rope-2d, rope-mixed"):
+        config("none", rope_base=50)
+
+
+def test_bins_of_irpe_are_those_of_the_authors_piecewise_index() -> None:
+    """By hand from eq. 18: 1.9 + 1.9 log(x / 1.9) / log 8, rounded, is 2 for 2 and 3 and 3 from 4; the largest bin is 3."""
+    offset = torch.arange(14)
+    expected = [0, 1, 2, 2, *[3] * 10]
+    assert module("irpe-k")._bin(offset).tolist() == expected
+    assert module("irpe-k")._bin(-offset).tolist() == [-x for x in expected]
+
+
+@pytest.mark.parametrize("site", ["stem", "every-layer"])
+def test_cape_augments_positions_in_training_only(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shift and scale of each image and shift of each patch, against a loop; the same in each layer."""
+    numbers = torch.rand(2, 3 + 2 * N, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(continuous, "uniform", lambda key, stream, shape: numbers.reshape(shape))
+    modules = ViT(config("cape", pos_site=site)).double().pos
+    x, key = torch.zeros(2, 1 + N, D, dtype=torch.float64), torch.tensor(5, dtype=torch.int32)
+    out = modules[0].add_in_training(x, key)
+    assert not out[:, 0].any()
+    for image, draws in enumerate((2 * numbers.double() - 1).tolist()):
+        factor = 1.4 ** draws[2]
+        for i in range(N):
+            row, column = (
+                factor * (2 * place / (G - 1) - 1 + 0.5 * draws[axis] + draws[3 + 2 * i + axis] / (G - 1))
+                for axis, place in enumerate(divmod(i, G))
+            )
+            assert out[image, 1 + i].tolist() == pytest.approx(cape_of(row, column), abs=1e-4)
+    if site == "every-layer":
+        assert torch.equal(modules[1].add_in_training(x, key), out)
+
+
+def test_positions_of_cape_are_determined_by_the_key() -> None:
+    torch.manual_seed(0)
+    model = ViT(config("cape", init="torch")).double().train()
+    images = torch.randn(1, 1, 12, 12, dtype=torch.float64).expand(2, -1, -1, -1)
+    one, two = (torch.tensor(key, dtype=torch.int32) for key in (1, 2))
+    assert torch.equal(model(images, one), model(images, one))
+    assert not torch.equal(model(images, one), model(images, two))
+    assert not torch.equal(*model(images, one))  # images of a batch are augmented independently
+    plain = model.eval()(images)
+    assert torch.equal(plain, model(images, one))
+    assert torch.equal(plain[0], plain[1])
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+def test_after_the_first_layer(depth: int) -> None:
+    """As in CPVT: between the first and the second layer, and nowhere else."""
+    images = torch.randn(2, 1, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    model = ViT(config("cpe", pos_site="after-first-layer", depth=depth, init="torch")).double().eval()
+    (conv,) = (each for each in model.pos if list(each.parameters()))
+    with torch.no_grad():
+        x, nothing = model.embed(images), PosEmbed(model.cfg)
+        for layer, block in enumerate(model.blocks):
+            x = block(conv.add(x) if layer == 1 else x, nothing)
+        torch.testing.assert_close(model.encode(images), model.norm(x))
+    with pytest.raises(ValidationError, match="pos_site: 'after-first-layer' needs a depth of at least 2, got 1"):
+        config("cpe", pos_site="after-first-layer", depth=1)
 
 
 @pytest.mark.parametrize("changes", [{}, {"reg_tokens": 3}, {"class_token": False, "pool": "gap"}, {"img_size": 3}])
@@ -222,10 +407,11 @@ def test_registers_get_no_position_and_the_class_token_is_optional(kind: str, pr
             assert kind == "rel-bias-2d" or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
 
 
+@pytest.mark.parametrize("kind", ["rope-2d", "rope-mixed"])
 @pytest.mark.parametrize("offset", [(1, 0), (0, 2), (2, -1)])
-def test_rotary_attention_depends_on_offsets_only(offset: tuple[int, int]) -> None:
+def test_rotary_attention_depends_on_offsets_only(kind: str, offset: tuple[int, int]) -> None:
     q, k = (x[:, :, 1:2].expand(-1, -1, 1 + N, -1) for x in queries_and_keys())  # the same content everywhere
-    logits, dy, dx = logits_of("rope-2d", q, k), *offset
+    logits, dy, dx = logits_of(kind, q, k), *offset
     pairs = [
         (1 + y * G + x, 1 + (y + dy) * G + x + dx)
         for y in range(G)
@@ -239,7 +425,7 @@ def test_rotary_attention_depends_on_offsets_only(offset: tuple[int, int]) -> No
 @pytest.mark.parametrize("kind", REGISTRY)
 def test_sites(kind: str) -> None:
     images = torch.randn(2, 1, 12, 12)
-    for site in ("stem", "every-layer", "every-layer-shared"):
+    for site in SITES:
         if site in REGISTRY[kind].sites:
             model = ViT(config(kind, pos_site=site, depth=3)).eval()
             assert model(images).isfinite().all()

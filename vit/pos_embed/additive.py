@@ -11,7 +11,7 @@ from vit.init import STD
 from vit.pos_embed.base import Additive, grid
 
 
-def _add_to_patches(x: Tensor, table: Tensor) -> Tensor:
+def add_to_patches(x: Tensor, table: Tensor) -> Tensor:
     """Add table [N, D] to the last N tokens of x [B, T, D]."""
     return x + F.pad(table, (0, 0, x.shape[-2] - table.shape[-2], 0))
 
@@ -23,6 +23,14 @@ def _add_to_class_and_patches(x: Tensor, table: Tensor, class_tokens: int) -> Te
         head, tail = table[:class_tokens], table[class_tokens:]
         table = torch.cat([head, table.new_zeros(registers, table.shape[-1]), tail])
     return x + table
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """The sinusoids of Vaswani et al. (2017) for positions 0 .. length - 1: [length, width]."""
+    i = torch.arange(length, dtype=torch.float64)[:, None]
+    j = torch.arange(width)[None, :]
+    angle = i / 10000 ** ((j - j % 2) / width)
+    return torch.where(j % 2 == 0, angle.sin(), angle.cos()).to(torch.get_default_dtype())
 
 
 class Sinusoidal(Additive):
@@ -37,11 +45,7 @@ class Sinusoidal(Additive):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         self.class_token = int(cfg.class_token)
-        i = torch.arange(self.class_token + cfg.num_patches, dtype=torch.float64)[:, None]
-        j = torch.arange(cfg.embed_dim)[None, :]
-        angle = i / 10000 ** ((j - j % 2) / cfg.embed_dim)
-        table = torch.where(j % 2 == 0, angle.sin(), angle.cos())
-        self.register_buffer("table", table.to(torch.get_default_dtype()))  # [C + N, D]
+        self.register_buffer("table", sinusoids(self.class_token + cfg.num_patches, cfg.embed_dim))  # [C + N, D]
 
     def add(self, x: Tensor) -> Tensor:
         return _add_to_class_and_patches(x, self.table, self.class_token)
@@ -58,6 +62,21 @@ class Learned1d(Additive):
 
     def add(self, x: Tensor) -> Tensor:
         return _add_to_class_and_patches(x, self.table, self.class_token)
+
+
+class GatedLearned1d(Learned1d):
+    """A `learned-1d` table with a learned gate g: 1 - tanh(g) times the table is added, g = 0 at initialisation.
+
+    This is the gate of the vision encoder of Llama 3.2 (`MllamaPrecomputedPositionEmbedding` in Hugging Face's
+    transformers), without its embedding of image tiles.
+    """
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.gate = nn.Parameter(torch.zeros(1))
+
+    def add(self, x: Tensor) -> Tensor:
+        return _add_to_class_and_patches(x, (1 - self.gate.tanh()) * self.table, self.class_token)
 
 
 class Learned2d(Additive):
@@ -77,7 +96,7 @@ class Learned2d(Additive):
         size, half = self.x_table.shape
         columns = self.x_table[None, :, :].expand(size, size, half)
         rows = self.y_table[:, None, :].expand(size, size, half)
-        return _add_to_patches(x, torch.cat([columns, rows], -1).reshape(size * size, 2 * half))
+        return add_to_patches(x, torch.cat([columns, rows], -1).reshape(size * size, 2 * half))
 
 
 class SinCos2d(Additive):
@@ -98,7 +117,7 @@ class SinCos2d(Additive):
         self.register_buffer("table", table.to(torch.get_default_dtype()))  # [N, D]
 
     def add(self, x: Tensor) -> Tensor:
-        return _add_to_patches(x, self.table)
+        return add_to_patches(x, self.table)
 
 
 class FrozenRandom(Additive):

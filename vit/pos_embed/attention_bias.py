@@ -5,6 +5,8 @@ On a GPU their gradients use no atomic additions, whose order varies, so trainin
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -97,6 +99,92 @@ class Alibi2d(PosEmbed):
         distance = F.pad(torch.cdist(position, position), (prefix, 0, prefix, 0))  # [T, T]
         slope = 2.0 ** (-8.0 * torch.arange(1, cfg.num_heads + 1) / cfg.num_heads)
         self.register_buffer("penalty", (-slope[:, None, None] * distance)[None], persistent=False)  # [1, H, T, T]
+
+    def bias(self, q: Tensor) -> Tensor:
+        return self.penalty
+
+
+class IrpeKeys(PosEmbed):
+    """Contextual relative position on keys, product method (Wu et al. 2021, iRPE-K): an embedding r for each binned offset.
+
+    The bias q_i . r_{bin(row offset), bin(column offset)} / sqrt(Dh) is added to the content logits. All heads share r, as
+    in the authors' DeiT. Offsets up to 1.9 patches are their own bin; longer ones share bins of logarithmic width
+    (eq. 18, with their alpha, beta, gamma = 1.9, 3.8, 15.2): 7 bins an axis. Their table starts at 0 and has one more
+    embedding for pairs with a prefix token; here it starts as that of `relative`, and these pairs get 0.
+    """
+
+    ALPHA, BETA, GAMMA = 1.9, 3.8, 15.2  # authors' code: ratio 1.9, of which alpha, beta and gamma are 1, 2 and 8 times
+    one_hot: Tensor
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        i = torch.arange(cfg.grid_size)
+        largest = int(self.BETA)
+        bins = torch.arange(-largest, largest + 1)  # [S]
+        one_hot = self._bin(i[:, None] - i[None, :])[:, None, :] == bins[:, None]  # [G (query), S, G (key)]
+        self.register_buffer("one_hot", one_hot.to(torch.get_default_dtype()), persistent=False)
+        self.table = nn.Parameter(torch.empty(len(bins) ** 2, cfg.head_dim))  # [S S, Dh], row bins first
+        nn.init.trunc_normal_(self.table, std=STD)
+
+    def _bin(self, offset: Tensor) -> Tensor:
+        """The bin of an offset in patches: the nearest integer up to ALPHA, then a logarithm of at most BETA."""
+        size = offset.abs().double().clamp(min=1)
+        log = self.ALPHA + (size / self.ALPHA).log() / math.log(self.GAMMA / self.ALPHA) * (self.BETA - self.ALPHA)
+        return torch.where(offset.abs() <= self.ALPHA, offset, offset.sign() * log.round().clamp(max=self.BETA).long())
+
+    def bias(self, q: Tensor) -> Tensor:
+        size, bins, _ = self.one_hot.shape
+        prefix = q.shape[-2] - size * size
+        one_hot = self.one_hot.to(q.dtype)
+        logits = q[..., prefix:, :] @ self.table.transpose(-2, -1) * q.shape[-1] ** -0.5  # [B, H, N, S S]
+        logits = logits.unflatten(-1, (bins, bins)).unflatten(-3, (size, size))  # [B, H, y, x, S, S]
+        # The bin of each key, by products with one-hot matrices: first along rows, then along columns.
+        logits = torch.einsum("bhyxst,ysk->bhyxkt", logits, one_hot)
+        logits = torch.einsum("bhyxkt,xtl->bhyxkl", logits, one_hot)  # keys in row k, column l
+        return F.pad(logits.flatten(-2).flatten(2, 3), (prefix, 0, prefix, 0))  # [B, H, T, T]
+
+
+class LookHere(PosEmbed):
+    """Heads that look in one direction, with a fixed penalty on the distance (Fuller et al. 2024, LookHere-180).
+
+    The bias is -m_l m_h |p_i - p_j|. Heads 1 to 8 see only patches in their half of the plane (up, down, left, right, and
+    the four diagonals; m_h = 1), heads 9 to 12 see all patches (m_h = 2^-1, 2^-3, 2^-5, 2^-7). m_l falls linearly from 1.5
+    in the first layer to 0.5 in the last. These are the values of the authors' code (GreenCUBIC/lookhere) for 12 heads;
+    a model with fewer heads has the first ones, and further heads start again with the first. Pairs with a class or
+    register token get 0.
+
+    The offset follows from the bias with 8 or more heads, on grids up to 8 x 8 exactly.
+    """
+
+    DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (-1, -1), (1, 1), (1, -1))  # row, column
+    SLOPES = (*[1.0] * 8, 2.0**-1, 2.0**-3, 2.0**-5, 2.0**-7)
+    LAYER_SLOPES = (1.5, 0.5)
+    HIDDEN = -1e4  # of patches that a head does not see: their weights are 0 after the softmax
+    penalty: Tensor
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        self.cfg = cfg
+        self.register_buffer("penalty", self._penalty(0), persistent=False)
+
+    def at_layer(self, layer: int) -> None:
+        self.penalty = self._penalty(layer)
+
+    def _penalty(self, layer: int) -> Tensor:
+        """[1, H, T, T]"""
+        first, last = self.LAYER_SLOPES
+        layer_slope = first + (last - first) * layer / max(self.cfg.depth - 1, 1)
+        position, prefix = grid(self.cfg.grid_size), self.cfg.num_prefix_tokens
+        offset = position[None] - position[:, None]  # [N, N, 2], from query to key
+        heads = []
+        for head in range(self.cfg.num_heads):
+            head %= len(self.SLOPES)
+            penalty = -layer_slope * self.SLOPES[head] * torch.linalg.vector_norm(offset, dim=-1)
+            if head < len(self.DIRECTIONS):
+                row, column = self.DIRECTIONS[head]
+                penalty = penalty.masked_fill(offset[..., 0] * row + offset[..., 1] * column < 0, self.HIDDEN)
+            heads.append(penalty)
+        return F.pad(torch.stack(heads), (prefix, 0, prefix, 0))[None]
 
     def bias(self, q: Tensor) -> Tensor:
         return self.penalty

@@ -1,31 +1,33 @@
 """The interface of a positional embedding, and the function that builds its modules for a model.
 
-The model calls the same three methods for every kind: `add` changes the tokens that enter a layer, `rotate`
-changes queries and keys, `bias` adds to the attention logits. T tokens are the class token, the registers, then
+The model calls the same methods for every kind: `add` changes the tokens that enter a layer (`add_in_training` does so in
+training), `rotate` changes queries and keys, `bias` adds to the attention logits. T tokens are the class token, the registers, then
 N = G * G patches in raster order. Register tokens never get a position.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from vit.config import ViTConfig
-from vit.registry import ADDITIVE, Encodes, resolve
+from vit.registry import ADDITIVE, AFTER_FIRST, Encodes, resolve
 
 
 class PosEmbed(nn.Module):
     """A positional embedding that does nothing. Subclasses override `add`, `rotate` or `bias`.
 
-    The class of a plug-in may set `sites` (the allowed sites, the natural one first), `encodes` and `encodes_prefix`, as
-    in `vit.registry.Kind`.
+    The class of a plug-in may set `sites` (the allowed sites, the natural one first), `encodes`, `encodes_prefix` and
+    `defaults`, as in `vit.registry.Kind`.
     """
 
     sites: ClassVar[tuple[str, ...]] = ("every-layer",)
     encodes: ClassVar[Encodes | None] = None
     encodes_prefix: ClassVar[Encodes | None] = "none"
+    defaults: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -38,6 +40,13 @@ class PosEmbed(nn.Module):
         """Add the position to the input tokens of a layer. [B, T, D] -> [B, T, D]"""
         return x
 
+    def add_in_training(self, x: Tensor, key: Tensor) -> Tensor:
+        """As `add`, in training. A kind that augments positions overrides it.
+
+        key: int32 scalar, a new one for each step; it determines what is sampled (see `vit.dropout`).
+        """
+        return self.add(x)
+
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Rotate queries and keys by position. Each [B, H, T, Dh] -> the same shape"""
         return q, k
@@ -45,6 +54,9 @@ class PosEmbed(nn.Module):
     def bias(self, q: Tensor) -> Tensor | None:
         """The bias to add to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
         return None
+
+    def at_layer(self, layer: int) -> None:
+        """Prepare a module of its own for layer `layer` (0 is the first). For kinds that differ between layers."""
 
 
 class NoPosition(PosEmbed):
@@ -62,7 +74,13 @@ def build(cfg: ViTConfig) -> nn.ModuleList:
     kind, site = resolve(cfg)
     if site == "stem":
         return nn.ModuleList([kind(cfg), PosEmbed(cfg)])
-    return nn.ModuleList(kind(cfg) for _ in range(1 if site == "every-layer-shared" else cfg.depth))
+    if site == AFTER_FIRST:
+        return nn.ModuleList([PosEmbed(cfg), kind(cfg), PosEmbed(cfg)])
+    modules = [kind(cfg) for _ in range(1 if site == "every-layer-shared" else cfg.depth)]
+    for layer, module in enumerate(modules):
+        if isinstance(module, PosEmbed):
+            module.at_layer(layer)
+    return nn.ModuleList(modules)
 
 
 def grid(size: int) -> Tensor:

@@ -13,8 +13,8 @@ class Conditional(Additive):
     """Conditional position: a 3 x 3 depth-wise convolution over the grid of patch tokens, added to them (Chu et al. 2021).
 
     The zero padding at the border provides absolute position. Class and register tokens get nothing. CPVT applies it
-    after the first layer. Here it is applied at the sites of every additive kind, before the first layer or before each
-    layer, so that kinds differ in nothing else. Results measured here are therefore not CPVT's.
+    after the first layer: `pos_site` after-first-layer. The natural site is the stem, as for every additive kind, so that
+    kinds differ in nothing else. Results measured there are therefore not CPVT's.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:

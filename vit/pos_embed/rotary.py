@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vit.config import ViTConfig
 from vit.pos_embed.base import PosEmbed, grid
+from vit.registry import BUILTIN
 
 
 class Rope2d(PosEmbed):
     """Axial rotary embedding (Su et al. 2021; Heo et al. 2024).
 
     Half of the channel pairs of a head rotate with the row, half with the column. Pair t of an axis rotates by the angle
-    coordinate * 100^(-t / (Dh / 4)). Class and register tokens are not rotated.
+    coordinate * base^(-t / (Dh / 4)), with `rope_base` 100 by default. Class and register tokens are not rotated.
     """
 
+    defaults = BUILTIN["rope-2d"].defaults
     cos: Tensor
     sin: Tensor
-    BASE = 100.0  # as Heo et al., for grids of tens of patches; language models use 10000
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        quarter = cfg.head_dim // 4
-        frequency = self.BASE ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
+        frequency = frequencies(cfg)
         angle = (grid(cfg.grid_size).double()[:, :, None] * frequency).flatten(
             1
         )  # [N, Dh/2]: row angles, then column angles
@@ -33,8 +35,44 @@ class Rope2d(PosEmbed):
         self.register_buffer("sin", angle.sin().to(torch.get_default_dtype()), persistent=False)
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return self._rotate(q), self._rotate(k)
+        return rotated(q, self.cos, self.sin), rotated(k, self.cos, self.sin)
 
-    def _rotate(self, x: Tensor) -> Tensor:
-        a, b = x.unflatten(-1, (-1, 2)).unbind(-1)  # the two channels of each pair, [B, H, T, Dh/2]
-        return torch.stack([a * self.cos - b * self.sin, a * self.sin + b * self.cos], -1).flatten(-2)
+
+class RopeMixed(PosEmbed):
+    """Rotary embedding with learned two-dimensional frequencies for each head and layer (Heo et al. 2024, RoPE-Mixed).
+
+    Channel pair t of head h rotates by row * f[0, h, t] + column * f[1, h, t]. As in the authors' code (naver-ai/rope-vit,
+    `init_random_2d_freqs`), f starts with the lengths of `rope-2d`, at base 10 by default, and with two directions for each
+    head that are orthogonal and random. Class and register tokens are not rotated.
+    """
+
+    defaults = BUILTIN["rope-mixed"].defaults
+    position: Tensor
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        length = frequencies(cfg).to(torch.get_default_dtype())  # [Dh/4]
+        turn = torch.rand(cfg.num_heads, 1) * 2 * math.pi
+        column = torch.cat([length * turn.cos(), length * (turn + math.pi / 2).cos()], 1)
+        row = torch.cat([length * turn.sin(), length * (turn + math.pi / 2).sin()], 1)
+        self.frequency = nn.Parameter(torch.stack([row, column]))  # [2, H, Dh/2]
+        position = F.pad(grid(cfg.grid_size), (0, 0, cfg.num_prefix_tokens, 0))  # [T, 2]
+        self.register_buffer("position", position, persistent=False)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        row, column = self.position[:, :, None, None].unbind(1)  # each [T, 1, 1]
+        angle = (row * self.frequency[0] + column * self.frequency[1]).transpose(0, 1)  # [H, T, Dh/2]
+        cos, sin = angle.cos(), angle.sin()
+        return rotated(q, cos, sin), rotated(k, cos, sin)
+
+
+def frequencies(cfg: ViTConfig) -> Tensor:
+    """base^(-t / (Dh / 4)) for t < Dh / 4, float64."""
+    quarter = cfg.head_dim // 4
+    return cfg.own_setting("rope_base") ** -(torch.arange(quarter, dtype=torch.float64) / quarter)
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Channel pairs (0, 1), (2, 3), ... of x [B, H, T, Dh], rotated by angles [T, Dh/2] or [H, T, Dh/2]."""
+    a, b = x.unflatten(-1, (-1, 2)).unbind(-1)  # the two channels of each pair, [B, H, T, Dh/2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)

@@ -35,7 +35,13 @@ from vit import ViT
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
-BIASED = {"rel-bias-2d": True, "relative": True, "alibi-2d": False}  # kinds with a bias -> whether it is learned
+BIASED = {
+    "rel-bias-2d": True,
+    "relative": True,
+    "irpe-k": True,
+    "alibi-2d": False,
+    "lookhere": False,
+}  # kinds with a bias -> whether it is learned
 
 
 def cohort(name: str, runs: int, **changes: object) -> list[RunConfig]:
