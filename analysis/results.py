@@ -12,7 +12,7 @@ from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import published_claims
 from analysis.image_results import ImageResults, image_results
 from analysis.looks import StudyLooks, study_looks
-from analysis.sources.study import ENDED, METRICS, Study, factor_levels
+from analysis.sources.study import ENDED, Study, factor_levels
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -88,12 +88,12 @@ def analyze(study: Study) -> Results:
     if ended.empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     variants, metric = study.variants, study.metric
-    floors = {each: _floor(finished, each) for each in METRICS}
+    floors = {each: _floor(finished, each) for each in study.metrics}
     values = values_by_seed(ended, metric, variants)
     looks = study_looks(study)
     tested, counted = looks.limit(values), count_diverged(study, values)
     counted = None if counted is None else looks.limit(counted)
-    measured = [each for each in METRICS if finished[each].notna().any()]
+    measured = [each for each in study.metrics if finished[each].notna().any()]
     means: dict[str, dict[str, stats.Estimate]]
     means = {each: _means(finished, each, variants, floors[each]) for each in measured}
     means.setdefault(metric, _means(finished, metric, variants, floors[metric]))
@@ -139,11 +139,11 @@ def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dic
 
 def _floor(finished: pd.DataFrame, metric: Metric) -> float:
     """Half of an accuracy's step: one image of its split, or what the accuracies themselves show where its size is not
-    recorded. 0 for other metrics.
+    recorded and where they are means over support sets. 0 for other metrics.
     """
     if not metric.is_share:
         return 0.0
-    images = finished[f"{metric.partition('/')[0]}_images"].min()
+    images = math.nan if metric.is_fewshot else finished[f"{metric.partition('/')[0]}_images"].min()
     return 0.5 / images if images > 0 else 0.5 * stats.accuracy_step(finished[metric].to_numpy())
 
 

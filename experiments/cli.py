@@ -163,7 +163,7 @@ def _help(setting: Setting, default: Any) -> str:
     from experiments.config import plain
 
     names = f": {', '.join(setting.choices)}" if _metavar(setting) == "NAME" else ""
-    shown = "" if default is None else f" (default: {plain(default)})"
+    shown = "" if default in (None, "") else f" (default: {plain(default)})"
     return f"{setting.description}{names}{shown}".replace("%", "%%")
 
 
@@ -173,6 +173,8 @@ def _metavar(setting: Setting) -> str:
         return listed if len(listed) < 50 else "NAME"
     if setting.optional:
         return "INT|none"
+    if setting.path.startswith("eval.") and setting.annotation is str:
+        return "A,B,..."
     return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|per-seed")
 
 

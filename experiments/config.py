@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from experiments.canonical import canonical
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, Metric
 from vit.config import Architecture, Count, ViTConfig
 from vit.registry import REGISTRY, nearest
 
@@ -139,6 +140,55 @@ class TrainConfig(Section):
     )
 
 
+def _names(value: Any) -> str:
+    """A list of names as text, without spaces, sorted: equal lists give equal run ids."""
+    parts = value if isinstance(value, list | tuple) else ("" if value in (None, "none") else str(value)).split(",")
+    return ",".join(sorted({str(part).strip() for part in parts} - {""}))
+
+
+def _numbers(value: Any) -> str:
+    """A list of whole numbers from 1, given as 5,10,20 or as a list, in that form and sorted."""
+    names = _names(value).split(",")
+    if names == [""]:
+        return ""
+    if not all(name.isascii() and name.isdecimal() and 1 <= int(name) < 2**31 for name in names):
+        raise ValueError(f"{value!r} is not allowed: expected whole numbers from 1, such as 5,10,20")
+    return ",".join(map(str, sorted(set(map(int, names)))))
+
+
+Names = Annotated[str, BeforeValidator(_names)]
+Numbers = Annotated[str, BeforeValidator(_numbers)]
+
+
+class EvalConfig(Section):
+    """What a run measures besides loss and accuracy. Nothing here changes the training."""
+
+    fewshot: Names = Field(
+        "", description="datasets for the few-shot linear evaluation of frozen features, such as mnist,fashion-mnist"
+    )
+    shots: Numbers = Field("1,5,10,25", description="training images of each class in a few-shot evaluation")
+    epochs: Numbers = Field(
+        "",
+        description="numbers of epochs after which the test metrics are measured as well, such as 5,10,20; needs a "
+        "constant learning rate",
+    )
+
+    @property
+    def fewshot_datasets(self) -> tuple[str, ...]:
+        """The datasets of the few-shot evaluation."""
+        return tuple(filter(None, self.fewshot.split(",")))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """`epochs` as numbers."""
+        return tuple(map(int, filter(None, self.epochs.split(","))))
+
+    @property
+    def shot_numbers(self) -> tuple[int, ...]:
+        """`shots` as numbers."""
+        return tuple(map(int, filter(None, self.shots.split(","))))
+
+
 class RunConfig(Section):
     """One run. The defaults are a small ViT on scikit-learn's digits, which trains in seconds on one core."""
 
@@ -146,6 +196,7 @@ class RunConfig(Section):
     model: Architecture = Architecture(patch_size=2, embed_dim=32, depth=2, num_heads=4)
     optim: OptimConfig = OptimConfig()
     train: TrainConfig = TrainConfig()
+    eval: EvalConfig = EvalConfig()
     seed: int = Field(
         0, ge=0, lt=2**31, description="random seed of initialization, data order, augmentation and dropout"
     )
@@ -159,6 +210,49 @@ class RunConfig(Section):
                 f"model.patch_size: {self.model.patch_size} is not the cell size of {self.data.name}; allowed: {cell}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _evaluation_is_possible(self) -> RunConfig:
+        shortest = self.eval.lengths[0] if self.eval.lengths else self.train.epochs
+        if self.eval.lengths and self.eval.lengths[-1] > self.train.epochs:
+            raise ValueError(
+                f"eval.epochs: {self.eval.lengths[-1]} is not allowed: up to train.epochs, {self.train.epochs}"
+            )
+        if shortest < self.train.epochs and self.optim.schedule != "constant":
+            raise ValueError(
+                f"eval.epochs: {self.eval.epochs} is not allowed with optim.schedule cosine, whose learning rates depend "
+                "on train.epochs; use a constant rate, or make train.epochs a factor of a study"
+            )
+        for name in self.eval.fewshot_datasets:
+            self._check_fewshot(name)
+        return self
+
+    def _check_fewshot(self, name: str) -> None:
+        """Raise `ValueError` where the run's model cannot read the images of a few-shot dataset."""
+        if name not in DATASETS:
+            raise ValueError(f"eval.fewshot: {name!r} is not known; {nearest(name, DATASETS)}")
+        dataset, chans = DATASETS[name], self.data.image_shape[0]
+        if name != self.data.name and dataset.source in ("folder", "generated"):
+            raise ValueError(f"eval.fewshot: {name} is allowed only where it is also data.name")
+        if dataset.in_chans != chans:
+            raise ValueError(
+                f"eval.fewshot: {name} has {dataset.in_chans} channel(s) and {self.data.name} has {chans}; allowed: "
+                "datasets with the same number"
+            )
+        if not self.eval.shots:
+            raise ValueError("eval.shots: is empty; expected numbers such as 1,5,10,25")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Every metric that the run measures if it finishes."""
+        fewshot = [
+            Metric(f"{kind}/{name}/{shots}")
+            for name in self.eval.fewshot_datasets
+            for shots in self.eval.shot_numbers
+            for kind in (FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2)
+        ]
+        final = (*METRICS, *fewshot)
+        return *final, *(m.after(n) for n in self.eval.lengths for m in final if not m.startswith("train/"))
 
     @property
     def split_seed(self) -> int:
@@ -300,11 +394,10 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
 
     Unlike `load` it validates nothing: a record stays readable when the allowed values change.
     """
-    sections = {
-        name: {**defaults, **tree[name]}
-        for name, defaults in _DEFAULT_TREE.items()
-        if isinstance(defaults, dict) and isinstance(tree.get(name), Mapping)
-    }
+    known = {name: defaults for name, defaults in _DEFAULT_TREE.items() if isinstance(defaults, dict)}
+    sections = {name: {**known[name], **tree[name]} for name in known if isinstance(tree.get(name), Mapping)}
+    if sections.keys() >= {"data", "model", "optim", "train"}:  # a record of ours: a whole section may be newer
+        sections = {name: sections.get(name, known[name]) for name in known if name in sections or name not in tree}
     return {**tree, **sections}
 
 
@@ -318,6 +411,8 @@ def _first_error(error: ValidationError, section: str = "") -> str:
     """The first error of a validation as one line: path, value, what is allowed."""
     errors = error.errors(include_url=False)
     first, path = errors[0], _path(errors[0]["loc"], section)
+    if first["type"] == "value_error" and path in SETTINGS:  # raised by a validator of the field
+        return f"{path}: {first['ctx']['error']}"
     if first["type"] == "value_error":  # raised by a validator of the section `path`, starting with the field
         return f"{path}.{first['ctx']['error']}" if path else str(first["ctx"]["error"])
     if first["type"] == "extra_forbidden":

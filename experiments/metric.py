@@ -1,10 +1,22 @@
-"""A metric: its name, and what follows from the name for statistics, tables and figures."""
+"""A metric: its name, and what follows from the name for statistics, tables and figures.
+
+`PART/KIND` (test/acc), or `fewshot/DATASET/SHOTS`, `fewshot-val/...` and `fewshot-l2/...` (see
+`experiments.evaluation.fewshot`). `@N` after a name means: after N epochs, where training went on (see `eval.epochs`).
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
+FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
+FORMS = "a metric of eval.fewshot such as fewshot/mnist/5, or such as test/acc@10 with eval.epochs"
 _PARTS = {"train": "training", "val": "validation", "test": "test"}
 _KINDS = {"acc": "accuracy", "loss": "loss"}
+_FEWSHOTS = {FEWSHOT: "", FEWSHOT_VAL: " on validation images", FEWSHOT_L2: ", L2 chosen on validation images"}
+_NAME = re.compile(rf"(?:{'|'.join(METRIC_NAMES)}|(?:{'|'.join(_FEWSHOTS)})/[a-z0-9-]+/[1-9][0-9]*)(?:@[1-9][0-9]*)?")
 
 
 class Metric(str):
@@ -13,23 +25,42 @@ class Metric(str):
     Accuracies are fractions in the data; tables and figures show them in percent, and differences in points.
     """
 
-    __slots__ = ()
+    __slots__ = ("__dict__",)
+
+    @cached_property
+    def base(self) -> str:
+        """The name without the number of epochs: "test/acc" of "test/acc@10"."""
+        return self.partition("@")[0]
+
+    @cached_property
+    def epochs(self) -> int | None:
+        """The number of epochs after which it is measured; None for the end of training."""
+        return int(self.partition("@")[2]) if "@" in self else None
+
+    @property
+    def is_fewshot(self) -> bool:
+        """Whether it is a few-shot accuracy."""
+        return self.partition("/")[0] in _FEWSHOTS
 
     @property
     def is_share(self) -> bool:
         """Whether the metric is a fraction that tables show in percent."""
-        return self.endswith("/acc")
+        return self.base.endswith("/acc") or self.is_fewshot
 
     @property
     def lower_is_better(self) -> bool:
         """Whether a lower value is better."""
-        return self.endswith("/loss")
+        return self.base.endswith("/loss")
 
     @property
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
-        part, _, kind = self.partition("/")
-        return f"{_PARTS.get(part, part)} {_KINDS.get(kind, kind)}".strip()
+        after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
+        if self.is_fewshot:
+            kind, dataset, shots = self.base.split("/")
+            return f"{shots}-shot accuracy ({dataset}{_FEWSHOTS[kind]}){after}"
+        part, _, kind = self.base.partition("/")
+        return f"{_PARTS.get(part, part)} {_KINDS.get(kind, kind)}".strip() + after
 
     @property
     def unit(self) -> str:
@@ -46,6 +77,27 @@ class Metric(str):
         """The unit of a difference, with a leading space: " points" or nothing."""
         return " points" if self.is_share else ""
 
+    @property
+    def on_validation(self) -> Metric:
+        """The metric of the validation images that stands for this one where something is chosen."""
+        rest = self.partition("/")[2]
+        return Metric(f"{FEWSHOT_VAL if self.is_fewshot else 'val'}/{rest}")
+
+    def after(self, epochs: int) -> Metric:
+        """The same metric after a number of epochs."""
+        return Metric(f"{self.base}@{epochs}")
+
 
 METRICS = tuple(map(Metric, METRIC_NAMES))
-"""Every metric that a record holds."""
+"""Every metric that each record holds."""
+
+
+def is_metric(name: object) -> bool:
+    """Whether this is the name of a metric."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def known_metrics(names: Iterable[object]) -> list[Metric]:
+    """The metrics among some names: `METRICS`, in order, then every other one, in the order of the names."""
+    others = [Metric(name) for name in names if isinstance(name, str) and name not in METRICS and is_metric(name)]
+    return [*METRICS, *dict.fromkeys(others)]

@@ -123,6 +123,11 @@ def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dic
     labels: dict[str, str] = {}  # run id -> label
     for levels, config in parsed:
         label, flat = study.label(levels), dict(flatten(config.model_dump()))
+        if study.metric not in config.metrics:
+            raise UserError(
+                f"{study.name}: metric: variant {label!r} does not measure {study.metric}; set eval.fewshot, eval.shots "
+                "or eval.epochs in `base`"
+            )
         twin = labels.setdefault(run_id(config), label)
         if label in variants or twin != label:
             raise UserError(f"{study.name}: factors: the variants {twin!r} and {label!r} are the same")

@@ -8,19 +8,15 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError
-from experiments.metric import METRIC_NAMES, Metric
+from experiments.metric import FORMS, METRIC_NAMES, Metric, is_metric
 from vit.registry import nearest
 
-if TYPE_CHECKING:
-    MetricName = str
-else:
-    MetricName = Literal[*METRIC_NAMES]  # type checkers cannot read a computed Literal
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
 MAX_DEPTH = 50  # lists and mappings inside each other in a study file
@@ -55,7 +51,7 @@ class Study(BaseModel):
     )
     baseline: Any = Field(None, description="reference variant: a label, a level or levels; default: the first variant")
     seeds: int | list[int] = Field(5, description="n for 0..n-1, or a list")
-    metric: MetricName = "test/acc"
+    metric: str = "test/acc"
     margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="margin of the equivalence tests")
     looks: list[int] = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
@@ -73,6 +69,13 @@ class Study(BaseModel):
     def _normalize_extra(cls, extra: list[Levels]) -> list[Levels]:
         return [cls._normalize_paths(levels) for levels in extra]
 
+    @field_validator("metric", mode="after")
+    @classmethod
+    def _check_metric(cls, metric: str) -> str:
+        if not is_metric(metric):
+            raise ValueError(f"{metric!r} is not allowed: expected {', '.join(METRIC_NAMES)}, {FORMS}")
+        return metric
+
     @field_validator("margin", mode="before")
     @classmethod
     def _read_margin(cls, margin: Any, info: ValidationInfo) -> Any:
@@ -80,7 +83,7 @@ class Study(BaseModel):
         found = re.fullmatch(r"\s*([0-9.]+)\s*(points?|%)\s*", margin) if isinstance(margin, str) else None
         if not found:
             return margin
-        if not Metric(info.data.get("metric")).is_share:
+        if not Metric(info.data.get("metric", "test/acc")).is_share:
             raise ValueError(f"{margin!r} is not allowed: the metric is no accuracy; expected a number")
         try:
             return float(found[1]) / 100

@@ -240,6 +240,14 @@ class Head(nn.Sequential):
         hidden = [nn.Linear(cfg.embed_dim, cfg.embed_dim), nn.Tanh()] if cfg.head == "mlp" else []
         softmax = [nn.Softmax(-1)] if cfg.head == "softmax" else []
         super().__init__(*hidden, nn.Linear(cfg.embed_dim, cfg.num_classes), *softmax)
+        self.classifier = len(hidden)  # the index of the layer whose outputs are the logits
+
+    def forward(self, x: Tensor, pre_logits: list[Tensor] | None = None) -> Tensor:
+        for index, layer in enumerate(self):
+            if pre_logits is not None and index == self.classifier:
+                pre_logits.append(x)
+            x = layer(x)
+        return x
 
 
 class ViT(nn.Module):
@@ -299,11 +307,20 @@ class ViT(nn.Module):
             return key
         return torch.randint(2**31 - 1, (), dtype=torch.int32, device=images.device)
 
-    def forward(self, images: Tensor, key: Tensor | None = None, maps: list[Tensor] | None = None) -> Tensor:
-        """Class scores: logits, or probabilities if `head` is softmax. [B, C, S, S] -> [B, num_classes]"""
+    def forward(
+        self,
+        images: Tensor,
+        key: Tensor | None = None,
+        maps: list[Tensor] | None = None,
+        pre_logits: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Class scores: logits, or probabilities if `head` is softmax. [B, C, S, S] -> [B, num_classes]
+
+        pre_logits: a list to which the input of the last linear layer is appended, [B, D].
+        """
         key = self._key(key, images)
         x = self.pooling(self.encode(images, key, maps))  # [B, D]
-        return self.head(self.head_drop(x, key))
+        return self.head(self.head_drop(x, key), pre_logits)
 
     @torch.no_grad()
     def attention_maps(self, images: Tensor) -> list[Tensor]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from analysis.sources.study import Study
 from experiments.errors import UserError
-from experiments.metric import Metric
+from experiments.metric import METRICS, Metric
 from vit.registry import nearest
 
 
@@ -18,6 +18,9 @@ def explore(study: Study, metric: str | None, baseline: str | None) -> Study:
     if baseline is not None and baseline not in study.variants:
         raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
     wanted, notes = Metric(metric or study.metric), []
+    measured = [name for name in study.metrics if study.runs[name].notna().any()]
+    if wanted not in (*METRICS, study.metric, *measured):
+        raise UserError(f"--metric: {str(wanted)!r} is not measured by any run; {nearest(wanted, measured)}")
     if wanted != study.metric:
         notes.append(_note("metric", wanted, study.metric))
         if wanted.is_share != study.metric.is_share:

@@ -31,6 +31,7 @@ from analysis.sources.study import COLUMNS, ENDED, Study, assemble
 from experiments.canonical import canonical, finite
 from experiments.config import completed
 from experiments.errors import UserError
+from experiments.metric import is_metric
 from experiments.runs import record
 from experiments.runs.looks import from_json as looks_from_json
 
@@ -148,7 +149,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     """A row with the settings that are newer than the export, at their defaults."""
     if row["status"] not in ENDED:
         return row
-    settings = {path: value for path, value in row.items() if path not in COLUMNS}
+    settings = {path: value for path, value in row.items() if path not in COLUMNS and not is_metric(path)}
     newer = dict(flatten(completed(nested(settings))))
     return {**row, **{path: value for path, value in newer.items() if path not in row}}
 

@@ -14,7 +14,7 @@ from analysis.sources.imported import ImportedRun
 from analysis.sources.settings import nested
 from analysis.sources.study import ENDED
 from experiments.errors import UserError
-from experiments.metric import METRICS, Metric
+from experiments.metric import METRICS, Metric, is_metric
 
 
 def find_runs(place: str, metric: str | None) -> tuple[str, str, list[ImportedRun]]:
@@ -60,7 +60,7 @@ def _own_metric(study: Any, trials: list[Any]) -> list[str] | None:
 def _choose(source: str, held: list[str] | None, directions: Sequence[Any], metric: str | None) -> tuple[int, str]:
     """The index of the value to read, and its metric. Raises `UserError` where the two do not agree."""
     held = held or []
-    known = [name for name in held if name in METRICS]
+    known = [name for name in held if is_metric(name)]
     if metric in held:
         index = held.index(metric)
     elif len(known) == 1 and metric is None:
@@ -79,7 +79,8 @@ def _choose(source: str, held: list[str] | None, directions: Sequence[Any], metr
     else:
         index = 0
     direction = directions[index].name
-    if metric in METRICS and direction != ("MINIMIZE" if Metric(metric).lower_is_better else "MAXIMIZE"):
+    fitting = "MINIMIZE" if Metric(metric).lower_is_better else "MAXIMIZE"
+    if is_metric(metric) and direction != fitting:
         raise UserError(
             f"{source}: --metric {metric} is not allowed: the study {direction.lower()}s its values, which does not fit it"
         )

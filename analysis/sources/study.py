@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from analysis.sources.hits import RunHits
 from analysis.sources.plugin_source import Sources
 from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
-from experiments.metric import METRICS, Metric
+from experiments.metric import FORMS, METRICS, Metric, is_metric, known_metrics
 from experiments.runs import record
 from experiments.runs.looks import Look
 
@@ -51,7 +52,8 @@ COLUMNS = (
     "versions",
     "digest",
 )
-"""The columns of `Study.runs` that every source gives. The settings follow, by dotted path ("model.depth")."""
+"""The columns of `Study.runs` that every source gives. Then come, in any order, the settings by dotted path
+("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
 
 NUMBERS = ("epochs", *METRICS, *COST, *IMAGES, "planned_margin")
 ENDED = record.STATUSES
@@ -107,6 +109,11 @@ class Study:
         return "source" not in self.plan
 
     @property
+    def metrics(self) -> list[Metric]:
+        """Every metric that a run has measured, those of every record first."""
+        return known_metrics(self.runs.columns)
+
+    @property
     def variants(self) -> list[str]:
         """Every planned variant, in the plan's order."""
         planned = self.runs[self.runs["status"] != "unplanned"]
@@ -133,12 +140,14 @@ def assemble(
 ) -> Study:
     """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
-    for column in NUMBERS:
+    if not is_metric(plan["metric"]):
+        raise UserError(f"metric: {plan['metric']!r} is not among {', '.join(METRICS)}, and is not {FORMS}")
+    if plan["metric"] not in runs:
+        runs[plan["metric"]] = math.nan  # no run has measured it yet
+    for column in dict.fromkeys([*NUMBERS, *known_metrics(runs.columns)]):
         runs[column] = pd.to_numeric(runs[column], errors="coerce")
     seeds = [row["seed"] for row in rows]
     runs["seed"] = pd.Series(seeds, dtype=object)  # a run without a seed must not turn the others into floats
-    if plan["metric"] not in METRICS:
-        raise UserError(f"metric: {plan['metric']!r} is not among {', '.join(METRICS)}")
     return Study(
         name=str(plan["name"]),
         description=str(plan.get("description") or ""),
@@ -180,7 +189,7 @@ def run_row(
         "seed": entry["seed"],
         "status": status,
         "epochs": summary.get("epochs", 0),
-        **{metric: summary.get(metric) for metric in METRICS},
+        **{metric: summary.get(metric) for metric in known_metrics(summary)},
         **{name: cost.get(name) for name in COST},
         **{name: images.get(name) for name in IMAGES},
         "image_files": images.get("files"),

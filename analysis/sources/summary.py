@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from experiments.metric import METRICS
+from experiments.metric import known_metrics
 from experiments.runs import record
 
 TEXTS = ("commit", "started", "finished", "command")
@@ -30,7 +30,7 @@ def read_checked(run_dir: Path) -> record.Run:
     epochs = run.summary.get("epochs", 0)
     if type(epochs) is not int or epochs < 0:
         raise record.RecordError(f"{path}: epochs: expected a number from 0, got {_short(epochs)}")
-    for metric in METRICS:
+    for metric in known_metrics(run.summary):
         value = run.summary.get(metric)
         if value is None:
             continue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import torch
 from experiments.config import RunConfig, run_id
 from experiments.data import loading
 from experiments.errors import UserError
+from experiments.evaluation.fewshot import FewShotTask, fewshot_tasks
+from experiments.evaluation.measure import Measured, after_epoch, measure
 from experiments.memory import check_model, machine_memory
 from experiments.runs import predictions, provenance, record
 from experiments.runs.source import plugin_provenance
@@ -24,13 +26,21 @@ from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
-from experiments.training.fit import Evaluation, Row, evaluate_images, fit
+from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
 from vit.plugins import PluginError
 from vit.probe import check_plugin
 
 OnRow = Callable[[int, Row], bool | None]
 Load = Callable[[RunConfig, torch.device], loading.Splits]
+
+
+@dataclass(frozen=True)
+class Data:
+    """The images of runs: their splits, and those of their few-shot tasks."""
+
+    splits: loading.Splits
+    tasks: list[FewShotTask]
 
 
 def train(
@@ -70,9 +80,9 @@ def train(
         for members in _by_split(states):
             config = next(iter(members.values())).spec.config
             splits = (load or load_splits)(config, torch_device)
-            splits = splits if test else _without_test(splits)
+            data = Data(splits if test else _without_test(splits), fewshot_tasks(config, splits, torch_device))
             for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
-                _train_or_divide(group, splits, torch_device, tracking or Tracking("off"), on_row)
+                _train_or_divide(group, data, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
 
 
@@ -144,14 +154,14 @@ def _groups(
 
 
 def _train_or_divide(
-    group: dict[int, RunState], splits: loading.Splits, device: torch.device, tracking: Tracking, on_row: OnRow | None
+    group: dict[int, RunState], data: Data, device: torch.device, tracking: Tracking, on_row: OnRow | None
 ) -> None:
     """Train a group. If the GPU's memory is exhausted, train it in halves from the last saved epoch.
 
     Raises `torch.OutOfMemoryError` if a single run does not fit.
     """
     try:
-        return _train_group(group, splits, device, tracking, on_row)
+        return _train_group(group, data, device, tracking, on_row)
     except torch.OutOfMemoryError:
         if len(group) == 1:
             raise
@@ -159,14 +169,14 @@ def _train_or_divide(
     rest = {i: run.reopen() for i, run in group.items() if not record.is_finished(run.dir)}
     numbers = list(rest)
     for half in batches(len(numbers), (len(group) + 1) // 2):
-        _train_or_divide({i: rest[i] for i in numbers[half]}, splits, device, tracking, on_row)
+        _train_or_divide({i: rest[i] for i in numbers[half]}, data, device, tracking, on_row)
 
 
 def _train_group(
-    group: dict[int, RunState], splits: loading.Splits, device: torch.device, tracking: Tracking, on_row: OnRow | None
+    group: dict[int, RunState], data: Data, device: torch.device, tracking: Tracking, on_row: OnRow | None
 ) -> None:
     """Train runs that have finished the same number of epochs, as one model, to their end."""
-    numbers, runs = list(group), list(group.values())
+    numbers, runs, splits = list(group), list(group.values()), data.splits
     start = len(runs[0].rows)
     engine = _start(runs, splits, device, tracking)
     for i, run in enumerate(runs):
@@ -178,6 +188,7 @@ def _train_group(
         for rows, seconds in _timed(fit(engine, splits, start)):
             writer.wait()  # for the previous epoch
             tensors = engine.states()
+            _measure_length(runs, rows, engine, data)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
@@ -192,10 +203,18 @@ def _train_group(
             del tensors  # frees their memory before the next copy
             if not _any_running(runs):
                 return
-    tests = evaluate_images(engine, splits, splits.test) if len(splits.test) else [None] * len(runs)
-    for i, (run, test) in enumerate(zip(runs, tests, strict=True)):
+    for i, (run, found) in enumerate(zip(runs, measure(engine, splits, data.tasks), strict=True)):
         if run.status == "running":
-            _finish(run, engine, i, test, splits, device)
+            _finish(run, engine, i, found, splits, device)
+
+
+def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
+    """Evaluate the runs after this epoch if `eval.epochs` names it and training goes on."""
+    config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
+    if epoch not in config.eval.lengths or epoch == config.train.epochs:
+        return
+    for run, row, found in zip(runs, rows, measure(engine, data.splits, data.tasks), strict=True):
+        run.measured = {**run.measured, **after_epoch(found.metrics, row)}
 
 
 def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, tracking: Tracking) -> Solo | Stacked:
@@ -228,20 +247,21 @@ def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
 
 
 def _finish(
-    run: RunState, engine: Solo | Stacked, i: int, test: Evaluation | None, splits: loading.Splits, device: torch.device
+    run: RunState, engine: Solo | Stacked, i: int, found: Measured | None, splits: loading.Splits, device: torch.device
 ) -> None:
-    """Write the record of the group's i-th run. `test` is None where the test set is left out, and for a run that diverged
-    or was pruned."""
+    """Write the record of the group's i-th run. `found` is None for a run that diverged or was pruned."""
     run.check_unsealed()
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
-    test_loss, test_acc = (test.loss, test.accuracy) if test else (None, None)
+    final: Mapping[str, float | None] = found.metrics if found else {"test/loss": None, "test/acc": None}
+    if found and len(run.rows) in run.spec.config.eval.lengths:
+        run.measured = {**run.measured, **after_epoch(found.metrics, run.rows[-1])}
     summary = {
         "run_id": run.spec.run_id,
         "status": "finished" if run.status == "running" else run.status,
         "epochs": len(run.rows),
         **metrics,
-        "test/loss": test_loss,
-        "test/acc": test_acc,
+        **final,
+        **run.measured,
         "data": {
             **{f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
             **({"files": splits.files} if splits.files else {}),
@@ -258,6 +278,7 @@ def _finish(
             **plugin_provenance(run.spec.config),
         },
     }
+    test = found.test if found else None
     images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None
     run.seal(engine.weights(i), summary, images)
 

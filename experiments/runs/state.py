@@ -27,7 +27,7 @@ Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 # What the note in the resume file holds, beside the run id:
-SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned", "files")
+SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned", "files", "measured")
 
 
 @dataclass
@@ -45,6 +45,7 @@ class RunState:
     stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
     members: list[str] = field(default_factory=list)  # run ids of its stack; empty for a run that is trained alone
     files: str = ""  # a hash of the files of its images; see Splits
+    measured: dict[str, float] = field(default_factory=dict)  # test metrics after the epochs in eval.epochs so far
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"
@@ -71,6 +72,7 @@ class RunState:
             run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
             run.stacked, run.planned = note.get("stacked"), note.get("planned")
             run.members, run.files = note.get("members", []), note.get("files", "")
+            run.measured = note.get("measured", {})
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
             run.planned = read_stated(folder.parent)

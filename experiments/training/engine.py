@@ -110,20 +110,19 @@ def step_function(model: ViT, label_smoothing: float) -> Step:
     return step
 
 
-EvalStep = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+EvalStep = Callable[[Mapping[str, Tensor], Mapping[str, Tensor], Tensor, Tensor], tuple[Tensor, ...]]
 
 
-def eval_function(model: ViT) -> EvalStep:
-    """A function of a run's tensors that returns the mean loss, and `predictions` for each image.
+def eval_function(model: ViT, features: bool = False) -> EvalStep:
+    """A function of a run's tensors that returns the mean loss, `predictions` for each image, and on request features.
 
-    eval(own, shared, x, y): the arguments are those of `step_function`.
+    eval(own, shared, x, y): the arguments are those of `step_function`. Features are the pre-logits, [B, D].
     """
 
-    def evaluation(
-        own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        scores = functional_call(model, {**own, **shared}, (x,))
-        return losses(scores, y), *predictions(scores, y)
+    def evaluation(own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        pre_logits: list[Tensor] | None = [] if features else None
+        scores = functional_call(model, {**own, **shared}, (x,), {"pre_logits": pre_logits})
+        return losses(scores, y), *predictions(scores, y), *(pre_logits or ())
 
     return evaluation
 
@@ -183,13 +182,17 @@ class Solo:
         return loss.detach()[None], hits[None]
 
     @torch.no_grad()
-    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean losses [1], and `predictions` for each image, [1, B] each. x: [B, C, S, S]; y: [B]"""
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """Mean losses [1], and `predictions` for each image, [1, B] each. x: [B, C, S, S]; y: [B]
+
+        With `features`, also the pre-logits of each image, [1, B, D].
+        """
         self.model.eval()
+        pre_logits: list[Tensor] | None = [] if features else None
         with autocast(self.config, self.device):
-            scores = self.model(x)
-        hits, probabilities = predictions(scores, y)
-        return losses(scores, y)[None], hits[None], probabilities[None]
+            scores = self.model(x, pre_logits=pre_logits)
+        found = (losses(scores, y), *predictions(scores, y), *(pre_logits or ()))
+        return tuple(each[None] for each in found)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""

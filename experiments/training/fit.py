@@ -30,7 +30,7 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0, capture: bool = 
     epochs = range(start, configs[0].train.epochs)
     for epoch, tables in zip(epochs, _tables(engine, n, step.size, epochs), strict=True):
         loss, hits = step.run_epoch(tables)
-        val_loss, val_hits, _ = _predict(engine, splits, splits.val)
+        val_loss, val_hits, *_ = _predict(engine, splits, splits.val)
         val = (val_loss / len(splits.val), val_hits.sum(1, dtype=torch.float64) / len(splits.val))
         means = torch.stack([loss / n, hits / n, *val], 1).tolist()  # the host waits for the device once in an epoch
         rates = tables.rates[-1].tolist()
@@ -50,37 +50,41 @@ def _tables(engine: Solo | Stacked, n: int, size: int, epochs: range) -> Iterato
 @dataclass(frozen=True)
 class Evaluation:
     """A run on N images: mean loss, accuracy (a fraction), and for each image whether it is classified correctly [N], bool,
-    and the probability of its true class [N]."""
+    and the probability of its true class [N]. On request, the features of each image: the pre-logits, [N, D], float32."""
 
     loss: float
     accuracy: float
     hits: Tensor
     probabilities: Tensor
+    features: Tensor | None = None
 
 
 def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tuple[float, float]]:
     """Mean loss and accuracy (a fraction) of each run on all given images."""
-    loss, hits, _ = _predict(engine, splits, images)
+    loss, hits, *_ = _predict(engine, splits, images)
     return _means(loss, hits)
 
 
-def evaluate_images(engine: Solo | Stacked, splits: Splits, images: Images) -> list[Evaluation]:
-    """`evaluate`, with the predictions for each image. They are on the CPU."""
-    loss, hits, probabilities = _predict(engine, splits, images)
-    rows = zip(_means(loss, hits), hits.cpu(), probabilities.cpu(), strict=True)
-    return [Evaluation(*means, hit, probability) for means, hit, probability in rows]
+def evaluate_images(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+    """`evaluate`, with the predictions for each image and, on request, its features. They are on the CPU."""
+    loss, *columns = _predict(engine, splits, images, features)
+    rows = zip(_means(loss, columns[0]), *(column.cpu() for column in columns), strict=True)
+    return [Evaluation(*means, *each) for means, *each in rows]
 
 
-def _predict(engine: Solo | Stacked, splits: Splits, images: Images) -> tuple[Tensor, Tensor, Tensor]:
-    """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]"""
+def _predict(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+    """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]
+
+    With `features`, also the pre-logits [R, N, D], float32.
+    """
     loss, parts = _zeros(engine), []
     dtype = DTYPES[engine.configs[0].train.precision]
     for pixels, y in images.batches(eval_batch(engine.configs, engine.device)):
-        batch_loss, *predictions = engine.eval_step(splits.normalized(splits.scaled(pixels, dtype)), y)
+        x = splits.normalized(splits.scaled(pixels, dtype))
+        batch_loss, *columns = engine.eval_step(x, y, features)
         loss += batch_loss * len(y)
-        parts.append(predictions)
-    hits, probabilities = (torch.cat(column, 1) for column in zip(*parts, strict=True))
-    return loss, hits, probabilities
+        parts.append([column.float() if column.ndim == 3 else column for column in columns])
+    return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
 
 
 def _means(loss: Tensor, hits: Tensor) -> list[tuple[float, float]]:

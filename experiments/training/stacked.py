@@ -79,7 +79,9 @@ class Stacked:
         """The functions of a training step and an evaluation. The former is compiled if the configuration asks for it."""
         config = self.configs[0]
         mode, smoothing = config.train.compile, config.train.label_smoothing
-        self._eval = vmap(eval_function(self.template), in_dims=(0, None, None, None))
+        self._eval, self._eval_with_features = (
+            vmap(eval_function(self.template, features), in_dims=(0, None, None, None)) for features in (False, True)
+        )
         if mode == OFF:
             self._train = vmap(step_function(self.template, smoothing), in_dims=TRAIN_DIMS)
             return
@@ -146,11 +148,15 @@ class Stacked:
             self.optimizer.step()
 
     @torch.no_grad()
-    def eval_step(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]"""
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]
+
+        With `features`, also the pre-logits of each image, [R, B, D].
+        """
         self.template.eval()
         with self._arithmetic():
-            return self._eval(self._tensors(), self.shared, x, y)
+            evaluate = self._eval_with_features if features else self._eval
+            return evaluate(self._tensors(), self.shared, x, y)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""

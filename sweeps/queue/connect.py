@@ -128,7 +128,7 @@ def _has_same_runs(storage: QueueStorage, study: Any, plan: Plan) -> bool:
 
 def _register(storage: QueueStorage, name: str, plan: Plan, study_dir: Path, folder: str) -> None:
     """Write the folder's token and place into Optuna's study, which is made if it does not exist."""
-    lower = Metric("val/" + plan.study.metric.partition("/")[2]).lower_is_better
+    lower = Metric(plan.study.metric).lower_is_better
     direction = StudyDirection.MINIMIZE if lower else StudyDirection.MAXIMIZE
     if name not in optuna.get_all_study_names(storage.rdb):
         optuna.create_study(storage=storage.rdb, study_name=name, direction=direction)

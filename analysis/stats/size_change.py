@@ -1,0 +1,93 @@
+"""Whether differences between variants shrink from a first to a last condition, such as a number of epochs.
+
+Runs are paired by seed, and a seed's runs under both conditions belong together. Arrays in, numbers out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from analysis.stats.estimates import Estimate, mean, moments, t_interval
+from analysis.stats.student import t_test
+
+
+@dataclass(frozen=True)
+class SizeChange:
+    """A difference under the first and the last condition, and the test that its size changes. `shrinks`: the sign."""
+
+    first: Estimate
+    last: Estimate
+    change: Estimate
+    """last - first, over the seeds that have both"""
+    p: float
+    shrinks: bool
+
+
+def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0) -> SizeChange:
+    """Test whether |last| differs from |first| for the means of paired differences, (seeds,) each.
+
+    |last| < |first| if and only if first - last and first + last have the same sign. So two paired t tests are made, that
+    the mean of first - last is zero and that the mean of first + last is zero, and p is the larger of the two p-values
+    (intersection-union test; Berger, Technometrics 24 (1982), 295-300). Rejecting and stating the observed direction is
+    wrong with a probability of at most the level. `floor` is that of a difference of two runs (see `estimates`).
+    """
+    first, last = (np.asarray(values, dtype=float) for values in (first, last))
+    wide = np.sqrt(2) * floor
+    ps = [float(t_test(values, floor=wide)) for values in (first - last, first + last)]
+    both = np.isfinite(first) & np.isfinite(last)
+    shrinks = bool(both.any() and abs(last[both].mean()) < abs(first[both].mean()))
+    means = mean(first, floor=floor), mean(last, floor=floor), mean(last - first, floor=wide)
+    return SizeChange(*means, max(ps), shrinks)  # a p that is NaN makes the maximum NaN or is checked by `np.max`
+
+
+@dataclass(frozen=True)
+class SpreadChange:
+    """The standard deviation of the variants' true means under both conditions, and the test that it changes."""
+
+    first: float
+    last: float
+    change: Estimate
+    """of the variance, last - first"""
+    p: float
+    variants: int
+    seeds: int
+
+
+def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
+    """Test whether the variance of the variants' true means changes. first, last: (variants, seeds), without NaN.
+
+    The variance is estimated without bias from the noise of the runs: as the mean, over all pairs of different seeds, of
+    the covariance of their runs over the variants. The test is Student's on the jackknife over seeds (Arvesen, Annals of
+    Mathematical Statistics 40 (1969), 2076-2100). It needs three variants and three seeds, else p is NaN.
+    """
+    first, last = (np.asarray(values, dtype=float) for values in (first, last))
+    variants, seeds = first.shape
+    variances = [_variance(values) for values in (first, last)]
+    difference = variances[1] - variances[0]
+    if variants < 3 or seeds < 3:
+        nan = float("nan")
+        return SpreadChange(*map(_root, variances), Estimate(difference, nan, nan, seeds), nan, variants, seeds)
+    without = [_variance(np.delete(last, s, 1)) - _variance(np.delete(first, s, 1)) for s in range(seeds)]
+    pseudo = seeds * difference - (seeds - 1) * np.array(without)
+    _, deviation, n = moments(pseudo)
+    error = float(deviation) / np.sqrt(seeds)
+    p = float(2 * special.stdtr(n - 1, -abs(difference) / error))
+    low, high = t_interval(difference, error, n - 1)
+    return SpreadChange(*map(_root, variances), Estimate(difference, float(low), float(high), seeds), p, variants, seeds)
+
+
+def _variance(x: np.ndarray) -> float:
+    """The variance of the variants' means in x (variants, seeds), without the share of the noise."""
+    variants, seeds = x.shape
+    centred = x - x.mean(0)
+    if seeds < 2 or variants < 2:
+        return float("nan")
+    gram = centred.T @ centred / (variants - 1)  # covariance over variants of each pair of seeds
+    return float((gram.sum() - np.trace(gram)) / (seeds * (seeds - 1)))
+
+
+def _root(variance: float) -> float:
+    """The standard deviation; 0 for an estimate below 0."""
+    return float(np.sqrt(max(variance, 0.0))) if np.isfinite(variance) else float("nan")

@@ -1,0 +1,147 @@
+"""Few-shot linear evaluation of frozen features: the metric of arXiv 2010.11929, Table 8.
+
+As in big_vision's `fewshot_lsr`: the features are the pre-logits; the support set is the first `shots` training images of
+each class under a seeded permutation; the classifier is `LeastSquares` with l2 = 2^10; accuracies are means over three
+support sets. The metrics of a dataset D and a number of shots S:
+
+fewshot/D/S      accuracy on the test images
+fewshot-val/D/S  accuracy on the validation images, for choices
+fewshot-l2/D/S   accuracy on the test images with the l2 that is best on the validation images, as in kauldron
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from experiments.config import DataConfig, RunConfig
+from experiments.data import loading
+from experiments.data.images import Images, Splits
+from experiments.errors import UserError
+from experiments.evaluation.least_squares import LeastSquares
+from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
+from experiments.training.engine import Solo
+from experiments.training.fit import Evaluation, evaluate_images
+from experiments.training.stacked import Stacked
+
+SEEDS = range(3)  # of the support sets; the same for all runs
+L2 = 2.0**10
+L2_CHOICES = tuple(2.0**exponent for exponent in range(6, 11))
+
+
+@dataclass(frozen=True)
+class FewShotTask:
+    """A dataset for few-shot evaluation.
+
+    `support`: the training images of all support sets. `indices`: for each seed, for each class, indices into `support`
+    in the order in which they are used. `test` is None for the run's own dataset, whose test images are evaluated
+    anyway.
+    """
+
+    dataset: str
+    shots: tuple[int, ...]
+    support: Images
+    indices: list[np.ndarray]  # [K, most shots] for each seed
+    val: Images
+    test: Images | None
+    test_labels: Tensor
+
+
+def fewshot_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[FewShotTask]:
+    """The few-shot tasks of a run. Raises `UserError` where a dataset cannot be read or has too few images of a class."""
+    return [_task(config, name, splits, device) for name in config.eval.fewshot_datasets]
+
+
+def _task(config: RunConfig, name: str, own: Splits, device: torch.device) -> FewShotTask:
+    data, is_own = config.data, name == config.data.name
+    if is_own:
+        found = own
+    else:
+        side = data.image_shape[1]
+        kept = {field: getattr(data, field) for field in ("root", "download", "val_fraction", "test_fraction")}
+        kept |= {"split_seed": data.split_seed, "shuffle_patches": data.shuffle_patches}
+        other = DataConfig(name=name, img_size=side, normalize="unit", **kept)  # images are normalized as in training
+        found = loading.load(config.model_copy(update={"data": other})).to(device)
+    support, indices = support_sets(found.train.y.cpu().numpy(), found.classes, config.eval.shot_numbers, name)
+    return FewShotTask(
+        dataset=name,
+        shots=config.eval.shot_numbers,
+        support=found.train.pick(torch.from_numpy(support)),
+        indices=indices,
+        val=found.val,
+        test=None if is_own else found.test,
+        test_labels=found.test.y.cpu(),
+    )
+
+
+def support_sets(
+    labels: np.ndarray, classes: Sequence[str], shots: Sequence[int], name: str
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The training images that any support set uses, and for each seed their places in it, [K, most shots].
+
+    The images of a class are the first of a permutation by numpy's `default_rng(seed)`, class by class, as in big_vision.
+    Raises `UserError` where a class has too few images.
+    """
+    most, chosen = max(shots), []
+    for number, label in enumerate(classes):
+        if (count := int((labels == number).sum())) < most:
+            raise UserError(
+                f"eval.shots: {most} is not allowed: class {label!r} of {name} has {count} training images; allowed: up to "
+                "the number of images of the smallest class"
+            )
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        chosen.append(np.stack([rng.permutation(np.where(labels == k)[0])[:most] for k in range(len(classes))]))
+    used = np.unique(np.concatenate(chosen))
+    return used, [np.searchsorted(used, each) for each in chosen]
+
+
+def fewshot_metrics(
+    engine: Solo | Stacked, splits: Splits, task: FewShotTask, test: Sequence[Evaluation] | None
+) -> list[dict[str, float]]:
+    """The metrics of a task for each run of the engine.
+
+    `test`: the runs' evaluations of their own test images; None measures only the metric of the validation images.
+    """
+    parts = [evaluate_images(engine, splits, images, features=True) for images in (task.support, task.val)]
+    if test is not None:
+        parts.append(list(test) if task.test is None else evaluate_images(engine, splits, task.test, features=True))
+    return [_metrics(task, *map(_features, run)) for run in zip(*parts, strict=True)]
+
+
+def _features(evaluation: Evaluation) -> np.ndarray:
+    assert evaluation.features is not None
+    return evaluation.features.numpy()
+
+
+def _metrics(
+    task: FewShotTask, support: np.ndarray, val: np.ndarray, test: np.ndarray | None = None
+) -> dict[str, float]:
+    """The metrics of one run. Features [N, D] each; NaN where they are not finite."""
+    found: dict[str, float] = {}
+    finite = all(np.isfinite(part).all() for part in (support, val, test) if part is not None)
+    kinds = (FEWSHOT_VAL,) if test is None else (FEWSHOT_VAL, FEWSHOT, FEWSHOT_L2)
+    for shots in task.shots:
+        each = [_accuracies(task, seed, shots, support, val, test) for seed in SEEDS] if finite else [[np.nan] * 3]
+        for kind, value in zip(kinds, np.mean(each, 0), strict=False):
+            found[f"{kind}/{task.dataset}/{shots}"] = float(value)
+    return found
+
+
+def _accuracies(
+    task: FewShotTask, seed: int, shots: int, support: np.ndarray, val: np.ndarray, test: np.ndarray | None
+) -> list[float]:
+    """Accuracies with one support set: validation, test, and test with the l2 that is best on validation."""
+    index = task.indices[seed][:, :shots]  # [K, shots]
+    labels = np.repeat(np.arange(len(index)), index.shape[1])
+    model = LeastSquares(support[index.ravel()], labels, len(index))
+    by_l2 = model.accuracies(val, task.val.y.cpu().numpy(), L2_CHOICES)
+    fixed = by_l2[L2_CHOICES.index(L2)]
+    if test is None:
+        return [fixed]
+    best = L2_CHOICES[int(np.argmax(by_l2))]  # the smallest of several that are equally good, as in kauldron
+    return [fixed, *model.accuracies(test, task.test_labels.numpy(), (L2, best))]

@@ -1,0 +1,182 @@
+"""Few-shot evaluation: the classifier against numpy, scikit-learn and a case by hand; its metrics in records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+from sklearn.linear_model import Ridge
+
+from experiments.config import override, run_id
+from experiments.data import loading
+from experiments.errors import UserError
+from experiments.evaluation import fewshot
+from experiments.evaluation.fewshot import support_sets
+from experiments.evaluation.least_squares import LeastSquares
+from experiments.runs import record
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
+from vit import ViT
+
+FEWSHOT = {"eval__fewshot": "digits", "eval__shots": "1,5"}
+
+
+def features(n: int, d: int, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng([n, d])
+    return generator.normal(size=(n, d)) * generator.uniform(0.1, 9, d) + 4, np.arange(n) % classes
+
+
+def design(x: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """The design matrix, written again from the definition."""
+    mean, std = support.mean(axis=0), np.sqrt(((support - support.mean(axis=0)) ** 2).mean(axis=0))
+    return np.column_stack([(x - mean) / (std + 1e-5), np.full(len(x), 100.0)])
+
+
+@pytest.mark.parametrize("l2", [2.0**6, 2.0**10])
+@pytest.mark.parametrize(("n", "d"), [(60, 5), (12, 40), (6, 6), (3, 7)], ids=str)
+def test_weights_solve_the_normal_equations_and_are_those_of_ridge_regression(n: int, d: int, l2: float) -> None:
+    x, y = features(n, d)
+    weights, rows = LeastSquares(x, y, 3).weights(l2), design(x, x)
+    target = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    solved = np.linalg.solve(rows.T @ rows + l2 * np.eye(d + 1), rows.T @ target)
+    assert weights == pytest.approx(solved, abs=1e-5)
+    ridge = Ridge(alpha=l2, fit_intercept=False, solver="svd").fit(rows, target)
+    assert weights == pytest.approx(ridge.coef_.T, abs=1e-5)
+
+
+def test_two_images_by_hand() -> None:
+    """Features -1 and 1: standardized they stay, X'X = diag(2, 20000), X'Y = [[-2, 2], [0, 0]]; with l2 = 2: -2 / 4."""
+    model = LeastSquares(np.array([[-1.0], [1.0]]), np.array([0, 1]), 2)
+    assert model.weights(2.0) == pytest.approx(np.array([[-0.5, 0.5], [0.0, 0.0]]), abs=1e-5)
+    assert model.accuracies(np.array([[-0.1], [0.2], [0.3]]), np.array([0, 1, 0]), [2.0]) == [pytest.approx(2 / 3)]
+
+
+def test_a_feature_that_is_constant_in_the_support_set_counts_for_nothing() -> None:
+    x, y = features(30, 4)
+    model = LeastSquares(np.column_stack([x, np.full(30, 7.0)]), y, 3)
+    assert model.weights(2.0**10)[4] == pytest.approx(0, abs=1e-9)
+
+
+def test_support_sets_are_the_first_images_of_each_class_under_a_seeded_permutation() -> None:
+    labels = np.random.default_rng(0).integers(0, 3, 200)
+    used, indices = support_sets(labels, "abc", [2, 7], "digits")
+    for seed, found in enumerate(indices):
+        rng = np.random.default_rng(seed)  # as in big_vision
+        expected = [rng.permutation(np.where(labels == k)[0])[:7] for k in range(3)]
+        assert np.array_equal(used[found], np.stack(expected))
+    assert len({found.tobytes() for found in indices}) == 3
+
+
+def test_a_class_with_too_few_images_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="^eval.shots: 25 is not allowed: class '.' of digits has [78] training images"):
+        tiny.run(tmp_path / "a", eval__fewshot="digits")
+    assert not (tmp_path / "a").exists()
+
+
+def expected(folder: Path, config: Any, seed: int, shots: int, query: str, l2: float) -> float:
+    """The accuracy of one support set from the checkpoint, with the features caught by a hook."""
+    splits = loading.load(config)
+    model, caught = ViT(config.vit_config()).eval(), []
+    model.load_state_dict(load_file(folder / record.CHECKPOINT))
+    last = [layer for layer in model.head if isinstance(layer, torch.nn.Linear)][-1]
+    last.register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach().numpy()))
+    for part in ("train", query):
+        model(splits.normalized(splits.scaled(getattr(splits, part).x)))
+    rng, labels = np.random.default_rng(seed), splits.train.y.numpy()
+    support = np.concatenate([rng.permutation(np.where(labels == k)[0])[:shots] for k in range(10)])
+    rows, target = design(caught[0][support], caught[0][support]), 2.0 * np.eye(10)[labels[support]] - 1
+    weights = np.linalg.lstsq(
+        np.vstack([rows, np.sqrt(l2) * np.eye(rows.shape[1])]), np.vstack([target, np.zeros((rows.shape[1], 10))])
+    )[0]
+    scores = design(caught[1], caught[0][support]) @ weights
+    return float((scores.argmax(1) == getattr(splits, query).y.numpy()).mean())
+
+
+@pytest.mark.parametrize("head", ["logits", "mlp", "softmax"])
+def test_the_record_holds_the_accuracies_of_the_frozen_pre_logits(head: str, tmp_path: Path) -> None:
+    changes = {**FEWSHOT, "model__head": head}
+    summary, config = tiny.run(tmp_path / "a", **changes), tiny.config(**changes)
+    for shots in (1, 5):
+        for name, query in (("fewshot", "test"), ("fewshot-val", "val")):
+            each = [expected(tmp_path / "a", config, seed, shots, query, 2.0**10) for seed in range(3)]
+            assert summary[f"{name}/digits/{shots}"] == pytest.approx(np.mean(each), abs=1e-12)
+    chosen = []
+    for seed in range(3):
+        l2s = [2.0**k for k in (6, 7, 8, 9, 10)]
+        by_l2 = [expected(tmp_path / "a", config, seed, 5, "val", l2) for l2 in l2s]
+        chosen.append(expected(tmp_path / "a", config, seed, 5, "test", l2s[by_l2.index(max(by_l2))]))
+    assert summary["fewshot-l2/digits/5"] == pytest.approx(np.mean(chosen), abs=1e-12)
+
+
+def test_the_evaluation_changes_nothing_else(tmp_path: Path) -> None:
+    plain, measured = tiny.run(tmp_path / "a"), tiny.run(tmp_path / "b", **FEWSHOT)
+    for name in (record.METRICS, record.CHECKPOINT, record.PREDICTIONS):
+        a, b = ((tmp_path / run / name).read_bytes() for run in "ab")
+        assert name == record.CHECKPOINT or a == b
+    for name, weights in load_file(tmp_path / "a" / record.CHECKPOINT).items():
+        assert torch.equal(weights, load_file(tmp_path / "b" / record.CHECKPOINT)[name])
+    assert {key: measured[key] for key in plain if "/" in key} == {key: plain[key] for key in plain if "/" in key}
+    assert not any(key.startswith("fewshot") for key in plain)
+
+
+def test_each_member_of_a_cohort_is_evaluated_with_its_own_features(tmp_path: Path) -> None:
+    configs = [tiny.config(**FEWSHOT, train__precision="float64", seed=seed) for seed in (0, 1)]
+    together = train([RunSpec(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    alone = [train([RunSpec("a", config)], tmp_path / str(config.seed), device="cpu")[0] for config in configs]
+    names = [name for name in alone[0] if name.startswith("fewshot")]
+    assert len(names) == 6
+    for stacked, single in zip(together, alone, strict=True):
+        assert [stacked[name] for name in names] == pytest.approx([single[name] for name in names], abs=1e-9)
+    assert any(alone[0][name] != alone[1][name] for name in names)
+
+
+def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two names for the same images: with other images of the same files the metrics would differ."""
+    load, asked = loading.load, []
+
+    def fake(config: Any) -> Any:
+        asked.append(config.data)
+        own = load(tiny.config(data__train_limit="none"))
+        if config.data.name == "mnist":
+            return own
+        return load(config)
+
+    monkeypatch.setattr(fewshot.loading, "load", fake)
+    summary = tiny.run(tmp_path / "a", **{**FEWSHOT, "eval__fewshot": "mnist,digits"})
+    assert [data.name for data in asked] == ["digits", "mnist"]
+    assert (asked[1].image_shape, asked[1].train_limit) == ((1, 8), None)
+    assert 0.1 < summary["fewshot/mnist/5"] < 1
+    assert summary["fewshot/mnist/5"] != summary["fewshot/digits/5"]  # the training images are not limited there
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eval.fewshot": "mnst"}, "eval.fewshot: 'mnst' is not known; did you mean 'mnist'"),
+        ({"eval.fewshot": "cifar10"}, "eval.fewshot: cifar10 has 3 channel.s. and digits has 1"),
+        ({"eval.fewshot": "imagefolder"}, "eval.fewshot: imagefolder is allowed only where it is also data.name"),
+        ({"eval.fewshot": "digits", "eval.shots": ""}, "eval.shots: is empty"),
+        ({"eval.shots": "1,five"}, "eval.shots: '1,five' is not allowed: expected whole numbers from 1, such as"),
+        ({"eval.shots": "0"}, "eval.shots: '0' is not allowed"),
+        ({"eval.epochs": "2"}, "eval.epochs: 2 is not allowed with optim.schedule cosine"),
+        ({"eval.epochs": "9", "optim.schedule": "constant"}, "eval.epochs: 9 is not allowed: up to train.epochs, 3"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        override(tiny.config(), changes)
+
+
+def test_lists_may_be_given_in_any_form_and_order() -> None:
+    forms = ("3,1", "1, 3", [3, 1], ["1", "3", "1"])
+    configs = [override(tiny.config(), {"eval.epochs": form, "optim.schedule": "constant"}) for form in forms]
+    assert {config.eval.epochs for config in configs} == {"1,3"}
+    assert len(set(map(run_id, configs))) == 1
+    assert run_id(configs[0]) != run_id(override(configs[0], {"eval.epochs": ""}))
+    assert run_id(override(configs[0], {"eval.epochs": "none"})) == run_id(override(configs[0], {"eval.epochs": []}))
