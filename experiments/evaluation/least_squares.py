@@ -25,7 +25,8 @@ class LeastSquares:
         n, d = x.shape
         # W = (X'X + l2)^-1 X'Y = X' (XX' + l2)^-1 Y: the smaller of the two matrices is decomposed
         self.eigenvalues, q = np.linalg.eigh(x.T @ x if n >= d else x @ x.T)
-        self.left, self.right = (q, q.T @ (x.T @ target)) if n >= d else (x.T @ q, q.T @ target)
+        self.left: np.ndarray = q if n >= d else x.T @ q
+        self.right: np.ndarray = q.T @ (x.T @ target if n >= d else target)
 
     def prepared(self, x: np.ndarray) -> np.ndarray:
         """Features standardized by the support set, with the constant feature last. [N, D] -> [N, D + 1]"""

@@ -133,6 +133,15 @@ def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None
         record.write_summary(path.parent, {**body, "test/acc": float(hits.mean())})
 
 
+def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dict[str, float]]) -> None:
+    """Give the finished runs of a study more metrics: value(summary, variant, seed)."""
+    for entry in record.read_study(study_dir)["runs"]:
+        folder = study_dir / entry["run"]
+        if record.is_finished(folder):
+            body = {key: item for key, item in record.read_summary(folder).items() if key not in ("files", "digest")}
+            record.write_summary(folder, {**body, **value(body, entry["variant"], entry["seed"])})
+
+
 def curve(reached: float, epochs: int) -> list[dict[str, float]]:
     """The rows of metrics.csv."""
     steps = np.arange(1, epochs + 1) / epochs

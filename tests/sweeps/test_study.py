@@ -161,6 +161,12 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
             "margin: 1 is not allowed: expected less than 0.5; accuracies are fractions, so 1 point is 0.01",
         ),
         ({"margin": 0.5}, "margin: 0.5 is not allowed: expected less than 0.5"),
+        ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
+        (
+            {"metric": "fewshot/digits/5"},
+            "metric: variant '1' does not measure fewshot/digits/5; set eval.fewshot, eval",
+        ),
+        ({"metric": "test/acc@2"}, "metric: variant '1' does not measure test/acc@2; set eval.fewshot, eval.shots or"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed: the metric is no accuracy"),
         (
             {"looks": [10, 5]},
