@@ -39,7 +39,7 @@ def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0) -> SizeCh
     both = np.isfinite(first) & np.isfinite(last)
     shrinks = bool(both.any() and abs(last[both].mean()) < abs(first[both].mean()))
     means = mean(first, floor=floor), mean(last, floor=floor), mean(last - first, floor=wide)
-    return SizeChange(*means, max(ps), shrinks)  # a p that is NaN makes the maximum NaN or is checked by `np.max`
+    return SizeChange(*means, float(np.max(ps)), shrinks)  # NaN where one of the two is not known
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,6 @@ class SpreadChange:
     """of the variance, last - first"""
     p: float
     variants: int
-    seeds: int
 
 
 def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
@@ -65,17 +64,19 @@ def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
     first, last = (np.asarray(values, dtype=float) for values in (first, last))
     variants, seeds = first.shape
     variances = [_variance(values) for values in (first, last)]
-    difference = variances[1] - variances[0]
+    sds, difference = [_root(variance) for variance in variances], variances[1] - variances[0]
     if variants < 3 or seeds < 3:
         nan = float("nan")
-        return SpreadChange(*map(_root, variances), Estimate(difference, nan, nan, seeds), nan, variants, seeds)
+        return SpreadChange(sds[0], sds[1], Estimate(difference, nan, nan, seeds), nan, variants)
     without = [_variance(np.delete(last, s, 1)) - _variance(np.delete(first, s, 1)) for s in range(seeds)]
     pseudo = seeds * difference - (seeds - 1) * np.array(without)
     _, deviation, n = moments(pseudo)
     error = float(deviation) / np.sqrt(seeds)
     p = float(2 * special.stdtr(n - 1, -abs(difference) / error))
     low, high = t_interval(difference, error, n - 1)
-    return SpreadChange(*map(_root, variances), Estimate(difference, float(low), float(high), seeds), p, variants, seeds)
+    return SpreadChange(
+        *map(_root, variances), Estimate(difference, float(low), float(high), seeds), p, variants, seeds
+    )
 
 
 def _variance(x: np.ndarray) -> float:

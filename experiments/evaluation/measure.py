@@ -12,7 +12,6 @@ from experiments.training.engine import Solo
 from experiments.training.fit import Evaluation, Row, evaluate_images
 from experiments.training.stacked import Stacked
 
-
 Metrics = dict[str, float | None]
 
 
@@ -29,7 +28,7 @@ def measure(engine: Solo | Stacked, splits: Splits, tasks: Sequence[FewShotTask]
 
     Without test images (a run that tunes settings), no image of any test set is evaluated.
     """
-    tests: list[Evaluation] | None = None
+    tests: Sequence[Evaluation] | None = None
     found: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in engine.configs]
     if len(splits.test):
         tests = evaluate_images(engine, splits, splits.test, features=any(task.test is None for task in tasks))
@@ -37,7 +36,7 @@ def measure(engine: Solo | Stacked, splits: Splits, tasks: Sequence[FewShotTask]
     for task in tasks:
         for metrics, more in zip(found, fewshot_metrics(engine, splits, task, tests), strict=True):
             metrics.update(more)
-    return [Measured(*pair) for pair in zip(tests or [None] * len(found), found, strict=True)]
+    return [Measured(tests[run] if tests else None, metrics) for run, metrics in enumerate(found)]
 
 
 def after_epoch(metrics: Metrics, row: Row) -> Metrics:

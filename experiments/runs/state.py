@@ -45,7 +45,9 @@ class RunState:
     stacked: bool | None = None  # trained in a stack, which rounds differently; None before the first epoch
     members: list[str] = field(default_factory=list)  # run ids of its stack; empty for a run that is trained alone
     files: str = ""  # a hash of the files of its images; see Splits
-    measured: dict[str, float] = field(default_factory=dict)  # test metrics after the epochs in eval.epochs so far
+    measured: dict[str, float | None] = field(
+        default_factory=dict
+    )  # test metrics after the epochs in eval.epochs so far
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     tracker: RunTracker = field(default_factory=RunTracker)
     status: str = "running"

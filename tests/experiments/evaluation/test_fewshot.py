@@ -180,3 +180,12 @@ def test_lists_may_be_given_in_any_form_and_order() -> None:
     assert len(set(map(run_id, configs))) == 1
     assert run_id(configs[0]) != run_id(override(configs[0], {"eval.epochs": ""}))
     assert run_id(override(configs[0], {"eval.epochs": "none"})) == run_id(override(configs[0], {"eval.epochs": []}))
+
+
+def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
+    (summary,) = train([RunSpec("a", tiny.config(**FEWSHOT))], tmp_path, device="cpu", test=False)
+    whole = tiny.run(tmp_path / "b", **FEWSHOT)
+    names = [name for name in summary if name.startswith("fewshot")]
+    assert names == ["fewshot-val/digits/1", "fewshot-val/digits/5"]
+    assert [summary[name] for name in names] == [whole[name] for name in names]
+    assert summary["test/acc"] is None
