@@ -74,9 +74,7 @@ def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
     error = float(deviation) / np.sqrt(seeds)
     p = float(2 * special.stdtr(n - 1, -abs(difference) / error))
     low, high = t_interval(difference, error, n - 1)
-    return SpreadChange(
-        *map(_root, variances), Estimate(difference, float(low), float(high), seeds), p, variants, seeds
-    )
+    return SpreadChange(sds[0], sds[1], Estimate(difference, float(low), float(high), seeds), p, variants)
 
 
 def _variance(x: np.ndarray) -> float:
