@@ -267,7 +267,6 @@ class Queue:
         """
         return self._settle(assignment.number, assignment.run.name, assignment.run.run_id, reason, error)
 
-<<<<<<< HEAD
     def _settle(self, number: int, name: str, run_id: str, reason: str, error: str = "") -> str:
         status, result = reason, Result(TrialState.FAIL, None, {REASON: reason, ERROR: error})
         if record.is_finished(self.dir / name):
@@ -283,25 +282,6 @@ class Queue:
                 raise
             own = has_record(trial) or trial.user_attrs.get(REASON) == reason  # the answer was lost with the connection
             return status if own else "taken over"
-=======
-    def _settle(self, trial: FrozenTrial, reason: str, error: str = "") -> str:
-        attrs, value = trial.user_attrs, None
-        folder = self.dir / attrs["run"]
-        if record.is_finished(folder):
-            summary = record.read_summary(folder)
-            if summary["run_id"] != attrs["run_id"]:
-                raise UserError(f"{folder}: holds the record of run {summary['run_id']}, not {attrs['run_id']}")
-            notes, value = {"status": summary["status"]}, summary.get(self.metric)
-        else:
-            notes = {"reason": reason, "error": error}
-        for key, note in notes.items():
-            self.storage.set_trial_user_attr(trial._trial_id, key, note)
-        status = notes.get("status", reason)
-        if status == "finished" and value is not None:
-            self.study.tell(trial.number, value)
-        else:  # a diverged run has no value; Optuna's state for that is FAIL
-            self.study.tell(trial.number, state=TrialState.PRUNED if status == "pruned" else TrialState.FAIL)
->>>>>>> 30c2c6f (Few-shot linear evaluation and metrics after several numbers of epochs)
         return status
 
     def _result(self, name: str, run_id: str) -> tuple[str, Result]:
@@ -309,7 +289,7 @@ class Queue:
         summary = record.read_summary(self.dir / name)
         if summary["run_id"] != run_id:
             raise UserError(f"{self.dir / name}: holds the record of run {summary['run_id']}, not {run_id}")
-        status, value = summary["status"], summary[self.metric]
+        status, value = summary["status"], summary.get(self.metric)
         if status == "finished" and value is not None:
             return status, Result(TrialState.COMPLETE, value)
         if status == "pruned":
