@@ -26,6 +26,21 @@ PROBE_BASE = {
 }
 
 
+TABLE_8 = {
+    "model.pos_embed+model.pos_site": [
+        ["none", "stem"],
+        ["learned-1d", "stem"],
+        ["learned-1d", "every-layer"],
+        ["learned-1d", "every-layer-shared"],
+        ["learned-2d", "stem"],
+        ["learned-2d", "every-layer"],
+        ["learned-2d", "every-layer-shared"],
+        ["relative", "every-layer"],
+    ]
+}
+SMALL_MNIST = {"preset": "mnist-small", "data.train_limit": 10_000, "data.val_fraction": 0.02, "eval.fewshot": "mnist"}
+
+
 def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:
     factors = {"model.pos_embed": list(REGISTRY)}
     return Study(name=name, description=description, factors=factors, baseline="none", base=base)
@@ -78,18 +93,28 @@ STUDIES: dict[str, Study] = {
         Study(
             name="table-8",
             description="Table 8 of arXiv 2010.11929: three positional embeddings at three sites, and none.",
-            factors={
-                "model.pos_embed+model.pos_site": [
-                    ["none", "stem"],
-                    ["learned-1d", "stem"],
-                    ["learned-1d", "every-layer"],
-                    ["learned-1d", "every-layer-shared"],
-                    ["learned-2d", "stem"],
-                    ["learned-2d", "every-layer"],
-                    ["learned-2d", "every-layer-shared"],
-                    ["relative", "every-layer"],
-                ]
+            factors=TABLE_8,
+        ),
+        Study(
+            name="table-8-lengths",
+            description="Do the differences in Table 8 shrink with training? MNIST, a constant learning rate.",
+            factors=TABLE_8,
+            baseline="learned-1d, stem",
+            # 1e-3 was chosen on validation images
+            base={
+                **SMALL_MNIST,
+                "optim.schedule": "constant",
+                "optim.lr": 1e-3,
+                "train.epochs": 40,
+                "eval.epochs": "5,10,20,40",
             },
+        ),
+        Study(
+            name="table-8-sizes",
+            description="Do the differences in Table 8 shrink with more training images? MNIST.",
+            factors={**TABLE_8, "data.train_limit": [1000, 3000, 10_000]},
+            baseline={"model.pos_embed+model.pos_site": ["learned-1d", "stem"], "data.train_limit": 10_000},
+            base={**{k: v for k, v in SMALL_MNIST.items() if k != "data.train_limit"}, "train.epochs": 20},
         ),
         _over_all_kinds("positions", "Every positional embedding, at its natural site.", {}),
         _kind_x_site(),
