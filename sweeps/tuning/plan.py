@@ -1,0 +1,93 @@
+"""The plan of a tuning: the variants, the space, the number of trials, the sampler and the pruner, and the seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.canonical import canonical
+from experiments.config import DEFAULTS, PER_SEED, flatten, override, run_id
+from experiments.data.catalogue import DATASETS
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.runs.spec import RunSpec
+from sweeps.plan import Plan, make_run
+from sweeps.tuning.space import Space
+
+FIRST_SEED = 1_000_000  # trial n of each variant has the seed FIRST_SEED + n, so the variants share their seeds
+OBJECTIVE = "val/acc"
+RUNS = "tuning"  # the folder in the study's folder that holds the folders of the trials
+SAMPLERS = ("tpe", "random", "qmc")
+PRUNERS = ("halving", "hyperband", "none")
+MAX_TRIALS = 10_000
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """What is tried for each variant of a study. `trials` is the budget of each."""
+
+    study: Plan
+    space: Space
+    trials: int
+    sampler: str
+    pruner: str
+
+    @property
+    def variants(self) -> list[RunSpec]:
+        """One run for each variant, as the study plans it without tuning."""
+        return variants_of(self.study)
+
+    @property
+    def base(self) -> dict[str, Any]:
+        """The settings of the study's base that differ from the defaults, by dotted path."""
+        return {path: value for path, value in flatten(self.study.base.model_dump()) if value != DEFAULTS[path]}
+
+    def name(self, variant: RunSpec) -> str:
+        """The name of a variant's Optuna study. The digits differ where a trial would train something else."""
+        config = run_id(variant.config.model_copy(update={"seed": 0}))
+        tried = {path: each.model_dump() for path, each in self.space.items()}
+        digits = hashlib.sha256(canonical([config, tried, self.sampler, self.pruner, FIRST_SEED])).hexdigest()[:6]
+        return f"{self.study.study.name} tuning {digits}: {variant.variant[:200]}"
+
+    def trial(self, variant: RunSpec, number: int, settings: Mapping[str, Any]) -> RunSpec:
+        """The run of a trial. Its seed follows from its number."""
+        config = override(variant.config, settings)
+        return make_run(variant.variant, variant.levels, config, FIRST_SEED + number)
+
+
+def variants_of(plan: Plan) -> list[RunSpec]:
+    """One run of each variant of a plan, the one with its first seed."""
+    first: dict[str, RunSpec] = {}
+    for run in plan.runs:
+        first.setdefault(run.variant, run)
+    return list(first.values())
+
+
+def check_data(plan: Plan, study_dir: Path) -> None:
+    """Raise `UserError` where tuning would use seeds of the comparison or images of its test sets."""
+    path = study_dir / record.STUDY
+    planned = record.read_study(study_dir)["seeds"] if path.exists() else []
+    if seeds := [seed for seed in (*plan.study.seed_list, *planned) if seed >= FIRST_SEED]:
+        raise UserError(f"seeds: {seeds[0]} is not allowed: seeds from {FIRST_SEED:,} on are for tuning")
+    for variant in variants_of(plan):
+        data = variant.config.data
+        if data.split_seed == PER_SEED and DATASETS[data.name].source in ("sklearn", "folder"):
+            raise UserError(
+                f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be test images of "
+                "another; set a number for the study"
+            )
+
+
+def same_tuning(tree: Mapping[str, Any], plan: TuningPlan) -> str:
+    """The first field in which a tuned.yaml differs from this tuning; empty if it is the same with other trials."""
+    tried = {path: each.model_dump() for path, each in plan.space.items()}
+    own = {"study": plan.study.study.name, "sampler": plan.sampler, "pruner": plan.pruner, "space": tried, "base": plan.base}
+    for field, value in own.items():
+        if tree[field] != json.loads(json.dumps(value)):
+            return field
+    labels = {variant.variant for variant in plan.variants}
+    return "" if set(tree["variants"]) <= labels else "variants"

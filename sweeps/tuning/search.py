@@ -1,0 +1,220 @@
+"""The trials of one variant: an Optuna study in the storage of the sweep. Every change is made under the storage's lock.
+
+A trial that runs belongs to a process. If that process is dead, the next one takes the trial over and goes on from the last
+epoch in its folder: the number of a trial and its parameters determine its run.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from experiments.errors import TakenOver
+from experiments.runs.spec import RunSpec
+from sweeps.queue.process import ProcessInfo, is_alive
+from sweeps.queue.storage import QueueStorage, exclusive
+from sweeps.tuning.plan import OBJECTIVE, TuningPlan
+from sweeps.tuning.space import distributions
+from sweeps.tuning.tuned import TrialRow
+
+REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs are at a ninth and at a third of the epochs
+ATTEMPTS = 3  # at a trial; then it counts as failed
+PROCESS, STATUS, FAILURES, PRUNE = "process", "status", "failures", "prune"  # user attributes of a trial
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A trial that this process trains."""
+
+    search: Search
+    number: int
+    run: RunSpec
+
+
+class Search:
+    """The trials of one variant."""
+
+    def __init__(self, plan: TuningPlan, variant: RunSpec, store: QueueStorage, process: ProcessInfo) -> None:
+        self.plan, self.variant, self.store, self.process = plan, variant, store, process
+        self.epochs = variant.config.train.epochs
+        self.space = distributions(plan.space)
+        self.study = self._load()
+
+    @exclusive
+    def _load(self) -> optuna.Study:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        study = optuna.create_study(
+            storage=self.store.rdb,
+            study_name=self.plan.name(self.variant),
+            direction="maximize",
+            pruner=_pruner(self.plan.pruner, self.epochs),
+            load_if_exists=True,
+        )
+        if study.metric_names != [OBJECTIVE]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                study.set_metric_names([OBJECTIVE])
+        return study
+
+    @exclusive
+    def counts(self) -> tuple[int, int]:
+        """How many trials have ended, and how many are running."""
+        trials = self._trials()
+        running = sum(trial.state == TrialState.RUNNING for trial in trials)
+        return sum(STATUS in trial.user_attrs for trial in trials), running
+
+    @exclusive
+    def next(self) -> Assignment | None:
+        """A trial to train: one whose process is dead, else a new one; None if the budget is spent or in training."""
+        trials = self._trials()
+        for trial in trials:
+            if trial.state == TrialState.RUNNING and not self._is_assigned(trial):
+                if trial.params.keys() == self.space.keys():
+                    return self._assign(trial.number, trial.params)
+                self.study.tell(trial.number, state=TrialState.FAIL)  # its process died before it had parameters
+        if sum(trial.state == TrialState.RUNNING or STATUS in trial.user_attrs for trial in trials) >= self.plan.trials:
+            return None
+        self.study.sampler = _sampler(self.plan.sampler, len(trials))
+        asked = self.study.ask(self.space)
+        return self._assign(asked.number, asked.params)
+
+    @exclusive
+    def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
+        """Report an epoch. Returns whether the trial is pruned. Raises `TakenOver` if it is not this process's any more."""
+        trial, epoch = self._trial(assignment), int(row["epoch"])
+        if not math.isfinite(row[OBJECTIVE]):
+            return False  # the run ends as diverged
+        if epoch not in self._frozen(assignment).intermediate_values:
+            trial.report(row[OBJECTIVE], epoch)
+        if epoch < self.epochs and (trial.user_attrs.get(PRUNE) or trial.should_prune()):
+            trial.set_user_attr(PRUNE, True)  # before the worker hears it: a decision is made once
+            return True
+        return False
+
+    @exclusive
+    def heartbeat(self, assignment: Assignment) -> None:
+        """Tell other machines that this trial is in training. Raises `TakenOver`."""
+        self._trial(assignment).set_user_attr(PROCESS, self._stored())
+
+    @exclusive
+    def settle(self, assignment: Assignment, summary: Mapping[str, Any]) -> None:
+        """Close a trial whose run has ended."""
+        trial, status = self._trial(assignment), summary["status"]
+        for name in (STATUS, "epochs", "val/acc", "val/loss"):
+            trial.set_user_attr(name, None if status == "diverged" and name.startswith("val/") else summary[name])
+        if status == "finished":
+            self.study.tell(assignment.number, summary[OBJECTIVE])
+        else:  # a pruned trial keeps its last value; a diverged one counts as worse than every other
+            self.study.tell(assignment.number, state=TrialState.PRUNED)
+
+    @exclusive
+    def fail(self, assignment: Assignment, reason: str) -> bool:
+        """Note a failed attempt, so that the trial is tried again. Returns whether this was the last one."""
+        trial = self._trial(assignment)
+        failures = [*trial.user_attrs.get(FAILURES, []), reason]
+        trial.set_user_attr(FAILURES, failures)
+        trial.set_user_attr(PROCESS, None)
+        if len(failures) < ATTEMPTS:
+            return False
+        trial.set_user_attr("epochs", self._frozen(assignment).last_step or 0)
+        trial.set_user_attr(STATUS, "failed")
+        self.study.tell(assignment.number, state=TrialState.FAIL)
+        return True
+
+    @exclusive
+    def release(self, assignment: Assignment) -> None:
+        """Let the next process go on with a trial."""
+        self._trial(assignment).set_user_attr(PROCESS, None)
+
+    @exclusive
+    def rows(self) -> list[TrialRow]:
+        """The trials that have ended, by number."""
+        return [self._row(trial) for trial in self._trials() if STATUS in trial.user_attrs]
+
+    @exclusive
+    def delete_if_unused(self) -> None:
+        """Delete the Optuna study if no trial has finished an epoch."""
+        if not any(trial.intermediate_values or STATUS in trial.user_attrs for trial in self._trials()):
+            optuna.delete_study(study_name=self.study.study_name, storage=self.store.rdb)
+
+    def _trials(self) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False)
+
+    def _frozen(self, assignment: Assignment) -> FrozenTrial:
+        return self.study.get_trials(deepcopy=False)[assignment.number]
+
+    def _assign(self, number: int, params: Mapping[str, Any]) -> Assignment:
+        run = self.plan.trial(self.variant, number, params)
+        assignment = Assignment(self, number, run)
+        trial = self._open(assignment)
+        for name, value in ((PROCESS, self._stored()), ("run", run.name), ("seed", run.seed)):
+            trial.set_user_attr(name, value)
+        return assignment
+
+    def _open(self, assignment: Assignment) -> Trial:
+        """Optuna's object for a trial that runs. It does not keep them, so that another process can go on with a trial."""
+        study_id = self.store.rdb.get_study_id_from_name(self.study.study_name)
+        trial_id = self.store.rdb.get_trial_id_from_study_id_trial_number(study_id, assignment.number)
+        return Trial(self.study, trial_id)
+
+    def _trial(self, assignment: Assignment) -> Trial:
+        frozen = self._frozen(assignment)
+        if frozen.state != TrialState.RUNNING or not self._is_ours(frozen):
+            raise TakenOver(f"{assignment.run.name}: another process has taken it over")
+        return self._open(assignment)
+
+    def _stored(self) -> dict[str, Any]:
+        return asdict(replace(self.process, heartbeat=self.store.now()))
+
+    def _is_ours(self, trial: FrozenTrial) -> bool:
+        stored = trial.user_attrs.get(PROCESS)
+        own = asdict(self.process)
+        return bool(stored) and all(stored[name] == own[name] for name in own if name != "heartbeat")
+
+    def _is_assigned(self, trial: FrozenTrial) -> bool:
+        """Whether the process of a running trial is alive."""
+        stored = trial.user_attrs.get(PROCESS)
+        return bool(stored) and is_alive(ProcessInfo(**stored))
+
+    def _row(self, trial: FrozenTrial) -> TrialRow:
+        attrs = trial.user_attrs
+        run = self.plan.trial(self.variant, trial.number, trial.params)
+        return TrialRow(
+            variant=self.variant.variant,
+            trial=trial.number,
+            seed=run.seed,
+            status=attrs[STATUS],
+            epochs=attrs["epochs"],
+            val_acc=attrs.get("val/acc"),
+            val_loss=attrs.get("val/loss"),
+            settings=dict(trial.params),
+        )
+
+
+def _pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
+    first = max(1, epochs // REDUCTION**2)
+    if name == "halving":
+        return optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=REDUCTION)
+    if name == "hyperband":
+        return optuna.pruners.HyperbandPruner(min_resource=first, max_resource=epochs, reduction_factor=REDUCTION)
+    return optuna.pruners.NopPruner()
+
+
+def _sampler(name: str, trials: int) -> optuna.samplers.BaseSampler:
+    """A sampler whose next values depend on the trials so far only, and not on when the command was started.
+
+    All variants get the same random numbers.
+    """
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=trials)
+    if name == "qmc":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return optuna.samplers.QMCSampler(scramble=True, seed=0)
+    return optuna.samplers.TPESampler(seed=trials)

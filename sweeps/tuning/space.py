@@ -1,0 +1,140 @@
+"""The search space of a tuning: which settings are tried, and between which ends. `--params` is parsed and checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from experiments.config import SETTINGS, RunConfig, flatten, override
+from experiments.errors import UserError
+from experiments.runs.spec import RunSpec
+from sweeps.tuning.tuned import Range
+from vit.registry import nearest
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+Space = Mapping[str, Range]
+TUNABLE = tuple(
+    path
+    for path in SETTINGS
+    if path.startswith("optim.")
+    or path.endswith("drop_rate")
+    or path in ("train.batch_size", "train.label_smoothing")
+)
+WARMUP, SCHEDULE = "optim.warmup_epochs", "optim.schedule"
+SPREAD = 10.0  # default ends: this factor below and above the base's value
+DECAY = Range(low=1e-3, high=0.3, log=True)  # where the base has no weight decay
+FORMAT = "SETTING=LOW..HIGH, SETTING=LOW..HIGH:log or SETTING=A|B|C"
+
+
+def default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
+    """Learning rate, weight decay and warm-up, but no factor of the study.
+
+    Rate and decay lie between a tenth of the base's value and ten times that, the warm-up below a tenth of the epochs. The
+    constant schedule has no warm-up.
+    """
+    rate, decay = base.optim.lr, base.optim.weight_decay
+    space = {
+        "optim.lr": Range(low=_short(rate / SPREAD), high=_short(rate * SPREAD), log=True),
+        "optim.weight_decay": Range(low=_short(decay / SPREAD), high=_short(decay * SPREAD), log=True) if decay else DECAY,
+        WARMUP: Range(low=0.0, high=base.train.epochs / 10),
+    }
+    if _without_warmup(variants):
+        del space[WARMUP]
+    return {path: tried for path, tried in space.items() if path not in _factors(variants)}
+
+
+def parse_space(text: str, variants: list[RunSpec]) -> Space:
+    """The space that `--params` gives: settings with their ranges, separated by commas. Raises `UserError`."""
+    space: dict[str, Range] = {}
+    for part in text.split(","):
+        name, equals, given = part.strip().partition("=")
+        path = name.strip().replace("-", "_")
+        if not equals or not path:
+            raise UserError(f"--params: {part.strip()!r} is not allowed: expected {FORMAT}")
+        if path not in TUNABLE:
+            raise UserError(f"--params: {path!r} cannot be tuned; {nearest(path, TUNABLE)}")
+        if path in space:
+            raise UserError(f"--params: {path}: is given twice")
+        space[path] = _parse_range(path, given.strip(), variants[0].config)
+    check_space(space, variants)
+    return space
+
+
+def check_space(space: Space, variants: list[RunSpec]) -> None:
+    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor of the study."""
+    if not space:
+        raise UserError("--params: the learning rate, the weight decay and the warm-up are factors; name other settings")
+    for path, tried in space.items():
+        if path in _factors(variants):
+            raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")
+        for value in tried.choices or (tried.low, tried.high):
+            for variant in variants:
+                try:
+                    override(variant.config, {path: value})
+                except UserError as error:
+                    raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
+    if WARMUP in space and SCHEDULE not in space and _without_warmup(variants):
+        raise UserError(f"--params: {WARMUP}: has no effect with the constant schedule of {variants[0].variant!r}")
+
+
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """The space as Optuna's distributions. A setting that takes whole numbers gets an integer distribution."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    found: dict[str, BaseDistribution] = {}
+    for path, tried in space.items():
+        if tried.choices:
+            found[path] = CategoricalDistribution(tried.choices)
+            continue
+        assert tried.low is not None and tried.high is not None  # a range without choices has both
+        if SETTINGS[path].annotation is int:
+            found[path] = IntDistribution(int(tried.low), int(tried.high), log=tried.log)
+        else:
+            found[path] = FloatDistribution(tried.low, tried.high, log=tried.log)
+    return found
+
+
+def _parse_range(path: str, text: str, config: RunConfig) -> Range:
+    problem = f"--params: {path}: {text!r} is not allowed"
+    if "|" in text:
+        choices = [_value(config, path, choice.strip()) for choice in text.split("|")]
+        if len(set(choices)) < len(choices):
+            raise UserError(f"{problem}: two choices are the same")
+        return Range(choices=choices)
+    ends, _, log = text.partition(":")
+    parts = ends.split("..")
+    try:
+        low, high = map(float, parts)
+    except ValueError:
+        raise UserError(f"{problem}: expected {FORMAT.replace('SETTING', path)}") from None
+    if log not in ("", "log"):
+        raise UserError(f"{problem}: {log!r} is not known; expected log")
+    if not low < high < float("inf"):
+        raise UserError(f"{problem}: the first number must be lower than the second")
+    if log and low <= 0:
+        raise UserError(f"{problem}: log needs a lowest value above 0")
+    return Range(low=low, high=high, log=bool(log))
+
+
+def _value(config: RunConfig, path: str, text: str) -> Any:
+    """A value as the configuration parses it: "1e-3" as 0.001."""
+    try:
+        return dict(flatten(override(config, {path: text}).model_dump()))[path]
+    except UserError as error:
+        raise UserError(f"--params: {error}") from error
+
+
+def _factors(variants: list[RunSpec]) -> set[str]:
+    return {path for variant in variants for path in variant.levels}
+
+
+def _without_warmup(variants: list[RunSpec]) -> bool:
+    """Whether no variant has a schedule with a warm-up."""
+    return all(variant.config.optim.schedule == "constant" for variant in variants)
+
+
+def _short(value: float) -> float:
+    """The value with six significant digits: 0.0005 instead of 0.0005000000000000001."""
+    return float(f"{value:.6g}")
