@@ -12,8 +12,16 @@ from sweeps.commands.arguments import PROG
 from sweeps.commands.run import add_run
 from sweeps.commands.show import add_init, add_list, add_show
 from sweeps.commands.status import add_status
+from sweeps.commands.tune import add_tune
 
-COMMANDS = {"list": add_list, "show": add_show, "run": add_run, "status": add_status, "init": add_init}
+COMMANDS = {
+    "list": add_list,
+    "show": add_show,
+    "run": add_run,
+    "tune": add_tune,
+    "status": add_status,
+    "init": add_init,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -46,17 +46,26 @@ class TuningPlan:
         """The settings of the study's base that differ from the defaults, by dotted path."""
         return {path: value for path, value in flatten(self.study.base.model_dump()) if value != DEFAULTS[path]}
 
+    @property
+    def tried(self) -> dict[str, Any]:
+        """The space in its plain form."""
+        return {path: each.model_dump(exclude_none=True) for path, each in self.space.items()}
+
     def name(self, variant: RunSpec) -> str:
         """The name of a variant's Optuna study. The digits differ where a trial would train something else."""
         config = run_id(variant.config.model_copy(update={"seed": 0}))
-        tried = {path: each.model_dump() for path, each in self.space.items()}
-        digits = hashlib.sha256(canonical([config, tried, self.sampler, self.pruner, FIRST_SEED])).hexdigest()[:6]
+        digits = hashlib.sha256(canonical([config, self.tried, self.sampler, self.pruner, FIRST_SEED])).hexdigest()[:6]
         return f"{self.study.study.name} tuning {digits}: {variant.variant[:200]}"
 
     def trial(self, variant: RunSpec, number: int, settings: Mapping[str, Any]) -> RunSpec:
         """The run of a trial. Its seed follows from its number."""
-        config = override(variant.config, settings)
+        config = override(variant.config, rounded(settings))
         return make_run(variant.variant, variant.levels, config, FIRST_SEED + number)
+
+
+def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with four significant digits, as they are trained and written down."""
+    return {path: float(f"{value:.4g}") if isinstance(value, float) else value for path, value in settings.items()}
 
 
 def variants_of(plan: Plan) -> list[RunSpec]:
@@ -84,8 +93,13 @@ def check_data(plan: Plan, study_dir: Path) -> None:
 
 def same_tuning(tree: Mapping[str, Any], plan: TuningPlan) -> str:
     """The first field in which a tuned.yaml differs from this tuning; empty if it is the same with other trials."""
-    tried = {path: each.model_dump() for path, each in plan.space.items()}
-    own = {"study": plan.study.study.name, "sampler": plan.sampler, "pruner": plan.pruner, "space": tried, "base": plan.base}
+    own = {
+        "study": plan.study.study.name,
+        "sampler": plan.sampler,
+        "pruner": plan.pruner,
+        "space": plan.tried,
+        "base": plan.base,
+    }
     for field, value in own.items():
         if tree[field] != json.loads(json.dumps(value)):
             return field

@@ -19,11 +19,14 @@ from experiments.errors import TakenOver
 from experiments.runs.spec import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
 from sweeps.queue.storage import QueueStorage, exclusive
-from sweeps.tuning.plan import OBJECTIVE, TuningPlan
+from sweeps.tuning.plan import OBJECTIVE, TuningPlan, rounded
 from sweeps.tuning.space import distributions
 from sweeps.tuning.tuned import TrialRow
 
-REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs are at a ninth and at a third of the epochs
+REDUCTION = (
+    3  # a rung of the pruner keeps about a third of the trials; rungs are at a ninth and at a third of the epochs
+)
+FIRST_RUNG = 3  # epochs that every trial trains at least
 ATTEMPTS = 3  # at a trial; then it counts as failed
 PROCESS, STATUS, FAILURES, PRUNE = "process", "status", "failures", "prune"  # user attributes of a trial
 
@@ -173,14 +176,14 @@ class Search:
         return asdict(replace(self.process, heartbeat=self.store.now()))
 
     def _is_ours(self, trial: FrozenTrial) -> bool:
-        stored = trial.user_attrs.get(PROCESS)
+        stored: dict[str, Any] | None = trial.user_attrs.get(PROCESS)
         own = asdict(self.process)
-        return bool(stored) and all(stored[name] == own[name] for name in own if name != "heartbeat")
+        return stored is not None and all(stored[name] == own[name] for name in own if name != "heartbeat")
 
     def _is_assigned(self, trial: FrozenTrial) -> bool:
         """Whether the process of a running trial is alive."""
-        stored = trial.user_attrs.get(PROCESS)
-        return bool(stored) and is_alive(ProcessInfo(**stored))
+        stored: dict[str, Any] | None = trial.user_attrs.get(PROCESS)
+        return stored is not None and is_alive(ProcessInfo(**stored))
 
     def _row(self, trial: FrozenTrial) -> TrialRow:
         attrs = trial.user_attrs
@@ -193,15 +196,15 @@ class Search:
             epochs=attrs["epochs"],
             val_acc=attrs.get("val/acc"),
             val_loss=attrs.get("val/loss"),
-            settings=dict(trial.params),
+            settings=rounded(trial.params),
         )
 
 
 def _pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
-    first = max(1, epochs // REDUCTION**2)
+    first = max(FIRST_RUNG, epochs // REDUCTION**2)
     if name == "halving":
         return optuna.pruners.SuccessiveHalvingPruner(min_resource=first, reduction_factor=REDUCTION)
-    if name == "hyperband":
+    if name == "hyperband" and epochs >= first:
         return optuna.pruners.HyperbandPruner(min_resource=first, max_resource=epochs, reduction_factor=REDUCTION)
     return optuna.pruners.NopPruner()
 

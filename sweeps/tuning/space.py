@@ -18,9 +18,7 @@ Space = Mapping[str, Range]
 TUNABLE = tuple(
     path
     for path in SETTINGS
-    if path.startswith("optim.")
-    or path.endswith("drop_rate")
-    or path in ("train.batch_size", "train.label_smoothing")
+    if path.startswith("optim.") or path.endswith("drop_rate") or path in ("train.batch_size", "train.label_smoothing")
 )
 WARMUP, SCHEDULE = "optim.warmup_epochs", "optim.schedule"
 SPREAD = 10.0  # default ends: this factor below and above the base's value
@@ -37,7 +35,9 @@ def default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
     rate, decay = base.optim.lr, base.optim.weight_decay
     space = {
         "optim.lr": Range(low=_short(rate / SPREAD), high=_short(rate * SPREAD), log=True),
-        "optim.weight_decay": Range(low=_short(decay / SPREAD), high=_short(decay * SPREAD), log=True) if decay else DECAY,
+        "optim.weight_decay": Range(low=_short(decay / SPREAD), high=_short(decay * SPREAD), log=True)
+        if decay
+        else DECAY,
         WARMUP: Range(low=0.0, high=base.train.epochs / 10),
     }
     if _without_warmup(variants):
@@ -65,7 +65,9 @@ def parse_space(text: str, variants: list[RunSpec]) -> Space:
 def check_space(space: Space, variants: list[RunSpec]) -> None:
     """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor of the study."""
     if not space:
-        raise UserError("--params: the learning rate, the weight decay and the warm-up are factors; name other settings")
+        raise UserError(
+            "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"
+        )
     for path, tried in space.items():
         if path in _factors(variants):
             raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")

@@ -73,7 +73,7 @@ class Tuned(_Part):
 
     def tree(self) -> dict[str, Any]:
         """The plain form, as in the file and in study.json."""
-        return self.model_dump(by_alias=True)
+        return self.model_dump(by_alias=True, exclude_none=True)
 
 
 def read_tuned(path: Path) -> dict[str, Any]:

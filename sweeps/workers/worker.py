@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -236,6 +237,8 @@ def _train(
 
     tracking = Tracking(config.tracking, config.study)
     try:
+        if config.tuning:
+            _ask_again(study_dir / runs[0].name, on_row)
         train(
             runs,
             study_dir,
@@ -253,3 +256,12 @@ def _train(
         pipe.send(("failed", users, str(error) if users else line, traceback.format_exc()))
         raise  # the process ends; the next runs get a fresh one
     pipe.send(("done",))
+
+
+def _ask_again(run_dir: Path, on_row: Callable[[int, dict[str, float]], bool]) -> None:
+    """Ask about the last epoch of an interrupted run, whose answer may be lost. A run to prune is noted as pruned."""
+    from experiments.runs import resume
+
+    note, state = resume.read(run_dir) or ({"rows": []}, {})
+    if note["rows"] and note["status"] == "running" and on_row(0, note["rows"][-1]):
+        resume.write(run_dir, {**note, "status": "pruned"}, state)

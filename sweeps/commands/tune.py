@@ -1,0 +1,158 @@
+"""`vit-sweep tune`: find the learning rate, weight decay and warm-up of each variant, on validation images only."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli import add_settings, positive, settings
+from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, count, parse_plan
+
+if TYPE_CHECKING:
+    from sweeps.tuning.plan import TuningPlan
+    from sweeps.tuning.tuner import Outcome
+
+DESCRIPTION = """\
+Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
+accuracy wins. Run the same command again to resume, and with more --trials to extend.
+
+Test images are not used. Trial n has the seed 1,000,000 + n in every variant; the study cannot use these seeds. The result
+is STUDY/tuned.yaml; `vit-sweep run STUDY --tuned FILE` trains each variant with its own settings. The trials lie in
+STUDY/tuning and in Optuna studies named "STUDY tuning ...: VARIANT", and are in no report on the runs."""
+PARAMS = """\
+what is tried, separated by commas: SETTING=LOW..HIGH, SETTING=LOW..HIGH:log (a log scale) or SETTING=A|B|C; settings of
+optim, dropout rates, batch size and label smoothing (default: optim.lr and optim.weight_decay from a tenth to ten times the
+study's value, optim.warmup_epochs up to a tenth of the epochs)"""
+
+
+def add_tune(commands: Any) -> None:
+    """Add `tune`."""
+    command = commands.add_parser(
+        "tune",
+        help="find the learning rate and other settings of each variant",
+        description=DESCRIPTION,
+        usage=f"{USAGE.format('tune')} --trials N [options]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_study_arguments(command)
+    command.add_argument("--trials", type=positive, required=True, metavar="N", help="number of trials of each variant")
+    command.add_argument("--params", metavar="LIST", help=PARAMS)
+    command.add_argument(
+        "--sampler", choices=("tpe", "random", "qmc"), default="tpe", help="Optuna's sampler (default: tpe)"
+    )
+    command.add_argument(
+        "--pruner",
+        choices=("halving", "hyperband", "none"),
+        default="halving",
+        help="stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a "
+        "third of the epochs, and not before the third epoch (default: halving)",
+    )
+    command.add_argument(
+        "--workers",
+        type=positive,
+        metavar="N",
+        help="number of workers (default: one per GPU; without a GPU, one per CPU core)",
+    )
+    command.add_argument("--device", default="auto", help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1")
+    command.add_argument(
+        "--storage", metavar="URL", help="database of the trials: postgresql+psycopg://... (default: STUDY/optuna.db)"
+    )
+    add_settings(command, hidden=["seed"])  # trials have their own seeds
+    command.set_defaults(execute=tune)
+
+
+def tune(arguments: argparse.Namespace, _: str) -> int:
+    """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
+    from sweeps.study_folder import LOG
+    from sweeps.tuning.plan import check_data
+    from sweeps.workers.worker import worker_configs
+
+    plan = _plan(arguments)
+    study_dir = Path(arguments.out) / plan.study.study.name
+    check_data(plan.study, study_dir)
+    from dataclasses import replace
+
+    from sweeps.tuning.tuner import tune as run_tuning
+
+    log = study_dir / LOG
+    configs = worker_configs(
+        f"{plan.study.study.name}-tuning", log, device=arguments.device, tracking="off", workers=arguments.workers
+    )
+    configs = [replace(config, tuning=True) for config in configs]
+    outcome = run_tuning(plan, study_dir, configs, arguments.storage, _intro(plan, len(configs)))
+    return _report(plan, outcome, study_dir, _next(arguments, study_dir))
+
+
+def _next(arguments: argparse.Namespace, study_dir: Path) -> str:
+    """The command that trains the study with the settings found."""
+    from sweeps.tuning.tuned import TUNED
+
+    words = [PROG, "run", arguments.study, "--tuned", str(study_dir / TUNED)]
+    words += ["--out", arguments.out] if arguments.out != "runs" else []
+    words += ["--preset", arguments.preset] if arguments.preset is not None else []
+    words += ["--seeds", _seeds_text(arguments.seeds)] if arguments.seeds is not None else []
+    words += [word for text in arguments.set for word in ("--set", text)]
+    words += [word for path, value in settings(arguments).items() for word in (f"--{path}", str(value))]
+    return shlex.join(words)
+
+
+def _seeds_text(seeds: int | list[int]) -> str:
+    return str(seeds) if isinstance(seeds, int) else ",".join(map(str, seeds)) + "," * (len(seeds) == 1)
+
+
+def _plan(arguments: argparse.Namespace) -> TuningPlan:
+    from experiments.errors import UserError
+    from sweeps.tuning.plan import MAX_TRIALS, TuningPlan, variants_of
+    from sweeps.tuning.space import check_space, default_space, parse_space
+
+    if arguments.trials > MAX_TRIALS:
+        raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
+    study = parse_plan(arguments)
+    variants = variants_of(study)
+    if arguments.params is not None:
+        space = parse_space(arguments.params, variants)
+    else:
+        space = default_space(study.base, variants)
+        check_space(space, variants)
+    return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner)
+
+
+def _intro(plan: TuningPlan, workers: int) -> str:
+    """What the command is about to do."""
+    tried = ", ".join(f"{path} {range_text(each)}" for path, each in plan.tried.items())
+    return (
+        f"{plan.study.study.name}: tune {count(plan.variants, 'variant')} by {plan.trials} trials each "
+        f"({plan.sampler}, pruner {plan.pruner}) with {count(range(workers), 'worker')}; {tried}"
+    )
+
+
+def range_text(tried: dict[str, Any]) -> str:
+    """A range of the search space: `0.0005 to 0.05 (log)`, `adamw or sgd`."""
+    from sweeps.study import format_level
+
+    if "choices" in tried:
+        return " or ".join(map(format_level, tried["choices"]))
+    return f"{tried['low']:g} to {tried['high']:g}{' (log)' * tried['log']}"
+
+
+def _report(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: str) -> int:
+    """Print the settings found, where they are, and the next command."""
+    from sweeps.study import format_level
+    from sweeps.tuning.tuned import TUNED
+
+    for row in outcome.failed:
+        print(f"failed: {row.variant}, trial {row.trial}: it failed in every attempt (see {study_dir / 'sweep.log'})")
+    for variant in outcome.untuned:
+        print(f"not tuned: {variant}: none of its {plan.trials} trials finished; try other --params")
+    if outcome.tuned is None:
+        return 1
+    for label, found in outcome.tuned.variants.items():
+        chosen = ", ".join(f"{path}={format_level(value)}" for path, value in found.settings.items())
+        print(
+            f"{label}: validation accuracy {found.val_acc:.1%} in trial {found.trial}, {found.epochs} epochs in all: {chosen}"
+        )
+    print(f"result: {study_dir / TUNED}")
+    print(f"next: {command}")
+    return 1 if outcome.failed else 0
