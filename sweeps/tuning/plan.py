@@ -95,10 +95,10 @@ def same_tuning(tree: Mapping[str, Any], plan: TuningPlan) -> str:
     """The first field in which a tuned.yaml differs from this tuning; empty if it is the same with other trials."""
     own = {
         "study": plan.study.study.name,
+        "base": plan.base,
         "sampler": plan.sampler,
         "pruner": plan.pruner,
         "space": plan.tried,
-        "base": plan.base,
     }
     for field, value in own.items():
         if tree[field] != json.loads(json.dumps(value)):

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 import optuna
+from optuna.distributions import BaseDistribution
 from optuna.trial import create_trial
 
 from experiments.version import code
 from sweeps.tuning.plan import OBJECTIVE, TuningPlan
-from sweeps.tuning.space import Space, distributions
+from sweeps.tuning.space import Space, distribution_of
 from sweeps.tuning.tuned import TrialRow, Tuned, TunedVariant
 
 FEWEST = 8  # trials from which importances are computed
@@ -60,7 +61,7 @@ def importances(space: Space, rows: Sequence[TrialRow]) -> dict[str, float]:
     if len(counted) < FEWEST or len(space) < 2:
         return {}
     study = optuna.create_study(direction="maximize")
-    tried = distributions(space)
+    tried: dict[str, BaseDistribution] = {path: distribution_of(path, each) for path, each in space.items()}
     for row in counted:
         study.add_trial(create_trial(params=row.settings, distributions=tried, value=row.val_acc or 0.0))
     with warnings.catch_warnings():

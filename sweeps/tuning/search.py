@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import optuna
+from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.errors import TakenOver
@@ -20,8 +21,8 @@ from experiments.runs.spec import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
 from sweeps.queue.storage import QueueStorage, exclusive
 from sweeps.tuning.plan import OBJECTIVE, TuningPlan, rounded
-from sweeps.tuning.space import distributions
-from sweeps.tuning.tuned import TrialRow
+from sweeps.tuning.space import distribution_of
+from sweeps.tuning.tuned import Range, TrialRow
 
 REDUCTION = (
     3  # a rung of the pruner keeps about a third of the trials; rungs are at a ninth and at a third of the epochs
@@ -46,7 +47,6 @@ class Search:
     def __init__(self, plan: TuningPlan, variant: RunSpec, store: QueueStorage, process: ProcessInfo) -> None:
         self.plan, self.variant, self.store, self.process = plan, variant, store, process
         self.epochs = variant.config.train.epochs
-        self.space = distributions(plan.space)
         self.study = self._load()
 
     @exclusive
@@ -78,14 +78,8 @@ class Search:
         trials = self._trials()
         for trial in trials:
             if trial.state == TrialState.RUNNING and not self._is_assigned(trial):
-                if trial.params.keys() == self.space.keys():
-                    return self._assign(trial.number, trial.params)
-                self.study.tell(trial.number, state=TrialState.FAIL)  # its process died before it had parameters
-        if sum(trial.state == TrialState.RUNNING or STATUS in trial.user_attrs for trial in trials) >= self.plan.trials:
-            return None
-        self.study.sampler = _sampler(self.plan.sampler, len(trials))
-        asked = self.study.ask(self.space)
-        return self._assign(asked.number, asked.params)
+                return self._assign(trial.number)
+        return self._assign(self.study.ask().number) if len(trials) < self.plan.trials else None
 
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
@@ -152,25 +146,27 @@ class Search:
     def _frozen(self, assignment: Assignment) -> FrozenTrial:
         return self.study.get_trials(deepcopy=False)[assignment.number]
 
-    def _assign(self, number: int, params: Mapping[str, Any]) -> Assignment:
-        run = self.plan.trial(self.variant, number, params)
-        assignment = Assignment(self, number, run)
-        trial = self._open(assignment)
+    def _assign(self, number: int) -> Assignment:
+        trial = self._open(number)
+        self.study.sampler = _sampler(self.plan.sampler, number)
+        run = self.plan.trial(
+            self.variant, number, {path: _suggest(trial, path, tried) for path, tried in self.plan.space.items()}
+        )
         for name, value in ((PROCESS, self._stored()), ("run", run.name), ("seed", run.seed)):
             trial.set_user_attr(name, value)
-        return assignment
+        return Assignment(self, number, run)
 
-    def _open(self, assignment: Assignment) -> Trial:
+    def _open(self, number: int) -> Trial:
         """Optuna's object for a trial that runs. It does not keep them, so that another process can go on with a trial."""
         study_id = self.store.rdb.get_study_id_from_name(self.study.study_name)
-        trial_id = self.store.rdb.get_trial_id_from_study_id_trial_number(study_id, assignment.number)
+        trial_id = self.store.rdb.get_trial_id_from_study_id_trial_number(study_id, number)
         return Trial(self.study, trial_id)
 
     def _trial(self, assignment: Assignment) -> Trial:
         frozen = self._frozen(assignment)
         if frozen.state != TrialState.RUNNING or not self._is_ours(frozen):
             raise TakenOver(f"{assignment.run.name}: another process has taken it over")
-        return self._open(assignment)
+        return self._open(assignment.number)
 
     def _stored(self) -> dict[str, Any]:
         return asdict(replace(self.process, heartbeat=self.store.now()))
@@ -200,6 +196,16 @@ class Search:
         )
 
 
+def _suggest(trial: Trial, path: str, tried: Range) -> Any:
+    """The value of a setting in a trial. It is stored: a trial that was interrupted here keeps what it has."""
+    distribution = distribution_of(path, tried)
+    if isinstance(distribution, CategoricalDistribution):
+        return trial.suggest_categorical(path, distribution.choices)
+    if isinstance(distribution, IntDistribution):
+        return trial.suggest_int(path, distribution.low, distribution.high, log=distribution.log)
+    return trial.suggest_float(path, distribution.low, distribution.high, log=distribution.log)
+
+
 def _pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
     first = max(FIRST_RUNG, epochs // REDUCTION**2)
     if name == "halving":
@@ -209,15 +215,15 @@ def _pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
     return optuna.pruners.NopPruner()
 
 
-def _sampler(name: str, trials: int) -> optuna.samplers.BaseSampler:
-    """A sampler whose next values depend on the trials so far only, and not on when the command was started.
+def _sampler(name: str, number: int) -> optuna.samplers.BaseSampler:
+    """A sampler for the trial with this number. Interruptions do not change its values.
 
     All variants get the same random numbers.
     """
     if name == "random":
-        return optuna.samplers.RandomSampler(seed=trials)
+        return optuna.samplers.RandomSampler(seed=number)
     if name == "qmc":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             return optuna.samplers.QMCSampler(scramble=True, seed=0)
-    return optuna.samplers.TPESampler(seed=trials)
+    return optuna.samplers.TPESampler(seed=number)

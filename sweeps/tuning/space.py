@@ -12,7 +12,7 @@ from sweeps.tuning.tuned import Range
 from vit.registry import nearest
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 Space = Mapping[str, Range]
 TUNABLE = tuple(
@@ -81,21 +81,16 @@ def check_space(space: Space, variants: list[RunSpec]) -> None:
         raise UserError(f"--params: {WARMUP}: has no effect with the constant schedule of {variants[0].variant!r}")
 
 
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """The space as Optuna's distributions. A setting that takes whole numbers gets an integer distribution."""
+def distribution_of(path: str, tried: Range) -> CategoricalDistribution | IntDistribution | FloatDistribution:
+    """A range as Optuna's distribution. A setting that takes whole numbers gets an integer distribution."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    found: dict[str, BaseDistribution] = {}
-    for path, tried in space.items():
-        if tried.choices:
-            found[path] = CategoricalDistribution(tried.choices)
-            continue
-        assert tried.low is not None and tried.high is not None  # a range without choices has both
-        if SETTINGS[path].annotation is int:
-            found[path] = IntDistribution(int(tried.low), int(tried.high), log=tried.log)
-        else:
-            found[path] = FloatDistribution(tried.low, tried.high, log=tried.log)
-    return found
+    if tried.choices:
+        return CategoricalDistribution(tried.choices)
+    assert tried.low is not None and tried.high is not None  # a range without choices has both
+    if SETTINGS[path].annotation is int:
+        return IntDistribution(int(tried.low), int(tried.high), log=tried.log)
+    return FloatDistribution(tried.low, tried.high, log=tried.log)
 
 
 def _parse_range(path: str, text: str, config: RunConfig) -> Range:

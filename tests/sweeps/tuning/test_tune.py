@@ -1,0 +1,229 @@
+"""vit-sweep tune as a user meets it: the budget is kept through kills, no test image and no seed of the study is used."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+import yaml
+from PIL import Image
+
+from experiments.runs import record
+from sweeps.main import main
+from sweeps.tuning.tuned import read_tuned
+
+ROOT = Path(__file__).resolve().parents[3]
+STUDY = {
+    "name": "mine",
+    "factors": {"model.pool": ["cls", "gap"]},
+    "seeds": 2,
+    "base": {"data.train_limit": 80, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 5},
+}
+
+
+def study(folder: Path, **fields) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(json.dumps({**STUDY, **fields}))
+    return path
+
+
+def words(path: Path, *more, out: str = "runs") -> list[str]:
+    return list(map(str, ("tune", path, "--out", path.parent / out, "--device", "cpu", *more)))
+
+
+def start(command: list[str]) -> subprocess.Popen:
+    arguments = [sys.executable, "-m", "sweeps.main", *command]
+    return subprocess.Popen(arguments, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(command: list[str]) -> tuple[str, str]:
+    process = start(command)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out, err
+
+
+def kill_after(command: list[str], lines: int) -> None:
+    """Start the command and SIGKILL it a moment after so many trials have ended."""
+    process = start(command)
+    for _ in range(lines):
+        assert process.stderr.readline()
+    time.sleep(np.random.default_rng().uniform(0, 0.3))
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def refused(capsys, *command) -> str:
+    """The only line on stderr of a command with bad input."""
+    with pytest.raises(SystemExit) as exited:
+        main(list(map(str, command)))
+    err = capsys.readouterr().err
+    assert exited.value.code == 2 and err.count("\n") == 1, err
+    return err
+
+
+def test_killed_once_every_variant_still_gets_its_budget_and_its_own_settings(tmp_path):
+    path = study(tmp_path)
+    command = words(path, "--trials", 12, "--workers", 2)
+    kill_after(command, lines=7)
+    finish(command)
+    folder = tmp_path / "runs" / "mine"
+    tuned = read_tuned(folder / "tuned.yaml")
+    assert Counter(trial["variant"] for trial in tuned["trials"]) == {"cls": 12, "gap": 12}
+    assert {trial["status"] for trial in tuned["trials"]} <= {"finished", "pruned", "diverged"}
+    check_against_records(tuned, folder)
+    check_optuna(tuned, folder)
+    before = (folder / "tuned.yaml").read_bytes()
+    _, err = finish(command)  # nothing is left to do
+    assert "[" not in err and (folder / "tuned.yaml").read_bytes() == before
+    rates = {label: found["settings"]["optim.lr"] for label, found in tuned["variants"].items()}
+    options = ["--out", str(tmp_path / "runs"), "--tuned", str(folder / "tuned.yaml"), "--tracking", "off"]
+    finish(["run", str(path), *options, "--device", "cpu", "--workers", "1", "--train.epochs", "1"])
+    entries = json.loads((folder / record.STUDY).read_text())["runs"]
+    configs = [json.loads((folder / entry["run"] / record.CONFIG).read_text()) for entry in entries]
+    assert [config["optim"]["lr"] for config in configs] == [rates[entry["variant"]] for entry in entries]
+    assert len(set(rates.values())) == 2
+
+
+def check_against_records(tuned: dict, folder: Path) -> None:
+    """The table is what the records of the trials state, and the winner the best of the finished ones."""
+    found = {}
+    for summary in (folder / "tuning").glob(f"*/{record.SUMMARY}"):
+        run = record.read_run(summary.parent, checkpoint=True)
+        assert run.summary["test/acc"] is None and run.summary["test/loss"] is None
+        assert run.summary["data"]["test_images"] == 0 and not (run.dir / record.PREDICTIONS).exists()
+        assert run.config["seed"] not in range(STUDY["seeds"])
+        found[run.config["model"]["pool"], run.config["seed"]] = run
+    assert len(found) == len(tuned["trials"])
+    for trial in tuned["trials"]:
+        run = found[trial["variant"], trial["seed"]]
+        assert (trial["status"], trial["epochs"]) == (run.summary["status"], len(run.rows))
+        assert trial["val/acc"] == run.rows[-1]["val/acc"]
+        assert trial["settings"]["optim.lr"] == run.config["optim"]["lr"]
+    for label, best in tuned["variants"].items():
+        own = [trial for trial in tuned["trials"] if trial["variant"] == label]
+        assert best["val/acc"] == max(trial["val/acc"] for trial in own if trial["status"] == "finished")
+        assert best["settings"] == own[best["trial"]]["settings"]
+        assert [trial["trial"] for trial in own] == list(range(len(own)))
+        assert best["epochs"] == sum(trial["epochs"] for trial in own)
+
+
+def check_optuna(tuned: dict, folder: Path) -> None:
+    """Optuna's users find one study for each variant, with its best trial."""
+    storage = f"sqlite:///{folder / 'optuna.db'}"
+    names = optuna.get_all_study_names(storage)
+    assert len(names) == 2
+    for label, best in tuned["variants"].items():
+        (name,) = (name for name in names if name.endswith(f": {label}"))
+        found = optuna.load_study(study_name=name, storage=storage)
+        assert name.startswith("mine tuning ") and found.metric_names == ["val/acc"]
+        assert found.best_value == best["val/acc"]
+        assert not [trial for trial in found.trials if trial.state.name in ("RUNNING", "WAITING")]
+
+
+def test_a_killed_tuning_ends_with_the_same_file_as_an_undisturbed_one(tmp_path):
+    """One worker, so that the order of the trials is the same."""
+    path = study(tmp_path, factors={"model.pool": ["gap"]})
+    command = words(path, "--trials", 5, "--workers", 1)
+    kill_after(command, lines=2)
+    finish(command)
+    finish(words(path, "--trials", 5, "--workers", 1, out="other"))
+    killed, undisturbed = ((tmp_path / out / "mine" / "tuned.yaml").read_bytes() for out in ("runs", "other"))
+    assert killed == undisturbed
+
+
+def images(root: Path, rng: np.random.Generator) -> None:
+    """A folder of images with a training and a test part; the class shows as brightness."""
+    for part, count in (("train", 12), ("test", 4)):
+        for label in ("dark", "light"):
+            (root / part / label).mkdir(parents=True)
+            for number in range(count):
+                pixels = rng.integers(0, 128, (8, 8, 3)) + 100 * (label == "light")
+                Image.fromarray(pixels.astype(np.uint8)).save(root / part / label / f"{number}.png")
+
+
+def test_no_byte_of_a_tuning_depends_on_the_test_images_and_labels(tmp_path):
+    images(tmp_path / "data", np.random.default_rng(0))
+    base = {"data.name": "imagefolder", "data.root": str(tmp_path / "data"), "data.img_size": 8}
+    base |= {"data.val_fraction": 0.25, "model.patch_size": 4, "train.epochs": 4, "train.batch_size": 6}
+    path = study(tmp_path, factors={"model.pool": ["gap"]}, base={**STUDY["base"], **base, "data.train_limit": 12})
+    finish(words(path, "--trials", 3, "--workers", 1))
+    shutil.rmtree(tmp_path / "data" / "test")
+    images(tmp_path / "noise", np.random.default_rng(1))
+    for label, other in (("dark", "light"), ("light", "dark")):  # other images, with the wrong labels
+        shutil.copytree(tmp_path / "noise" / "test" / label, tmp_path / "data" / "test" / other)
+    finish(words(path, "--trials", 3, "--workers", 1, out="other"))
+    before, after = (contents(tmp_path / out / "mine") for out in ("runs", "other"))
+    assert before == after and len(before) == 1 + 3 * 3
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The result and what each trial computed; times, digests of files and the Optuna database are left out."""
+    kept = ("tuned.yaml", record.CONFIG, record.METRICS, record.CHECKPOINT)
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.name in kept}
+
+
+@pytest.mark.parametrize(
+    "fields, options, said",
+    [
+        ({}, ["--params", "optim.rate=1..2"], "'optim.rate' cannot be tuned; did you mean"),
+        ({}, ["--params", "train.epochs=1..2"], "'train.epochs' cannot be tuned"),
+        ({}, ["--params", "optim.lr=1e-2..1e-3"], "the first number must be lower"),
+        ({}, ["--params", "optim.lr=0..1:log"], "log needs a lowest value above 0"),
+        ({}, ["--params", "optim.lr=-1..1"], "optim.lr: -1.0 is not allowed"),
+        ({}, ["--params", "optim.lr=1e-3"], "expected optim.lr=LOW..HIGH"),
+        ({}, ["--params", "optim.name=adamw|what"], "optim.name: 'what' is not allowed"),
+        ({}, ["--params", "optim.lr=1e-3|0.001"], "two choices are the same"),
+        ({}, ["--params", "optim.lr=1..2,optim.lr=3..4"], "is given twice"),
+        ({"factors": {"optim.lr": [0.1, 0.2]}}, ["--params", "optim.lr=1..2"], "is a factor of the study"),
+        ({"base": {"optim.schedule": "constant"}}, ["--params", "optim.warmup_epochs=0..2"], "has no effect"),
+        ({"seeds": [0, 1_000_003]}, [], "seeds: 1000003 is not allowed"),
+        ({"base": {"data.split_seed": "per-seed"}}, [], "data.split_seed: per-seed is not allowed with tune"),
+        (
+            {"base": {"data.name": "mnist", "data.root": "nowhere"}},
+            ["--workers", "1"],
+            "data.root: 'nowhere' does not hold",
+        ),
+        ({}, ["--trials", "20000"], "--trials: 20000 is not allowed"),
+        ({}, ["--storage", "mysql://host/db"], "storage: 'mysql' is not allowed"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(capsys, tmp_path, fields, options, said):
+    path = study(tmp_path, **fields)
+    assert said in refused(capsys, *words(path, "--trials", 2, *options))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.yaml"]
+
+
+def test_seeds_that_the_study_was_trained_with_are_not_used(capsys, tmp_path):
+    path = study(tmp_path)
+    folder = tmp_path / "runs" / "mine"
+    folder.mkdir(parents=True)
+    planned = {"name": "mine", "factors": {}, "base": {}, "baseline": "", "metric": "", "margin": 1, "runs": []}
+    record.write_study(folder, {**planned, "seeds": [0, 1_000_001]})
+    assert "seeds: 1000001 is not allowed" in refused(capsys, *words(path, "--trials", 2))
+
+
+def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(capsys, tmp_path):
+    path = study(tmp_path, factors={"model.pool": ["gap"]})
+    finish(words(path, "--trials", 2, "--workers", 1, "--sampler", "random", "--pruner", "none"))
+    result = tmp_path / "runs" / "mine" / "tuned.yaml"
+    options = ("--workers", 1, "--pruner", "none")
+    assert "sampler differs" in refused(capsys, *words(path, "--trials", 2, *options))
+    options = (*options, "--sampler", "random")
+    assert "space differs" in refused(capsys, *words(path, "--trials", 2, "--params", "optim.lr=1e-3..1", *options))
+    assert "base differs" in refused(capsys, *words(path, "--trials", 2, "--train.epochs", 4, *options))
+    assert "there are 2 trials" in refused(capsys, *words(path, "--trials", 1, *options))
+    tree = yaml.safe_load(result.read_text())
+    tree["variants"]["gap"]["settings"]["optim.lr"] = 0.5
+    result.write_text(yaml.safe_dump(tree))
+    before = result.read_bytes()
+    assert "the settings of 'gap' are not those of trial" in refused(capsys, *words(path, "--trials", 2, *options))
+    assert result.read_bytes() == before
