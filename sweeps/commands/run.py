@@ -71,7 +71,7 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
     )
     run.add_argument(
         "--storage",
-        type=_storage,
+        type=storage_url,
         metavar="URL",
         help="database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later "
         "commands on the folder find it (default: optuna.db in the study's folder)",
@@ -84,7 +84,8 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _storage(text: str) -> str:
+def storage_url(text: str) -> str:
+    """The value of --storage. A password in it is refused and not repeated."""
     from sweeps.queue.storage import parse_url
 
     try:

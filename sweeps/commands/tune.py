@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive, settings
 from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, count, parse_plan
+from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
     from sweeps.tuning.plan import TuningPlan
@@ -57,7 +58,10 @@ def add_tune(commands: Any) -> None:
     )
     command.add_argument("--device", default="auto", help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1")
     command.add_argument(
-        "--storage", metavar="URL", help="database of the trials: postgresql+psycopg://... (default: STUDY/optuna.db)"
+        "--storage",
+        type=storage_url,
+        metavar="URL",
+        help="database of the trials, as for `run` (default: that of the folder, optuna.db)",
     )
     add_settings(command, hidden=["seed"])  # trials have their own seeds
     command.set_defaults(execute=tune)

@@ -54,7 +54,7 @@ class Search:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         study = optuna.create_study(
             storage=self.store.rdb,
-            study_name=self.plan.name(self.variant),
+            study_name=self.store.study_name(self.plan.name(self.variant)),
             direction="maximize",
             pruner=_pruner(self.plan.pruner, self.epochs),
             load_if_exists=True,
@@ -179,7 +179,7 @@ class Search:
     def _is_assigned(self, trial: FrozenTrial) -> bool:
         """Whether the process of a running trial is alive."""
         stored: dict[str, Any] | None = trial.user_attrs.get(PROCESS)
-        return stored is not None and is_alive(ProcessInfo(**stored))
+        return stored is not None and is_alive(ProcessInfo(**stored), self.store.silence)
 
     def _row(self, trial: FrozenTrial) -> TrialRow:
         attrs = trial.user_attrs

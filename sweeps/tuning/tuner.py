@@ -12,8 +12,9 @@ from rich.console import Console
 
 from experiments.errors import TakenOver, UserError
 from experiments.runs import record
+from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
-from sweeps.queue.storage import QueueStorage, open_storage
+from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import removed_on_bad_input
 from sweeps.tuning.plan import RUNS, TuningPlan, same_tuning
 from sweeps.tuning.result import best_trial, tuned_result
@@ -44,7 +45,7 @@ def tune(
     _check_result(plan, study_dir / TUNED)
     with removed_on_bad_input(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
-        store = open_storage(storage, study_dir)
+        store = connect(plan.study, study_dir, storage)
         searches = [Search(plan, variant, store, current_process()) for variant in plan.variants]
         try:
             with removed_on_bad_input(study_dir / RUNS):
