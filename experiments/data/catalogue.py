@@ -34,4 +34,7 @@ DATASETS: dict[str, Dataset] = {
         "generated", 8, 1, 4, "a control: in which quadrant is mark B, relative to mark A?", cell=2
     ),
     "probe-distance": Dataset("generated", 8, 1, 3, "a control: how far apart are the two marks?", cell=2),
+    "probe-arrow": Dataset(
+        "generated", 8, 1, 4, "a control: where does the arrow point that the base arrow points at?", cell=2
+    ),
 }

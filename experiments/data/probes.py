@@ -9,6 +9,10 @@ learns no position falls below chance there.)
     probe-where      one mark; the class is its cell
     probe-direction  marks A and B; the class is the quadrant of B relative to A
     probe-distance   two equal marks; the class is near (up to sqrt 2 cells), middle (up to sqrt 5) or far (sqrt 8 and more)
+    probe-arrow      a base arrow and four other arrows, one on each side of it, one or two cells away; the class is the
+                     direction of the arrow that the base arrow points at. The base lies in any of the four central cells
+                     and points in any direction, so the place of an arrow alone says nothing. A small version of the arrow
+                     task of LieRE (Ostmeier et al. 2025, arXiv 2406.10322).
 
 `analysis.claims.theory` derives which accuracy each kind of positional embedding can reach on them.
 """
@@ -18,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -33,23 +37,41 @@ Placement = tuple[Cell, ...]  # the cell of each mark
 GRID = 4  # cells along a side
 IMAGES = {"train": 3840, "test": 960}  # whole groups for 16, 4 and 3 classes
 NOISE = 32  # noise is uniform on 0 .. 31: enough to tell patches apart, little enough to find the marks at once
-MARKS = {"A": ((255, 0), (0, 255)), "B": ((0, 255), (255, 0))}  # the pixels of a cell
+SIDES: dict[str, Cell] = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
+
+
+def _arrow(side: Cell, tail: int) -> tuple[tuple[int, ...], ...]:
+    """The pixels of an arrow: the edge on its side is white, the other edge has the brightness `tail`."""
+    return tuple(
+        tuple(255 if side in ((2 * row - 1, 0), (0, 2 * column - 1)) else tail for column in (0, 1)) for row in (0, 1)
+    )
+
+
+MARKS = {  # the pixels of a cell
+    "A": ((255, 0), (0, 255)),
+    "B": ((0, 255), (255, 0)),
+    **{name: _arrow(side, 0) for name, side in SIDES.items()},
+    **{f"base {name}": _arrow(side, 128) for name, side in SIDES.items()},
+}
 CELLS: tuple[Cell, ...] = tuple((row, column) for row in range(GRID) for column in range(GRID))
 
 
 @dataclass(frozen=True)
 class Probe:
-    """`marks`: in the order in which placements list their cells. A class samples uniformly from its own placements."""
+    """`marks`: in the order in which placements list their cells. A class samples uniformly from its own placements.
+
+    A dataset may have several, all with the same classes and as many marks and placements; each group samples one.
+    """
 
     marks: tuple[str, ...]
     placements: Mapping[str, tuple[Placement, ...]]
 
 
-def _where() -> Probe:
-    return Probe(("A",), {f"row {row}, column {column}": (((row, column),),) for row, column in CELLS})
+def _where() -> tuple[Probe, ...]:
+    return (Probe(("A",), {f"row {row}, column {column}": (((row, column),),) for row, column in CELLS}),)
 
 
-def _direction() -> Probe:
+def _direction() -> tuple[Probe, ...]:
     """Every offset within a quadrant is equally likely; the derived 2/3 depends on that."""
     sides = {(1, 1): "below right", (1, -1): "below left", (-1, 1): "above right", (-1, -1): "above left"}
     offsets: dict[str, dict[Cell, list[Placement]]] = {name: {} for name in sides.values()}
@@ -58,15 +80,36 @@ def _direction() -> Probe:
         if rows and columns:
             name = sides[rows // abs(rows), columns // abs(columns)]
             offsets[name].setdefault((rows, columns), []).append((a, b))
-    return Probe(("A", "B"), {name: tuple(_evenly(parts.values())) for name, parts in offsets.items()})
+    return (Probe(("A", "B"), {name: tuple(_evenly(parts.values())) for name, parts in offsets.items()}),)
 
 
-def _distance() -> Probe:
+def _distance() -> tuple[Probe, ...]:
     bins: dict[str, list[Placement]] = {"near": [], "middle": [], "far": []}
     for a, b in combinations(CELLS, 2):
         squared = squared_distance(a, b)
         bins["near" if squared <= 2 else "middle" if squared <= 5 else "far"].append((a, b))
-    return Probe(("A", "A"), {name: tuple(pairs) for name, pairs in bins.items()})
+    return (Probe(("A", "A"), {name: tuple(pairs) for name, pairs in bins.items()}),)
+
+
+def _arrow_probes() -> tuple[Probe, ...]:
+    """One for each direction of the base arrow."""
+    placements: dict[str, dict[str, list[Placement]]] = {base: {name: [] for name in SIDES} for base in SIDES}
+    for centre in product((1, 2), repeat=2):
+        for cells in product(*(_ray(centre, step) for step in SIDES.values())):  # a cell on each side
+            for arrows in permutations(SIDES):  # the arrow on each side
+                place = dict(zip(arrows, cells, strict=True))
+                for base, name in zip(SIDES, arrows, strict=True):
+                    placements[base][name].append(((centre[0], centre[1]), *(place[arrow] for arrow in SIDES)))
+    return tuple(
+        Probe((f"base {base}", *SIDES), {name: tuple(each) for name, each in classes.items()})
+        for base, classes in placements.items()
+    )
+
+
+def _ray(start: tuple[int, ...], step: Cell) -> list[Cell]:
+    """The cells from `start` in the direction of `step`, without `start`."""
+    cells = ((start[0] + i * step[0], start[1] + i * step[1]) for i in range(1, GRID))
+    return [cell for cell in cells if cell in CELLS]
 
 
 def _evenly(parts: Collection[list[Placement]]) -> Iterator[Placement]:
@@ -80,10 +123,11 @@ def squared_distance(a: Cell, b: Cell) -> int:
     return (a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2
 
 
-PROBES: dict[str, Callable[[], Probe]] = {
+PROBES: dict[str, Callable[[], tuple[Probe, ...]]] = {
     "probe-where": cache(_where),
     "probe-direction": cache(_direction),
     "probe-distance": cache(_distance),
+    "probe-arrow": cache(_arrow_probes),
 }
 
 
@@ -94,23 +138,28 @@ def generate(name: str, seed: int) -> tuple[dict[str, tuple[Tensor, Tensor]], tu
     """
     import torch
 
-    probe, cell, generator = PROBES[name](), DATASETS[name].cell, torch.Generator().manual_seed(seed)
+    probes, cell, generator = PROBES[name](), DATASETS[name].cell, torch.Generator().manual_seed(seed)
     assert cell  # every generated dataset has cells
-    parts = {part: _part(probe, cell, count, generator) for part, count in IMAGES.items()}
-    return parts, tuple(probe.placements)
+    parts = {part: _part(probes, cell, count, generator) for part, count in IMAGES.items()}
+    return parts, tuple(probes[0].placements)
 
 
-def _part(probe: Probe, cell: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
+def _part(probes: tuple[Probe, ...], cell: int, count: int, generator: Generator) -> tuple[Tensor, Tensor]:
     import torch
 
-    classes, marks = len(probe.placements), len(probe.marks)
+    classes, marks = len(probes[0].placements), len(probes[0].marks)
     groups = count // classes
     patches = torch.randint(NOISE, (groups, len(CELLS), cell, cell), generator=generator, dtype=torch.uint8)
-    patches[:, :marks] = torch.tensor([MARKS[mark] for mark in probe.marks], dtype=torch.uint8)
+    version = torch.zeros(groups, dtype=torch.int64)  # the probe of each group
+    if len(probes) > 1:
+        version = torch.randint(len(probes), (groups,), generator=generator)
+    patches[:, :marks] = torch.tensor([[MARKS[m] for m in probe.marks] for probe in probes], dtype=torch.uint8)[version]
     turn = torch.rand(groups, classes, len(CELLS), generator=generator)  # a cell's turn to be given a patch
-    for k, placements in enumerate(probe.placements.values()):
-        cells = torch.tensor([[row * GRID + column for row, column in placement] for placement in placements])
-        chosen = cells[torch.randint(len(cells), (groups,), generator=generator)]  # [groups, marks]
+    for k, name in enumerate(probes[0].placements):
+        cells = torch.tensor(
+            [[[r * GRID + c for r, c in cells] for cells in probe.placements[name]] for probe in probes]
+        )
+        chosen = cells[version, torch.randint(cells.shape[1], (groups,), generator=generator)]  # [groups, marks]
         first = torch.arange(marks) - float(marks)  # below every other's, in the marks' order
         turn[:, k].scatter_(1, chosen, first.expand(groups, -1))
     target = turn.argsort(-1)[..., None, None].expand(-1, -1, -1, cell, cell)  # [groups, K, cells, p, p]

@@ -13,7 +13,7 @@ from vit import ViTConfig
 from vit.pos_embed import build
 from vit.registry import REGISTRY
 
-CHANCE = {"probe-where": 16, "probe-direction": 4, "probe-distance": 3}
+CHANCE = {"probe-where": 16, "probe-direction": 4, "probe-distance": 3, "probe-arrow": 4}
 ONE = Fraction(1)
 DERIVED = {  # (probe, encodes) -> alone, border; counted by hand, see the docstring of analysis.claims.theory
     ("probe-where", "none"): (ONE / 16, ONE / 16),
@@ -41,6 +41,15 @@ DERIVED = {  # (probe, encodes) -> alone, border; counted by hand, see the docst
     ("probe-distance", "relative-1d"): (1 - Fraction(17, 3 * 38), ONE),
     ("probe-distance", "distance"): (ONE, ONE),
     ("probe-distance", "local"): (Fraction(2, 3), ONE),  # touching marks are seen; middle and far are one
+    ("probe-arrow", "none"): (ONE / 4, ONE / 4),
+    ("probe-arrow", "absolute"): (ONE, ONE),
+    ("probe-arrow", "relative-2d"): (ONE, ONE),
+    ("probe-arrow", "relative-2d-binned"): (ONE, ONE),
+    ("probe-arrow", "relative-1d"): (ONE, ONE),  # offsets -8, -4, -2, -1, 1, 2, 4 and 8: each has one side
+    ("probe-arrow", "distance"): (ONE / 4, ONE / 4),
+    # a side is two cells long for half of the base cells, so the arrow that counts is two away, unseen, in 1/4 of the
+    # layouts. The other long side has its arrow two away in half of these; then it is one of two, else the one missing
+    ("probe-arrow", "local"): (Fraction(15, 16), ONE),
 }
 
 
@@ -65,15 +74,17 @@ def test_the_ceiling_of_distances_is_that_of_the_squares_symmetry() -> None:
         for m in (False, True)
     ]
     for name in PROBES:
-        probe = PROBES[name]()
+        probes = PROBES[name]()
         orbits: dict[object, Counter[str]] = {}
-        for k, placements in probe.placements.items():
-            for placement in placements:
-                images = [tuple(move(*cell) for cell in placement) for move in moves]
-                if len(set(probe.marks)) < len(probe.marks):
-                    images = [tuple(sorted(image)) for image in images]
-                orbits.setdefault(min(images), Counter())[k] += Fraction(1, len(placements))
-        best = sum(max(counts.values()) for counts in orbits.values()) / len(probe.placements)
+        for version, probe in enumerate(probes):
+            for k, placements in probe.placements.items():
+                for placement in placements:
+                    images = [tuple(move(*cell) for cell in placement) for move in moves]
+                    if len(set(probe.marks)) < len(probe.marks):
+                        images = [tuple(sorted(image)) for image in images]
+                    orbit = orbits.setdefault((version, min(images)), Counter())
+                    orbit[k] += Fraction(1, len(placements) * len(probes))
+        best = sum(max(counts.values()) for counts in orbits.values()) / CHANCE[name]
         assert best == expected(name, "distance").border
 
 

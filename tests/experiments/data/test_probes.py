@@ -18,7 +18,7 @@ from experiments.training.fit import evaluate, fit
 from vit import ViT
 
 A, B = [255, 0, 0, 255], [0, 255, 255, 0]  # the pixels of each mark, row by row
-CHANCE = {"probe-where": 16, "probe-direction": 4, "probe-distance": 3}
+CHANCE = {"probe-where": 16, "probe-direction": 4, "probe-distance": 3, "probe-arrow": 4}
 
 
 def cells(x: Tensor) -> Tensor:
@@ -83,6 +83,38 @@ def test_class_of_probe_distance_is_the_bin_of_the_euclidean_distance() -> None:
             first, second = find(image, A)
             far = math.dist(first, second)
             assert classes[label] == ("near" if far < 1.5 else "middle" if far < 2.3 else "far")
+
+
+ARROWS = {"up": [255, 255, 0, 0], "right": [0, 255, 0, 255], "down": [0, 0, 255, 255], "left": [255, 0, 255, 0]}
+STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
+
+
+def test_class_of_probe_arrow_is_the_arrow_that_the_base_points_at() -> None:
+    """The first arrow from the base in its direction; each side of the base has one of the four arrows."""
+    parts, classes = generate("probe-arrow", 3)
+    assert classes == tuple(ARROWS)
+    bases: Counter[tuple[str, tuple[int, int]]] = Counter()
+    for x, y in parts.values():
+        for image, label in zip(cells(x), y.tolist(), strict=True):
+            ((base, start),) = (
+                (name, cell) for name, mark in ARROWS.items() for cell in find(image, [pixel or 128 for pixel in mark])
+            )
+            arrows = {cell: name for name, mark in ARROWS.items() for cell in find(image, mark)}
+            assert len(arrows) == 4
+            found = {}
+            for side, (down, right) in STEPS.items():
+                ray = [(start[0] + i * down, start[1] + i * right) for i in (1, 2)]
+                (found[side],) = (arrows[cell] for cell in ray if cell in arrows)
+            assert sorted(found.values()) == sorted(ARROWS)
+            assert found[base] == classes[label]
+            bases[base, start] += 1
+    assert {cell for _, cell in bases} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    places, directions = (Counter[object]() for _ in range(2))
+    for (direction, cell), n in bases.items():
+        places[cell] += n
+        directions[direction] += n / 4  # the images of a group share a direction
+    for counts, share in ((places, 1200), (directions, 300)):
+        assert sum((n - share) ** 2 / share for n in counts.values()) < 16.3  # 99.9 % point with 3 degrees of freedom
 
 
 def test_every_placement_occurs_and_offsets_are_uniform() -> None:
