@@ -6,15 +6,17 @@ the prefix (class token and registers), then N = G * G patches in raster order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from vit.config import ViTConfig
 from vit.pos_embed import PosEmbed, grid
+
+HIDDEN = -1e3  # a bias below hides a key: its attention weight is 0
 
 
 def pooled_attention(weights: Tensor, pooling: Tensor, cfg: ViTConfig) -> Tensor:
@@ -57,6 +59,12 @@ def mean_attention_distance(maps: Sequence[Tensor], cfg: ViTConfig) -> Tensor:
     return torch.stack([(w / w.sum(-1, keepdim=True) * distance).sum(-1).mean((0, 2)) for w in patches])
 
 
+def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
+    """The module of a model's `pos` that acts first; where none acts, the first."""
+    found = [module for module in modules if isinstance(module, PosEmbed)]
+    return next((module for module in found if type(module) is not PosEmbed), found[0])
+
+
 @torch.no_grad()
 def position_table(pos: PosEmbed, cfg: ViTConfig) -> Tensor | None:
     """The vector that a positional embedding adds to each token, prefix first: [T, D]. Pulfer (2022) plots it as a heat map.
@@ -91,8 +99,8 @@ def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: T
 
     All patches have the same query q [H, Dh] and key k [H, Dh], both ones / sqrt(Dh) by default. The result is the logits
     with position minus the logits without. For a bias that depends on the query and for rotations it depends on q and k.
-    This is the counterpart of `position_similarity` for kinds with a bias or a rotation. None if the result is the same
-    for all pairs of patches.
+    This is the counterpart of `position_similarity` for kinds with a bias or a rotation. NaN where the bias hides the key
+    from the query. None if the result is the same for all pairs of patches.
     """
     shape = (cfg.num_heads, cfg.head_dim)
     same = torch.full(shape, cfg.head_dim**-0.5, **_like(pos))
@@ -106,7 +114,7 @@ def position_logits(pos: PosEmbed, cfg: ViTConfig, q: Tensor | None = None, k: T
     logits = (logits if bias is None else logits + bias)[0, :, cfg.num_prefix_tokens :, cfg.num_prefix_tokens :]
     if torch.allclose(logits, logits[:, :1, :1].expand_as(logits)):
         return None
-    return logits.reshape(cfg.num_heads, *(cfg.grid_size,) * 4)
+    return logits.where(logits > HIDDEN, torch.nan).reshape(cfg.num_heads, *(cfg.grid_size,) * 4)
 
 
 def _like(pos: PosEmbed) -> dict[str, Any]:

@@ -53,6 +53,9 @@ def _check_module(module: PosEmbed, cfg: ViTConfig) -> None:
     )
     added = _call("add", lambda: module.add(tokens.clone()))
     _check_tensor("add", added, tuple(tokens.shape))
+    key = torch.tensor(0, dtype=torch.int32)
+    augmented = _call("add_in_training", lambda: module.add_in_training(tokens.clone(), key))
+    _check_tensor("add_in_training", augmented, tuple(tokens.shape))
     rotated = _call("rotate", lambda: module.rotate(queries.clone(), keys.clone()))
     if not isinstance(rotated, tuple) or len(rotated) != 2:
         raise _Fault(f"returns {_described(rotated)} from rotate; expected the tuple (q, k)")

@@ -131,7 +131,8 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     except RuntimeError as error:
         raise _UnusableCheckpoint("the checkpoint does not fit the model of its configuration") from error
     torch.set_num_threads(1)  # a fixed order of summation gives the same figures on every machine
-    pos, x = model.pos[0], splits.test.x[:AVERAGED]
+    pos = diagnostics.first_position(model.pos)
+    x = splits.test.x[:AVERAGED]
     with torch.no_grad():
         inputs = splits.normalized(splits.scaled(x))
         maps, pooling = model.attention_maps(inputs), model.pooling_weights(inputs[:EXAMPLES])
@@ -144,7 +145,7 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
         patch=cfg.patch_size,
         table=_optional(diagnostics.position_table(pos, cfg)),
         similarity=_optional(diagnostics.position_similarity(pos, cfg)),
-        logits=None if logits is None else _array(logits.mean(0)),
+        logits=None if logits is None else _array(logits.nanmean(0)),
         distance=_array(diagnostics.mean_attention_distance(maps, cfg)) if cfg.grid_size > 1 else None,
         images=_array(splits.scaled(x[:EXAMPLES]).permute(0, 2, 3, 1)),
         truth=tuple(splits.classes[label] for label in splits.test.y[:EXAMPLES]),

@@ -194,6 +194,16 @@ def test_position_logits_of_a_fixed_penalty_are_its_distances() -> None:
             assert logits[head, r, c, i, j] == pytest.approx(expected, abs=1e-6)
 
 
+def test_position_logits_are_nan_where_a_head_does_not_look() -> None:
+    """The first two heads of lookhere look up and down, with a slope of 1.5 in the first layer."""
+    pos, cfg = position("lookhere")
+    up, down = diagnostics.position_logits(pos, cfg)
+    assert up[1, 2, 0, 2] == down[1, 2, 2, 2] == -1.5
+    assert up[1, 2, 2, 2].isnan()
+    assert down[1, 2, 0, 2].isnan()
+    assert up[1, 2, 1, 2] == 0
+
+
 def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
     """One channel pair rotates by 1 rad per row: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
 
@@ -211,3 +221,9 @@ def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
     turned = diagnostics.position_logits(pos, cfg, one, quarter)
     assert turned[0, 1, 1, 2, 1] == pytest.approx(-math.sin(1) / 2, abs=1e-6)
     assert turned[0, 2, 1, 1, 1] == pytest.approx(math.sin(1) / 2, abs=1e-6)
+
+
+def test_first_position_is_the_module_that_acts() -> None:
+    stem, second = (build(config(pos_embed="cpe", pos_site=site)) for site in ("stem", "after-first-layer"))
+    assert diagnostics.first_position(stem) is stem[0]
+    assert diagnostics.first_position(second) is second[1]
