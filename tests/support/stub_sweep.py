@@ -1,8 +1,8 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"host", "skew": another host name, and a clock
-that is so many seconds fast; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse.
+"host": another host name; "skew": seconds by which the clock is fast; "retry": seconds for which a lost database is tried
+again; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse.
 Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
@@ -76,6 +76,10 @@ module = types.ModuleType("experiments.runs.run")
 module.train, module.pick_device = train, lambda name: types.SimpleNamespace(type="cpu")
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
+if "retry" in STUB and __name__ == "__main__":
+    from sweeps.queue import storage
+
+    storage.RETRY_TIMEOUT = STUB["retry"]
 sys.modules |= {"experiments.runs.run": module, "torch": torch}
 
 if __name__ == "__main__":

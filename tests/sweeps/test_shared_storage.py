@@ -1,0 +1,153 @@
+"""Sweeps of several hosts with one PostgreSQL. Training is replaced by stub_sweep.py; a host is a name that a process has."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import optuna
+import pytest
+
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 8}
+RUNS = 16
+
+
+class Hosts:
+    """`vit-sweep` on several hosts. `log` is what the workers of all of them noted."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder, self.url, self.log = folder, url, folder / "log"
+        (folder / "tiny.yaml").write_text(json.dumps(STUDY))
+
+    def start(self, host: str, *options: str, out: str = "out", command: str = "run", **stub) -> subprocess.Popen:
+        study = [str(self.folder / "tiny.yaml"), "--out", str(self.folder / out), "--tracking", "off"]
+        arguments = [command, *study, *options] if command == "run" else [command, *options]
+        return subprocess.Popen(
+            [sys.executable, str(SUPPORT / "stub_sweep.py"), *arguments],
+            env={
+                **os.environ,
+                "STUB": json.dumps({"log": str(self.log), "host": host, **stub}),
+                "PYTHONPATH": str(SUPPORT.parents[1]),
+            },
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def run(self, host: str, *options: str, **stub) -> tuple[int, str, str]:
+        process = self.start(host, *options, **stub)
+        out, err = process.communicate(timeout=180)
+        return process.returncode, out, err
+
+    def noted(self, word: str) -> list[tuple[str, int]]:
+        lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        return [(name, int(pid)) for kind, name, pid in lines if kind == word]
+
+    def ended(self) -> Counter:
+        return Counter(name for name, _ in self.noted("end"))
+
+    def wait_for(self, word: str, count: int) -> None:
+        end = time.monotonic() + 120
+        while len(self.noted(word)) < count:
+            assert time.monotonic() < end, "waited too long"
+            time.sleep(0.02)
+
+    def trials(self) -> list[optuna.trial.FrozenTrial]:
+        (name,) = optuna.get_all_study_names(self.url)
+        return optuna.load_study(study_name=name, storage=self.url).get_trials()
+
+
+@pytest.fixture
+def hosts(tmp_path, postgres) -> Hosts:
+    return Hosts(tmp_path, postgres.new_database())
+
+
+def finish(processes: list[subprocess.Popen]) -> list[str]:
+    """Wait until sweeps have ended well. Returns what they said about problems."""
+    said = [process.communicate(timeout=180) for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes), said
+    return [err for _, err in said]
+
+
+def test_eight_workers_of_two_hosts_train_each_run_once_although_the_server_restarts(hosts, postgres):
+    options = ["--storage", hosts.url, "--workers", "4"]
+    sweeps = [hosts.start(host, *options, nap=0.3) for host in ("one", "two")]
+    hosts.wait_for("end", 3)
+    postgres.stop()
+    time.sleep(3)
+    postgres.start()
+    for err in finish(sweeps):
+        assert err.count("trying again for 10 min, training continues") <= 1
+        assert "Traceback" not in err
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+    assert {trial.user_attrs["owner"]["host"] for trial in hosts.trials()} == {"one", "two"}
+
+
+def test_clocks_that_differ_by_hours_change_nothing(hosts):
+    """By its own clock, each host would take the other's heartbeats for hours old, or for ones of the future."""
+    options = ["--storage", hosts.url, "--workers", "2"]
+    finish([hosts.start(host, *options, nap=0.3, skew=skew) for host, skew in (("one", 3600), ("two", -3600))])
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+
+
+def test_a_server_that_is_lost_ends_the_sweep_with_one_line_and_the_same_command_resumes(hosts, postgres):
+    options = ["--storage", hosts.url, "--workers", "2"]
+    sweep = hosts.start("one", *options, nap=0.2, retry=2)
+    hosts.wait_for("end", 2)
+    postgres.stop()
+    try:
+        _, err = sweep.communicate(timeout=120)
+    finally:
+        postgres.start()
+    assert sweep.returncode == 2
+    assert err.splitlines()[-1].startswith("vit-sweep: error: postgresql+psycopg://")
+    assert "Traceback" not in err
+    status, out, err = hosts.run("one", nap=0.02)  # the folder knows its storage
+    assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out, err
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+
+
+def test_a_server_that_refuses_is_one_line_and_leaves_nothing(hosts):
+    status, _, err = hosts.run("one", "--storage", "postgresql://tester@127.0.0.1:1/nothing", out="new")
+    assert status == 2
+    assert err.startswith("vit-sweep: error: postgresql+psycopg://tester@127.0.0.1:1/nothing: cannot be used (")
+    assert err.count("\n") == 1
+    assert not (hosts.folder / "new").exists()
+
+
+def test_another_folder_is_refused_before_it_trains_the_runs_again(hosts):
+    assert hosts.run("one", "--storage", hosts.url, "--workers", "2")[0] == 0
+    status, _, err = hosts.run("two", "--storage", hosts.url, out="other")
+    assert status == 2 and err.count("\n") == 1
+    assert f"{hosts.folder}/out/tiny on one; use that folder, or --separate-folders" in err
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+    assert not (hosts.folder / "other").exists()
+
+
+def test_a_password_is_refused_and_reaches_no_file(hosts):
+    url = hosts.url.replace("tester@", "tester:hunter2@")
+    hosts.run("one", "--storage", hosts.url, "--seeds", "1", "--workers", "2")
+    status, out, err = hosts.run("one", "--storage", url)
+    assert status == 2 and "PGPASSFILE" in err and err.count("\n") == 1
+    assert "hunter2" not in out + err
+    for path in hosts.folder.rglob("*"):
+        assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
+
+
+def test_the_storage_cannot_change_while_a_sweep_uses_it(hosts):
+    sweep = hosts.start("one", "--workers", "2", nap=0.5)
+    hosts.wait_for("start", 2)
+    status, _, err = hosts.run("one", "--storage", hosts.url)
+    assert status == 2 and err.count("\n") == 1
+    assert "--storage: a sweep is training the runs of" in err and "optuna.db" in err
+    sweep.kill()
+    sweep.communicate()
+    status, out, err = hosts.run("one", "--storage", hosts.url, "--workers", "2")
+    assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out
+    assert f"is now in {hosts.url}" in err
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
