@@ -9,6 +9,7 @@ from typing import NoReturn
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
 from sweeps.commands.arguments import PROG
+from sweeps.commands.collect import add_collect
 from sweeps.commands.run import add_run
 from sweeps.commands.show import add_init, add_list, add_show
 from sweeps.commands.status import add_status
@@ -20,6 +21,7 @@ COMMANDS = {
     "run": add_run,
     "tune": add_tune,
     "status": add_status,
+    "collect": add_collect,
     "init": add_init,
 }
 

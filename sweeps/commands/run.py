@@ -86,7 +86,7 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
 
 def storage_url(text: str) -> str:
     """The value of --storage. A password in it is refused and not repeated."""
-    from sweeps.queue.storage import parse_url
+    from sweeps.queue.url import parse_url
 
     try:
         return parse_url(text).render_as_string()
@@ -172,11 +172,14 @@ def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
     """Print what was trained, where it is, and the next command."""
     from collections import Counter
 
-    from experiments.runs.record import read_summary
+    from experiments.runs.record import is_finished, read_summary
     from sweeps.outcome import outcome_lines
     from sweeps.study_folder import ERROR
 
-    statuses = Counter(read_summary(study_dir / run.name)["status"] for run in plan.runs if run.name not in failed)
+    here = [run.name for run in plan.runs if is_finished(study_dir / run.name)]
+    elsewhere = len({run.name for run in plan.runs} - {*here, *failed})
+    statuses = Counter(read_summary(study_dir / name)["status"] for name in here if name not in failed)
+    statuses += Counter({"ended in another folder": elsewhere})
     counts = [f"{count} {status}" for status, count in statuses.items()] + [f"{len(failed)} failed"] * bool(failed)
     print(f"{count(plan.runs, 'run')}: {', '.join(counts)}")
     for line in outcome_lines(plan, study_dir):
@@ -184,5 +187,7 @@ def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")
+    if elsewhere:
+        print(f"next: {PROG} collect {shlex.quote(str(study_dir))} FOLDER..., with the folders of the other machines")
     print(f"next: vit-report {shlex.quote(str(study_dir))}")
     return 1 if failed else 0

@@ -24,8 +24,9 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from sweeps.plan import Plan
 from sweeps.queue.folder_note import NOTE, FolderNote, new_token, read_note, write_note
-from sweeps.queue.storage import DATABASE, QueueStorage, open_storage, stored_url
+from sweeps.queue.storage import QueueStorage, open_storage
 from sweeps.queue.trials import is_assigned
+from sweeps.queue.url import DATABASE, stored_url
 from sweeps.study_folder import LOCK
 
 FOLDER = "folder "  # and a token: a user attribute of Optuna's study, with the host, path and user of that folder

@@ -11,7 +11,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from experiments.config import cohort_key
 from experiments.runs.spec import RunSpec
-from sweeps.queue.trials import ERROR, RUN, has_record, is_failure
+from sweeps.queue.trials import ERROR, RUN, has_record, is_failure, record_folder
 
 
 class RunIndex:
@@ -97,6 +97,11 @@ class RunIndex:
     def has_trial_of_record(self, name: str) -> bool:
         """Whether a trial says that the run has a record."""
         return any(map(has_record, self._trials[name].values()))
+
+    def lies_elsewhere(self, name: str, folder: str | None) -> bool:
+        """Whether the record of a run lies in another folder than the one with this token."""
+        folders = {record_folder(trial) for trial in self._trials[name].values() if has_record(trial)}
+        return folder is not None and bool(folders - {None, folder})
 
     def set_retried(self, retried: Mapping[str, int]) -> None:
         """State which failures no longer count: those of trials before the number given for the run."""

@@ -31,6 +31,7 @@ from sweeps.queue.trials import (
     ERROR,
     PROCESS,
     REASON,
+    RECORD,
     RETRIED,
     RUN,
     RUN_ID,
@@ -158,8 +159,10 @@ class Queue:
                 self._settle(trial.number, trial.user_attrs[RUN], trial.user_attrs[RUN_ID], "interrupted")
 
     def _look_for_record(self, name: str) -> bool:
-        """Whether a run that is not in training has a record. If there is no trial for it yet, one is added."""
-        exists = record.is_finished(self.dir / name)
+        """Whether a run that is not in training has a record, here or in the folder of another machine. If there is no
+        trial for it yet, one is added.
+        """
+        exists = record.is_finished(self.dir / name) or self.index.lies_elsewhere(name, self.store.folder)
         if exists and not self.index.has_trial_of_record(name):
             run = self.runs[name]
             self._add(run, self._result(run.name, run.run_id)[1], {})
@@ -290,8 +293,10 @@ class Queue:
         if summary["run_id"] != run_id:
             raise UserError(f"{self.dir / name}: holds the record of run {summary['run_id']}, not {run_id}")
         status, value = summary["status"], summary.get(self.metric)
+        folder = self.store.folder
+        notes: dict[str, Any] = {RECORD: {"folder": folder, "digest": summary["digest"]}} if folder else {}
         if status == "finished" and value is not None:
-            return status, Result(TrialState.COMPLETE, value)
+            return status, Result(TrialState.COMPLETE, value, notes)
         if status == "pruned":
-            return status, Result(TrialState.PRUNED)
-        return status, Result(TrialState.FAIL, None, {STATUS: status})  # a diverged run has no value
+            return status, Result(TrialState.PRUNED, None, notes)
+        return status, Result(TrialState.FAIL, None, {**notes, STATUS: status})  # a diverged run has no value

@@ -20,8 +20,8 @@ from optuna.trial import FrozenTrial, TrialState
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
-from sweeps.queue.storage import DATABASE
 from sweeps.queue.trials import PROCESS, RETRIED, is_assigned, is_failure, worker_of
+from sweeps.queue.url import DATABASE
 from sweeps.study_folder import ERROR
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")

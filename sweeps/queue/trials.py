@@ -19,6 +19,7 @@ REASON, ERROR = (
     "reason",
     "error",
 )  # of an attempt that left no record: "failed" or "interrupted", and its error in one line
+RECORD = "record"  # where several folders share the database: the token of the record's folder, and the record's digest
 # User attributes of the study: what users have asked for.
 CANCELLED = "cancelled"  # whether no runs are assigned
 RETRIED = "retried"  # run -> number of the first trial whose failure counts
@@ -56,6 +57,11 @@ def has_record(trial: FrozenTrial) -> bool:
     """Whether the attempt left a record: the run finished, diverged or was pruned."""
     complete = trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
     return complete or (trial.state == TrialState.FAIL and STATUS in trial.user_attrs)
+
+
+def record_folder(trial: FrozenTrial) -> str | None:
+    """The token of the folder in which the attempt left its record; None if that is not stored, or there is none."""
+    return trial.user_attrs.get(RECORD, {}).get("folder")
 
 
 def is_failure(trial: FrozenTrial) -> bool:

@@ -233,8 +233,8 @@ def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
 def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(begun, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
 
-    def filled(plan, study_dir, *rest):
-        run_dir, neighbour = study_dir / plan.runs[0].name, study_dir.parent / "single"
+    def filled(queue, *rest):
+        run_dir, neighbour = queue.dir / next(iter(queue.runs)), queue.dir.parent / "single"
         for folder in (run_dir, neighbour):
             folder.mkdir()
         (run_dir / "config.json").write_text("{}")

@@ -11,6 +11,8 @@ from pathlib import Path
 import optuna
 import pytest
 
+from experiments.runs.record import write_summary
+
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 8}
 RUNS = 16
@@ -151,3 +153,64 @@ def test_the_storage_cannot_change_while_a_sweep_uses_it(hosts):
     assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out
     assert f"is now in {hosts.url}" in err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+
+
+def collect(hosts, *folders: Path) -> tuple[int, list[str], str]:
+    process = hosts.start("one", str(hosts.folder / "out" / "tiny"), *map(str, folders), command="collect")
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out.splitlines(), err
+
+
+def rewrite(folder: Path, accuracy: float) -> None:
+    """Make the record of a run another one, which matches its own digest."""
+    summary = json.loads((folder / "summary.json").read_text())
+    del summary["digest"]
+    write_summary(folder, {**summary, "val/acc": accuracy})
+
+
+def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_records(hosts, tmp_path):
+    options = ["--storage", hosts.url, "--workers", "2"]
+    first = hosts.start("one", *options, nap=0.3)
+    hosts.wait_for("end", 2)
+    first.terminate()
+    first.communicate(timeout=60)
+    finish([hosts.start("two", *options, "--separate-folders", out="other")])
+    here, there = tmp_path / "out" / "tiny", tmp_path / "other" / "tiny"
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+    lie_there = {path.parent.name for path in there.glob("*/summary.json")}
+    lie_here = {path.parent.name for path in here.glob("*/summary.json")}
+    assert lie_here and lie_there and not lie_here & lie_there and len(lie_here | lie_there) == RUNS
+
+    status, out, _ = collect(hosts)
+    assert status == 1
+    assert {f"missing: {run}, in {there} on two" for run in lie_there} == set(out[:-1])
+
+    changed, other = sorted(lie_there)[:2]
+    metrics = there / changed / "metrics.csv"
+    original = metrics.read_text()
+    metrics.write_text(original.replace("0.5", "0.9"))
+    true = (there / other / "summary.json").read_bytes()
+    rewrite(there / other, 0.9)
+    status, out, _ = collect(hosts, there)
+    assert status == 1
+    assert f"refused: {metrics}: does not match the digest in summary.json; it was changed after the run" in out
+    assert f"refused: {there / other}: is not the record that the queue knows, which is in {there} on two" in out
+    assert out[-1] == f"{len(lie_there) - 2} records collected; {RUNS - 2} of {RUNS} runs have a record here"
+
+    metrics.write_text(original)
+    (there / other / "summary.json").write_bytes(true)
+    mine = next(iter(lie_here))
+    (there / mine).mkdir()
+    for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
+        (there / mine / name).write_bytes((here / mine / name).read_bytes())
+    kept = (here / mine / "summary.json").read_bytes()
+    (there / mine / "summary.json").write_bytes(kept)
+    rewrite(there / mine, 0.1)
+    status, out, _ = collect(hosts, there)
+    assert status == 1 and out[-1] == f"2 records collected; {RUNS} of {RUNS} runs have a record here"
+    assert out[0] == f"refused: {there / mine}: another record of the run than {here / mine}, which is kept"
+    assert (here / mine / "summary.json").read_bytes() == kept
+    for run in lie_there:
+        assert (here / run / "summary.json").read_bytes() == (there / run / "summary.json").read_bytes()
+    assert collect(hosts)[0] == 0
+    assert hosts.run("one")[0] == 0 and len(hosts.noted("end")) == RUNS

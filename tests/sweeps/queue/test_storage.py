@@ -8,7 +8,8 @@ import pytest
 from contention import contend
 
 from experiments.errors import UserError
-from sweeps.queue.storage import open_storage, parse_url
+from sweeps.queue.storage import open_storage
+from sweeps.queue.url import parse_url
 
 
 @pytest.mark.parametrize(
