@@ -100,14 +100,8 @@ STUDIES: dict[str, Study] = {
             description="Do the differences in Table 8 shrink with training? MNIST, a constant learning rate.",
             factors=TABLE_8,
             baseline="learned-1d, stem",
-            # 1e-3 was chosen on validation images
-            base={
-                **SMALL_MNIST,
-                "optim.schedule": "constant",
-                "optim.lr": 1e-3,
-                "train.epochs": 40,
-                "eval.epochs": "5,10,20,40",
-            },
+            # the preset's learning rate, 3e-3, is better on validation images than 1e-3
+            base={**SMALL_MNIST, "optim.schedule": "constant", "train.epochs": 40, "eval.epochs": "5,10,20,40"},
         ),
         Study(
             name="table-8-sizes",
