@@ -13,6 +13,7 @@ from analysis.claims.literature import published_claims
 from analysis.image_results import ImageResults, image_results
 from analysis.looks import StudyLooks, study_looks
 from analysis.sources.study import ENDED, Study, factor_levels
+from analysis.trends import Trend, trends
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -68,6 +69,8 @@ class Results:
     """finished runs of different hardware or commits, compared by the study's metric"""
     images: ImageResults | None
     """statistics of the test images; None where no record holds test predictions"""
+    trends: list[Trend]
+    """how differences change with the length of training or the number of training images"""
     looks: StudyLooks
     """how often the study was looked at. If it plans its looks, differences, effects and claims are those of the last
     planned look that is reached, and means are those of all finished runs"""
@@ -125,6 +128,7 @@ def analyze(study: Study) -> Results:
         else check(published_claims(), study.plan, tested, ALPHA, floors[metric], counted, looks.tests),
         batches=_batches(finished, metric),
         images=image_results(study, floors[Metric("test/acc")], looks),
+        trends=[] if looks.waiting else trends(study, floors[metric]),
         looks=looks,
     )
 

@@ -8,6 +8,7 @@ from analysis import formatting
 from analysis.formatting import plain
 from analysis.results import Results
 from analysis.stats import Estimate
+from analysis.trends import Trend
 from experiments.metric import Metric
 
 MOST_LISTED = 12  # variants that an alternative text lists
@@ -120,6 +121,31 @@ def interaction(results: Results) -> tuple[str, str]:
     over = f", averaged over {formatting.listing(others)}" if others else ""
     caption = f"Mean {label} by {down} and {across}{over}. A cell is empty where no run has finished."
     return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."
+
+
+def trend(trend: Trend) -> tuple[str, str]:
+    """Return the caption and the alternative text of differences along a condition."""
+    metric, ends = trend.metric, (trend.points[0], trend.points[-1])
+    caption = (
+        f"Differences in {metric.label} from {formatting.quoted(trend.baseline)}, paired by seed, by number of {trend.unit}. "
+        "Bars: 95 % intervals."
+    )
+    texts = []
+    for row in trend.others:
+        values = [formatting.with_interval(trend.diffs[row][point], metric.scale, signed=True) for point in ends]
+        texts.append(f"{plain(row)}: {values[0]} at {ends[0]:,} and {values[1]} at {ends[1]:,}")
+    return caption, f"{caption} {_list(texts)}."
+
+
+def fewshot(dataset: str, means: Mapping[Metric, Mapping[str, Estimate]]) -> tuple[str, str]:
+    """Return the caption and the alternative text of few-shot accuracies: metric -> variant -> its mean."""
+    caption = (
+        f"Few-shot accuracy on {dataset} by number of training images of each class: a linear classifier on frozen features. "
+        "Means and 95 % intervals over seeds."
+    )
+    last = list(means)[-1]
+    texts = [mean_text(variant, mean, last) for variant, mean in means[last].items()]
+    return caption, f"{caption} With {last.rpartition('/')[2]} shots: {_list(texts)}."
 
 
 def compared(metric: Metric, count: int) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.report.headline_looks import seeds_of
+from analysis.report.trend_text import fewshot_methods, trend_methods
 from analysis.results import Results
 from analysis.sources.plan_changes import plan_changes
 from experiments.config import PER_SEED
@@ -52,6 +53,8 @@ def methods(results: Results) -> Section:
         *_data(results),
         *(_tests(results) if results.others else ()),
         *_models(results),
+        *fewshot_methods(results),
+        *trend_methods(results),
         (
             "Cost",
             "Parameters are trainable values; fixed values are position values that are not trained. FLOPs are those of "

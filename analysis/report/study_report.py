@@ -18,10 +18,13 @@ from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
+from analysis.report.tables.trends import fewshot_tables, trend_tables
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
+from analysis.report.trend_text import trend_text
 from analysis.report.warnings import warnings
 from analysis.results import Results
 from analysis.sources.study import Study
+from analysis.trends import Trend
 
 MOST_NOTES = 3  # checkpoints without figures that are named, the others are counted
 
@@ -112,6 +115,8 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
         *([factors, main, _differences(results, plots)] if results.factorial is not None else []),
         Section("paper", "Published figures: ViT paper, Table 8", _items(paper_table(results))),
         Section("claims", "Published claims", _items(claims_table(results))),
+        Section("fewshot", "Few-shot accuracy", _fewshot(results, plots)),
+        *(_trend(results, trend, plots) for trend in results.trends),
         Section("curves", "Learning curves", _items(plots.get("curves"))),
         Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
         _images(results, with_images),
@@ -122,6 +127,19 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
         reproduce(results.study),
     ]
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
+
+
+def _fewshot(results: Results, plots: dict[str, Plot]) -> list[Item]:
+    """The figure and the table of each dataset."""
+    figures = [plot for name, plot in plots.items() if name.startswith("fewshot-")]
+    return [item for pair in zip(figures, fewshot_tables(results), strict=True) for item in pair]
+
+
+def _trend(results: Results, trend: Trend, plots: dict[str, Plot]) -> Section:
+    """How differences change along a condition."""
+    heading = {"epochs": "Training length", "training images": "Number of training images"}[trend.unit]
+    items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend)]
+    return Section(f"trend-{trend.name}", heading, items, trend_text(trend, bool(results.looks.plan)))
 
 
 def _images(results: Results, with_images: bool) -> Section:

@@ -3,7 +3,7 @@
 `estimates` describes one sample, `proportion` a share. `student` holds the tests of paired differences, `comparisons` the
 verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
 number of seeds can show, `resolution` finds the step of an accuracy, `images` describes means over seeds and test images,
-`aggregate` averages over datasets, `looks` tests at several planned numbers of seeds, and `batches` compares runs of
+`aggregate` averages over datasets, `size_change` tests whether differences shrink, `looks` tests at several planned numbers of seeds, and `batches` compares runs of
 different machines or commits.
 """
 
@@ -28,6 +28,7 @@ from analysis.stats.looks import Looks, levels, repeated_rate
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
 from analysis.stats.proportion import proportion
 from analysis.stats.resolution import accuracy_step
+from analysis.stats.size_change import SizeChange, SpreadChange, size_change, spread_change
 from analysis.stats.student import Posterior, posterior, t_test, tost
 
 __all__ = [
@@ -47,7 +48,9 @@ __all__ = [
     "Rule",
     "SeedsNeeded",
     "SimpleEffect",
+    "SizeChange",
     "Spread",
+    "SpreadChange",
     "TermTest",
     "Verdict",
     "accuracy_step",
@@ -76,7 +79,9 @@ __all__ = [
     "sd",
     "seeds_needed_band",
     "seeds_to_decide",
+    "size_change",
     "spread",
+    "spread_change",
     "t_test",
     "tost",
     "with_diverged",

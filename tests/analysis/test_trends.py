@@ -1,0 +1,155 @@
+"""Differences along training length and number of images: values by hand, tests with the right error rates, the report."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from simulation import at_most
+from synthetic import ACCURACY, add_metrics, write_study
+
+from analysis import stats
+from analysis.figures.line_figures import fewshot_plots, trend_plots
+from analysis.report.study_report import study_document
+from analysis.results import analyze
+from analysis.sources.read import read
+
+# statistics
+
+
+def test_the_size_of_a_difference_shrinks_grows_or_keeps_its_size_when_its_sign_turns():
+    noise = np.array([-0.1, 0.0, 0.1, 0.05, -0.05])
+    shrinks, turns = stats.size_change(2 + noise, 1 + noise[::-1]), stats.size_change(2 + noise, -2.001 - noise[::-1])
+    assert shrinks.shrinks and shrinks.p < 0.001 and shrinks.change.value == pytest.approx(-1)
+    assert not turns.shrinks and turns.p > 0.5  # the difference changes, its size does not
+    grows = stats.size_change(1 + noise, -3 + noise[::-1])
+    assert not grows.shrinks and grows.p < 0.001
+
+
+def test_its_p_is_the_larger_of_two_paired_t_tests():
+    rng = np.random.default_rng(1)
+    first, last = rng.normal(1, 1, 6), rng.normal(0.3, 1, 6)
+    ps = [scipy_stats.ttest_1samp(each, 0).pvalue for each in (first - last, first + last)]
+    assert stats.size_change(first, last).p == pytest.approx(max(ps))
+
+
+@pytest.mark.parametrize("truth", [(0.0, 0.0), (1.0, 1.0), (1.0, -1.0), (3.0, -3.0)], ids=str)
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_a_size_that_does_not_change_is_rarely_said_to(truth, n):
+    rng = np.random.default_rng([n, int(10 * truth[0]), truth[1] < 0])
+    studies = 1000
+    first, last = (rng.normal(mean, sd, (studies, n)) for mean, sd in zip(truth, (1, 0.4)))
+    said = np.array([stats.size_change(a, b).p < 0.05 for a, b in zip(first, last)])
+    assert at_most(0.05, said)
+
+
+def test_the_spread_of_variants_without_noise_is_the_standard_deviation_of_their_means():
+    truth = np.array([0.1, 0.4, 0.5, 0.9])
+    found = stats.spread_change(np.tile(truth[:, None], 4), np.tile(truth[:, None] / 2, 4))
+    assert found.first == pytest.approx(np.std(truth, ddof=1))
+    assert found.last == pytest.approx(found.first / 2)
+    assert found.change.value == pytest.approx(-0.75 * np.var(truth, ddof=1))
+
+
+def test_the_spread_is_that_of_the_true_means_however_noisy_the_runs_are():
+    rng = np.random.default_rng(0)
+    truth = np.array([-1.0, 0.0, 1.0])[:, None]
+    runs = [truth + rng.normal(0, 2, (3, 4)) + rng.normal(0, 5, (1, 4)) for _ in range(3000)]
+    squares = [stats.spread_change(x, 2 * truth + np.zeros((3, 4))).change.value for x in runs]
+    assert np.mean(squares) == pytest.approx(4 - 1, abs=0.15)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0])
+def test_a_spread_that_does_not_change_is_rarely_said_to(spread, n):
+    rng = np.random.default_rng([n, int(10 * spread)])
+    truth, studies = spread * np.linspace(-1, 1, 7)[:, None], 1000
+    said = []
+    for _ in range(studies):
+        first = rng.normal(0, 1, (7, n))
+        seeds = rng.normal(0, 1, (1, n))
+        last = 0.3 * first + rng.normal(0, 0.5, (7, n))
+        said.append(stats.spread_change(truth + first + seeds, truth[::-1] + last + seeds).p < 0.05)
+    assert at_most(0.055, np.array(said))
+
+
+def test_too_few_seeds_or_variants_are_not_tested():
+    for shape in ((2, 5), (3, 2), (3, 0)):
+        assert np.isnan(stats.spread_change(np.zeros(shape), np.ones(shape)).p)
+
+
+# a study
+
+GAPS = {2: 3.0, 3: 2.0}  # how many times larger the differences are after 2 and 3 of 4 epochs
+
+
+def with_lengths(tmp_path, **options):
+    folder = write_study(tmp_path, **options)
+
+    def value(summary, variant, seed):
+        if summary["test/acc"] is None:
+            return {}
+        gaps = {f"test/acc@{n}": 0.72 + (summary["test/acc"] - 0.72) / (4 * factor) for n, factor in GAPS.items()}
+        return {**gaps, "fewshot/digits/5": summary["test/acc"] / 2, "fewshot/digits/1": summary["test/acc"] / 4}
+
+    add_metrics(folder, value)
+    return analyze(read(str(folder)))
+
+
+def test_a_trend_holds_the_paired_differences_at_each_length(tmp_path):
+    results = with_lengths(tmp_path)
+    (trend,) = results.trends
+    assert (trend.points, trend.baseline, trend.kinds) == ([2, 3, 4], "none", list(ACCURACY)[1:])
+    for variant in results.others:
+        final = results.versus[variant].diff
+        assert trend.diffs[variant][4].value == pytest.approx(final.value)
+        assert (trend.diffs[variant][4].low, trend.diffs[variant][4].high) == pytest.approx((final.low, final.high))
+        for n, factor in GAPS.items():
+            assert trend.diffs[variant][n].value == pytest.approx(final.value / (4 * factor))
+        change, adjusted = trend.pairs[variant, "none"]
+        assert not change.shrinks and change.p <= adjusted < 0.05
+    assert len(trend.pairs) == 6
+
+
+def test_the_number_of_images_is_a_condition_where_it_is_a_factor(tmp_path):
+    cells = {f"{kind}, {n}": (kind, n) for n in (80, 800) for kind in ("none", "sinusoidal", "learned-1d")}
+    means = {cell: 0.5 + 0.1 * (kind != "none") * (2 if n == 80 else 1) for cell, (kind, n) in cells.items()}
+    paths = ("model.pos_embed", "data.train_limit")
+    folder = write_study(
+        tmp_path,
+        accuracy=means,
+        factors={paths[0]: ["none", "sinusoidal", "learned-1d"], paths[1]: [80, 800]},
+        levels=lambda cell: dict(zip(paths, cells[cell], strict=True)),
+    )
+    (trend,) = analyze(read(str(folder))).trends
+    assert (trend.unit, trend.points, trend.baseline) == ("training images", [80, 800], "none")
+    assert trend.diffs["sinusoidal"][80].value == pytest.approx(0.2, abs=0.01)
+    change, adjusted = trend.pairs["sinusoidal", "none"]
+    assert change.shrinks and adjusted < 0.05
+
+
+def test_the_report_shows_few_shot_accuracies_and_the_trend(tmp_path):
+    results = with_lengths(tmp_path)
+    document = study_document(results)
+    sections = {section.id: section for section in document.sections}
+    assert sections["trend-lengths"].heading == "Training length"
+    assert (
+        "Claim: differences between variants shrink with training. Verdict: " in sections["trend-lengths"].paragraphs[0]
+    )
+    assert [item.name for item in sections["fewshot"].items] == ["fewshot-digits", "fewshot-digits"]
+    terms = [term for term, _ in sections["methods"].items[0].facts]
+    assert {"Few-shot accuracy", "Differences that shrink", "Training length"} <= set(terms)
+    (plot,) = trend_plots(results)
+    assert len(plot.figure.axes[0].containers) == 3
+    (few,) = fewshot_plots(results)
+    assert [text.get_text() for text in few.figure.axes[0].get_xticklabels()] == ["1", "5"]
+
+
+def test_a_study_without_such_metrics_has_none_of_this(tmp_path):
+    results = analyze(read(str(write_study(tmp_path))))
+    assert results.trends == [] and trend_plots(results) == [] == fewshot_plots(results)
+    assert not any(section.id.startswith(("trend", "fewshot")) for section in study_document(results).sections)
+
+
+def test_runs_that_diverged_and_missing_seeds_are_left_out(tmp_path):
+    results = with_lengths(tmp_path, statuses={("sinusoidal", 1): "diverged", ("learned-1d", 2): "absent"})
+    (trend,) = results.trends
+    assert (trend.diffs["sinusoidal"][2].n, trend.diffs["learned-1d"][4].n, trend.spread.change.n) == (4, 4, 3)
