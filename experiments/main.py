@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
 from experiments.errors import UserError
-from experiments.runs.tracking import MODES
+from experiments.runs.tracking.arguments import add_tracking_arguments
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
@@ -66,12 +66,7 @@ def _parser() -> Parser:
         metavar="N",
         help="CPU threads; changes floating-point rounding (default: PyTorch's choice)",
     )
-    parser.add_argument(
-        "--tracking",
-        choices=MODES,
-        default="auto",
-        help="Weights & Biases; auto is online if an API key is configured, else offline (default: auto)",
-    )
+    add_tracking_arguments(parser)
     add_settings(parser)
     return parser
 
@@ -115,16 +110,18 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.runs.run import train
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.spec import RunSpec
-    from experiments.runs.tracking import Tracking
+    from experiments.runs.tracking.mirror import Mirror
+    from experiments.runs.tracking.settings import Tracking
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
     run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
-    trained_before, tracking = is_finished(out / name), Tracking(arguments.tracking)
+    tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity)
+    trained_before, said = is_finished(out / name), list[str]()
     warn_of_uncommitted_plugins([config], PROG)
     try:
-        with EpochPrinter(config.train.epochs) as printer:
+        with Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs) as printer:
             (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=printer)
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
@@ -133,8 +130,8 @@ def _train(arguments: argparse.Namespace) -> int:
         raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error
     if trained_before:
         print("This run is already finished; nothing was trained.")
-    elif notice := tracking.notice(out):
-        print(notice)
+    for line in said:
+        print(line)
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {out / name}")
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,13 @@ def code() -> dict[str, Any]:
         return {"commit": None, "dirty": None}
     commit, changes = _text(folder, "rev-parse", "HEAD"), _text(folder, "status", "--porcelain", "-uno")
     return {"commit": commit, "dirty": None if changes is None else bool(changes)}
+
+
+def remote() -> str | None:
+    """The address of the repository that the running code was cloned from, without user and password; None if unknown."""
+    folder = _checkout()
+    address = folder and _text(folder, "config", "--get", "remote.origin.url")
+    return re.sub(r"(?<=://)[^/@]*@", "", address) if address else None
 
 
 def uncommitted_diff() -> bytes:

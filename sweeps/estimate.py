@@ -18,6 +18,7 @@ from experiments.config import RunConfig, flatten, load, override
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
+from experiments.runs.tracking.settings import Tracking
 from sweeps.study_folder import LOG
 from sweeps.workers.worker import Worker, WorkerConfig
 
@@ -102,7 +103,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
     found: dict[bytes, float] = {}
     end = time.monotonic() + MEASURE_SECONDS
     with tempfile.TemporaryDirectory() as folder:
-        worker = Worker(replace(config, tracking="off", log=Path(folder) / LOG))
+        worker = Worker(replace(config, tracking=Tracking("off"), log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
                 short = {"train.epochs": min(MEASURE_EPOCHS, run.config.train.epochs), "data.download": False}

@@ -14,6 +14,7 @@ from typing import Any
 
 from analysis.sources.imported import ImportedRun
 from analysis.sources.study import ENDED, METRICS
+from experiments.config import RunConfig
 from experiments.errors import UserError
 
 TIMEOUT = 20  # seconds to wait for the server
@@ -139,7 +140,7 @@ def _imported(
     return ImportedRun(
         run=name,
         status=own["status"] if own.get("status") in ENDED else ended,  # another program's status may be any text
-        config={key: value for key, value in config.items() if not key.startswith("_")},
+        config=_own_settings(config),
         variant=group or "",
         summary={"epochs": len(epochs), **own, "provenance": {"commit": commit}},
         rows=[
@@ -147,6 +148,13 @@ def _imported(
             for epoch, row in sorted(epochs.items())
         ],
     )
+
+
+def _own_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a run: of ours without the names that the mirror adds to its configuration."""
+    given = {key: value for key, value in config.items() if not key.startswith("_")}
+    ours = {"run_id", "variant", *RunConfig.model_fields} <= given.keys()
+    return {key: given[key] for key in RunConfig.model_fields} if ours else given
 
 
 def _value(value: Any) -> Any:

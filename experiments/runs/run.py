@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from experiments.runs import predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
-from experiments.runs.tracking import Tracking
+from experiments.runs.tracking import pictures
+from experiments.runs.tracking.epoch_log import EpochLog
+from experiments.runs.tracking.settings import Tracking
 from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
@@ -62,6 +65,7 @@ def train(
     With `by_speed` a GPU is measured first, and cohorts are smaller where that is faster. `load` replaces `load_splits`.
     `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run. Without `test` the test
     images are left out: the record has no test metrics and no test predictions.
+    `tracking`: whether the runs leave epoch logs for a `Mirror`, which is the caller's.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
     GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
@@ -230,10 +234,26 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
     for run in runs:
         run.check_files(splits.files)
         run.tensors = None  # frees its memory
-        run.start(stacked, members, tracking)
+        run.start(stacked, members)
+        if tracking.is_on and run.epoch_log.path is None:
+            run.epoch_log = _start_epoch_log(run, splits, tracking)
         if stacked and not resumed:
             run.save({}, durable=False)  # notes that it is one of a stack, in case it continues alone
     return engine
+
+
+def _start_epoch_log(run: RunState, splits: loading.Splits, tracking: Tracking) -> EpochLog:
+    """Start what W&B gets of a run."""
+    return EpochLog.start(
+        tracking,
+        run.spec,
+        run.dir,
+        rows=run.rows,
+        device_seconds=run.seconds["device"],
+        images=len(splits.train),
+        cost=provenance.model_cost(run.spec.config.vit_config(len(splits.classes))),
+        commit=provenance.code()["commit"],
+    )
 
 
 def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
@@ -280,7 +300,10 @@ def _finish(
     }
     test = found.test if found else None
     images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None
-    run.seal(engine.weights(i), summary, images)
+    weights = engine.weights(i)
+    if test and run.epoch_log.path:
+        run.epoch_log.keep_pictures(partial(pictures.take, run.spec.config, weights, splits))
+    run.seal(weights, summary, images)
 
 
 def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device: torch.device) -> dict[str, Any]:

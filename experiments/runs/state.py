@@ -21,7 +21,7 @@ from experiments.runs import record, resume
 from experiments.runs.source import source_files
 from experiments.runs.spec import RunSpec
 from experiments.runs.stated import read_stated
-from experiments.runs.tracking import RunTracker, Tracking
+from experiments.runs.tracking.epoch_log import EpochLog
 
 Row = dict[str, float]
 
@@ -49,7 +49,7 @@ class RunState:
         default_factory=dict
     )  # test metrics after the epochs in eval.epochs so far
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
-    tracker: RunTracker = field(default_factory=RunTracker)
+    epoch_log: EpochLog = field(default_factory=EpochLog)
     status: str = "running"
 
     @classmethod
@@ -81,9 +81,9 @@ class RunState:
         return run
 
     def reopen(self) -> RunState:
-        """The state of the last saved epoch, with the same tracker."""
+        """The state of the last saved epoch, with the same epoch log."""
         run = RunState.open(self.spec, self.dir)
-        run.tracker = self.tracker
+        run.epoch_log = self.epoch_log
         return run
 
     def check_files(self, files: str) -> None:
@@ -96,8 +96,8 @@ class RunState:
             )
         self.files = files
 
-    def start(self, stacked: bool, members: list[str], tracking: Tracking) -> None:
-        """Make the folder with its configuration, and start the clock and the tracker."""
+    def start(self, stacked: bool, members: list[str]) -> None:
+        """Make the folder with its configuration, and start the clock."""
         self.stacked, self.members = stacked, members
         self.clock = time.perf_counter() - self.seconds["wall"]
         config = self.spec.config.model_dump()
@@ -110,8 +110,6 @@ class RunState:
                 record.write_bytes(self.dir / name, body)
         except OSError as error:
             raise UserError(f"out: {str(self.dir)!r} cannot be written: {error.strerror}") from error
-        if self.tracker.run is None:
-            self.tracker = tracking.start(config, self.dir, self.spec.run_id, self.spec.variant)
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""
@@ -134,7 +132,7 @@ class RunState:
         if due:
             record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
-        self.tracker.log(note["rows"][-1])
+        self.epoch_log.add(note["rows"][-1], note["seconds"]["device"])
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
         """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""
@@ -155,7 +153,7 @@ class RunState:
             raise TakenOver(f"{self.dir}: another process has finished this run")
 
     def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None) -> None:
-        """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume files; close the tracker."""
+        """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume files; end the epoch log."""
         self.check_unsealed()
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
         record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
@@ -164,9 +162,9 @@ class RunState:
             (self.dir / record.PREDICTIONS).unlink(missing_ok=True)
         else:
             record.write_bytes(self.dir / record.PREDICTIONS, predictions)
-        sealed = record.write_summary(self.dir, summary)
+        record.write_summary(self.dir, summary)
         remove_temporary_files(self.dir)
-        self.tracker.finish(sealed)
+        self.epoch_log.end()
 
 
 def remove_temporary_files(folder: Path) -> None:

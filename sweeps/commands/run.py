@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from experiments.runs.tracking import MODES, Tracking
+from experiments.runs.tracking.arguments import add_tracking_arguments
 from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, parse_plan
 from sweeps.commands.show import margin_text, print_plan
 
@@ -63,12 +63,7 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
         default="auto",
         help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)",
     )
-    run.add_argument(
-        "--tracking",
-        choices=MODES,
-        default="auto",
-        help="W&B mode; auto: online if an API key is configured, else offline (default: auto)",
-    )
+    add_tracking_arguments(run)
     run.add_argument(
         "--storage",
         type=storage_url,
@@ -106,14 +101,16 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     study_dir = Path(arguments.out) / plan.study.name
     plan = with_known_names(plan, study_dir)
     from experiments.runs.source import warn_of_uncommitted_plugins
+    from experiments.runs.tracking.mirror import Mirror
+    from experiments.runs.tracking.settings import Tracking
     from sweeps.study_folder import LOG
     from sweeps.workers.worker import worker_configs
 
+    tracking = Tracking(arguments.tracking, plan.study.name, arguments.project, arguments.entity)
     configs = worker_configs(
-        plan.study.name,
         study_dir / LOG,
+        tracking=tracking,
         device=arguments.device,
-        tracking=arguments.tracking,
         workers=arguments.workers,
         workers_per_gpu=arguments.workers_per_gpu,
     )
@@ -122,10 +119,11 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     from sweeps.workers.pool import run_sweep
 
     warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
-    intro = [_start_line(plan, study_dir, configs), Tracking(arguments.tracking, plan.study.name).notice(study_dir)]
-    state = run_sweep(
-        plan, study_dir, command, configs, arguments.cohort, intro, arguments.storage, arguments.separate_folders
-    )
+    intro = [_start_line(plan, study_dir, configs)]
+    with Mirror(tracking, study_dir):
+        state = run_sweep(
+            plan, study_dir, command, configs, arguments.cohort, intro, arguments.storage, arguments.separate_folders
+        )
     return _report(plan, study_dir, state.failed)
 
 

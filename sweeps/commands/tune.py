@@ -69,6 +69,7 @@ def add_tune(commands: Any) -> None:
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
+    from experiments.runs.tracking.settings import Tracking
     from sweeps.study_folder import LOG
     from sweeps.tuning.plan import check_data
     from sweeps.workers.worker import worker_configs
@@ -81,9 +82,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.tuner import tune as run_tuning
 
     log = study_dir / LOG
-    configs = worker_configs(
-        f"{plan.study.study.name}-tuning", log, device=arguments.device, tracking="off", workers=arguments.workers
-    )
+    tracking = Tracking("off")
+    configs = worker_configs(log, tracking=tracking, device=arguments.device, workers=arguments.workers)
     configs = [replace(config, tuning=True) for config in configs]
     outcome = run_tuning(plan, study_dir, configs, arguments.storage, _intro(plan, len(configs)))
     return _report(plan, outcome, study_dir, _next(arguments, study_dir))

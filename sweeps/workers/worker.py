@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.errors import TakenOver, UserError
 from experiments.runs.spec import RunSpec
-from experiments.runs.tracking import Mode
+from experiments.runs.tracking.settings import Tracking
 from sweeps.queue.process import process_info
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that; W&B may still be sendin
 class WorkerConfig:
     """What a worker needs beside its runs. Workers of one sweep differ only in device and memory share."""
 
-    study: str
     device: str
-    tracking: Mode
+    tracking: Tracking
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
@@ -49,11 +48,10 @@ class WorkerConfig:
 
 
 def worker_configs(
-    study: str,
     log: Path,
     *,
+    tracking: Tracking,
     device: str = "auto",
-    tracking: Mode = "auto",
     workers: int | None = None,
     workers_per_gpu: int | None = None,
 ) -> list[WorkerConfig]:
@@ -72,11 +70,11 @@ def worker_configs(
             )
         on_cpu = picked.type == "cpu"
         count = workers or (_cores() if on_cpu else 1)
-        return [WorkerConfig(study, device, tracking, log, 1 if on_cpu else None)] * count
+        return [WorkerConfig(device, tracking, log, 1 if on_cpu else None)] * count
     gpus = _gpus(picked)
     count = workers or len(gpus) * (workers_per_gpu or 1)
     devices = [gpus[i % len(gpus)] for i in range(count)]
-    return [WorkerConfig(study, gpu, tracking, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
+    return [WorkerConfig(gpu, tracking, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
 
 
 def _gpus(device: torch.device) -> list[str]:
@@ -229,13 +227,11 @@ def _train(
     study_dir: Path,
 ) -> None:
     from experiments.runs.run import train
-    from experiments.runs.tracking import Tracking
 
     def on_row(index: int, row: dict[str, float]) -> bool:
         pipe.send(("row", index, row))
         return config.tuning and inbox.get() == PRUNE
 
-    tracking = Tracking(config.tracking, config.study)
     try:
         if config.tuning:
             _ask_again(study_dir / runs[0].name, on_row)
@@ -245,7 +241,7 @@ def _train(
             device=config.device,
             memory_share=config.memory_share,
             by_speed=config.by_speed,
-            tracking=tracking,
+            tracking=config.tracking,
             on_row=on_row,
             load=datasets.load,
             test=not config.tuning,

@@ -11,6 +11,7 @@ from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import run as run_module
 from experiments.runs.spec import RunSpec
+from experiments.runs.tracking.settings import Tracking
 from sweeps.workers.worker import Datasets, worker_configs
 
 LOG = Path("sweep.log")
@@ -25,7 +26,7 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def placed(**options) -> list[tuple[str, float]]:
     """(device, share of its memory) of each worker."""
-    return [(config.device, config.memory_share) for config in worker_configs("tiny", LOG, **options)]
+    return [(config.device, config.memory_share) for config in worker_configs(LOG, tracking=Tracking("off"), **options)]
 
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
@@ -50,13 +51,13 @@ def test_a_gpu_that_is_named_is_the_only_one_used(four_gpus):
 
 
 def test_a_worker_on_a_cpu_has_one_thread():
-    configs = worker_configs("tiny", LOG, device="cpu", workers=3)
+    configs = worker_configs(LOG, tracking=Tracking("off"), device="cpu", workers=3)
     assert [(config.device, config.threads) for config in configs] == [("cpu", 1)] * 3
 
 
 def test_workers_per_gpu_needs_a_gpu():
     with pytest.raises(UserError, match="--workers-per-gpu: 2 is not allowed on the device cpu"):
-        worker_configs("tiny", LOG, device="cpu", workers_per_gpu=2)
+        worker_configs(LOG, tracking=Tracking("off"), device="cpu", workers_per_gpu=2)
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from analysis.sources.settings import PLACES, flatten, nested
 from analysis.sources.study import METRICS
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.tracking import Tracking
+from experiments.runs.tracking.epoch_log import RunInfo
+from experiments.runs.tracking.wandb_run import Place, WandbRun
 
 ACCURACY = {"none": 0.7, "learned-1d": 0.9}
 
@@ -38,14 +39,12 @@ def same_numbers(results, folder):
 
 
 def copy_to_wandb(folder):
-    """Offline runs as `experiments.tracking` makes them, from records."""
-    for run in sorted(folder.glob("v*-s*")):
-        config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
-        tracker = Tracking("offline", "position").start(config, run, summary["run_id"], config["model"]["pos_embed"])
-        header, *lines = (run / "metrics.csv").read_text().splitlines()
-        for line in lines:
-            tracker.log(dict(zip(header.split(","), map(float, line.split(",")))))
-        tracker.finish(summary)
+    """Offline runs as the mirror makes them, from records."""
+    for path in sorted(folder.glob("v*-s*")):
+        run = record.read_run(path)
+        variant = run.config["model"]["pos_embed"]
+        info = RunInfo(path.name, run.summary["run_id"], variant, "position", {"model.pos_embed": variant}, run.config)
+        WandbRun(info, Place(folder, "token", "offline", "vit-ablation")).complete(run, None)
 
 
 def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
@@ -54,7 +53,7 @@ def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
     folder = recorded(tmp_path)
     copy_to_wandb(folder)
     study = read(f"wandb:{folder}", baseline="none")
-    assert study.name == "position" and study.factors == {"model.pos_embed": ["none", "learned-1d"]}
+    assert study.name == "position" and study.factors == {"model.pos_embed": ["learned-1d", "none"]}
     assert same_numbers(analyze(study), folder)
     own, theirs = (
         each.curves.sort_values(["variant", "seed", "epoch"]).reset_index() for each in (read_folder(folder), study)

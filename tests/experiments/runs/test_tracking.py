@@ -1,39 +1,152 @@
-"""W&B mirrors a run and never stops it: offline runs read back by W&B's own reader, failures said once, no network."""
+"""Runs mirrored to W&B by the real client, on a server of ours: what it gets is what the records hold."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import mirrored
 import pytest
 import tiny
+from wandb_server import WandbServer
 
-from experiments.runs import record
+from experiments.errors import UserError
+from experiments.runs import predictions, record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
-from experiments.runs.tracking import Tracking
+from experiments.runs.tracking import server as wandb_server_facts
+from experiments.runs.tracking.settings import TOKEN, Tracking
+from experiments.version import code
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tracking may set in the environment is gone again after each test."""
-    for name in ("WANDB_MODE", "WANDB_DATA_DIR", "WANDB_API_KEY"):
-        monkeypatch.setenv(name, "")
-        monkeypatch.delenv(name)
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+    """A server, and the environment of its user."""
+    with WandbServer() as running:
+        for name, value in running.env().items():
+            monkeypatch.setenv(name, value)
+        yield running
 
 
-def mirrored(folder: Path, mode: str, **changes: Any) -> dict[str, Any]:
-    """Train a tiny run under a tracking mode; its summary."""
-    run = RunSpec(folder.name, tiny.config(**changes), "learned-1d")
-    (summary,) = train([run], folder.parent, device="cpu", tracking=Tracking(mode, "position"))
-    return summary
+def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server: WandbServer, tmp_path: Path) -> None:
+    study = tmp_path / "position"
+    said = mirrored.trained(study, [mirrored.spec(0), mirrored.spec(1)])
+    assert len(said) == 1
+    assert said[0].startswith(f"tracking: runs are mirrored to Weights & Biases at {server.url}/tester/vit-ablation;")
+    assert len(server.runs) == 2
+    for seed in (0, 1):
+        folder = study / f"s{seed}"
+        found = mirrored.check(server, folder)
+        summary = record.read_summary(folder)
+        named = {key: found.fields[key] for key in ("groupName", "jobType", "displayName", "commit")}
+        assert named == {
+            "groupName": "learned-1d",
+            "jobType": "position",
+            "displayName": f"learned-1d s{seed}",
+            "commit": code()["commit"],
+        }
+        assert set(found.fields["tags"]) == {"position", "digits", "learned-1d"}
+        assert found.settings["variant"] == "learned-1d"
+        assert found.settings["levels"] == {"model.pos_embed": "learned-1d"}
+        for key in ("params", "flops_per_image"):
+            assert found.settings[key] == summary["cost"][key]
+        assert all(row["speed/epoch_seconds"] > 0 for row in found.rows)
+        assert found.rows[0]["speed/images_per_second"] == pytest.approx(80 / found.rows[0]["speed/epoch_seconds"])
+        assert found.events, "system metrics"
+        check_pictures(found)
+        check_classes(mirrored.table(found, "test/classes"), folder)
+        (artifact,) = (a for a in server.artifacts.values() if a.name == f"record-{found.name}")
+        assert artifact.aliases == sorted(["finished", "latest", "position", f"s{seed}"])
+    assert not mirrored.holds(study, server.key)
+    assert server.unknown.count("OrganizationCoreWeaveOrganizationID") == len(server.unknown)
+
+
+def check_pictures(found: Any) -> None:
+    """Eight overlays with truth and prediction, one picture of similarities."""
+    shown = found.summary["attention"]
+    assert shown["count"] == 8
+    assert all(name in found.files for name in shown["filenames"])
+    assert all(caption.startswith("true ") and ", predicted " in caption for caption in shown["captions"])
+    assert found.summary["position_similarity"]["count"] == 1
+
+
+def check_classes(rows: list[list[Any]], folder: Path) -> None:
+    """The accuracy of each class, counted again from the record."""
+    kept = predictions.read(folder, record.read_summary(folder)["files"][record.PREDICTIONS])
+    labels, hits = kept.labels.tolist(), kept.hits.tolist()
+    for name, images, accuracy in rows:
+        own = [hit for label, hit in zip(labels, hits, strict=True) if str(label) == name]
+        assert images == len(own)
+        assert accuracy == pytest.approx(sum(own) / len(own))
+    assert len(rows) == 10
+
+
+def test_an_interrupted_run_goes_on_as_the_same_wandb_run(server: WandbServer, tmp_path: Path) -> None:
+    def stop(job: int, row: dict[str, float]) -> None:
+        if row["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    study, run = tmp_path / "study", mirrored.spec(train__epochs=5)
+    with pytest.raises(KeyboardInterrupt):
+        mirrored.trained(study, [run], on_row=stop)
+    (first,) = server.runs.values()
+    assert [row["epoch"] for row in first.rows] == [1, 2]
+    assert first.state == "failed"
+    moved = tmp_path / "moved"
+    study.rename(moved)
+    mirrored.trained(moved, [run], project=None)
+    assert len(server.runs) == 1
+    assert [row["epoch"] for row in mirrored.check(server, moved / "s0").rows] == [1, 2, 3, 4, 5]
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+import mirrored
+mirrored.trained(Path(sys.argv[1]), [mirrored.spec(train__epochs=6)], on_row=lambda job, row: time.sleep(row["epoch"]))
+"""
+
+
+def test_a_killed_run_goes_on_as_the_same_wandb_run(server: WandbServer, tmp_path: Path) -> None:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    started = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path / "study")], env=environment)
+    wait_until(lambda: len(server.runs) == 1)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    wait_until(lambda: all(run.state == "failed" for run in server.runs.values()))  # the mirror ends on its own
+    mirrored.trained(tmp_path / "study", [mirrored.spec(train__epochs=6)])
+    assert len(server.runs) == 1
+    assert [row["epoch"] for row in mirrored.check(server, tmp_path / "study" / "s0").rows] == [1, 2, 3, 4, 5, 6]
+
+
+def wait_until(condition: Any) -> None:
+    """Wait for another process."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_the_users_wandb_environment_is_respected(
+    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"PROJECT": "mine", "TAGS": "x,y", "NOTES": "hello", "RUN_ID": "r", "SWEEP_ID": "s"}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    mirrored.trained(tmp_path / "study", [mirrored.spec(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")])
+    found = mirrored.check(server, tmp_path / "study" / "s0")
+    assert found.project == "mine"
+    assert {"x", "y"} <= set(found.fields["tags"])
+    assert found.fields["notes"] == "hello"
+    assert found.summary["status"] == "diverged"  # and `check`: shown as failed
 
 
 def wandb_records(study: Path) -> dict[str, list[dict[str, Any]]]:
@@ -52,178 +165,47 @@ def wandb_records(study: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("mode", "in_thread"),
-    [("offline", False), ("auto", False), ("offline", True)],  # auto is offline where no key is configured
-)
-def test_an_offline_run_holds_what_the_record_holds(
-    mode: str, in_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("in_thread", [False, True])  # whether a thread writes the epochs, as on a GPU
+def test_without_a_key_runs_are_mirrored_offline(
+    in_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`auto` asks nobody; the offline run holds what the record holds."""
     monkeypatch.setattr("experiments.runs.run.uses_thread", lambda device: in_thread)
-    monkeypatch.setattr("builtins.input", lambda *prompt: pytest.fail("asked a question"))
-    summary = mirrored(tmp_path / "study" / "the-run", mode)
+    monkeypatch.delenv("WANDB_MODE")
+    (said,) = mirrored.trained(tmp_path / "study", [mirrored.spec()], "auto")
+    assert f"offline, in {tmp_path / 'study' / 'wandb'}; send them later with `vit-sweep sync" in said
     found = wandb_records(tmp_path / "study")
-    run = found["run"][0]
+    run, own = found["run"][0], record.read_run(tmp_path / "study" / "s0")
     named = {key: run[key] for key in ("run_group", "job_type", "display_name", "project")}
     assert named == {
         "run_group": "learned-1d",
-        "job_type": "position",
-        "display_name": "the-run",
+        "job_type": "study",
+        "display_name": "learned-1d s0",
         "project": "vit-ablation",
     }
-    assert run["run_id"].startswith(summary["run_id"])
-    config = tiny.config().model_dump()
-    assert {key: run["config"]["update"][key] for key in config} == config
-
-    rows = record.read_run(tmp_path / "study" / "the-run").rows
-    history = [{key: entry["item"][key] for key in rows[0]} for entry in found["history"]]
-    assert history == rows
+    assert run["run_id"].startswith(own.summary["run_id"])
+    assert {key: run["config"]["update"][key] for key in own.config} == own.config
+    history = [entry["item"] for entry in found["history"] if "epoch" in entry["item"]]
+    assert [{key: row[key] for key in own.rows[0]} for row in history] == own.rows
     told: dict[str, Any] = {}
     for entry in found["summary"]:
         told |= entry.get("update", {})
-    assert {key: told[key] for key in ("status", "test/acc", "val/acc")} == {
-        key: summary[key] for key in ("status", "test/acc", "val/acc")
-    }
+    assert (told["status"], told["test/acc"]) == ("finished", own.summary["test/acc"])
     assert found["exit"][0].get("exit_code", 0) == 0
-    assert {path.name for path in (tmp_path / "study").iterdir()} == {"the-run", "wandb"}
+    assert {path.name for path in (tmp_path / "study").iterdir()} == {"s0", "wandb", TOKEN}
 
 
-SCRIPT = """
-import contextlib, os, signal, sys
-from pathlib import Path
-import tiny
-from experiments.runs import tracking
-from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
-tracking.INIT_SECONDS = 1
-
-def on_row(job, row):
-    if "kill" in sys.argv and row["epoch"] == 1:
-        for status in Path("/proc").glob("[0-9]*/status"):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                text = status.read_text()
-            if f"PPid:\\t{os.getpid()}\\n" in text and "wandb" in text.splitlines()[0]:
-                os.kill(int(status.parent.name), signal.SIGKILL)
-                print("killed", status.parent.name)
-
-study = Path(sys.argv[1])
-for seed in (0, 1):
-    run = RunSpec(f"s{seed}", tiny.config(seed=seed), "v")
-    train([run], study, device="cpu", tracking=tracking.Tracking("auto", "study"), on_row=on_row)
-"""
+def test_off_leaves_nothing_but_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
+    assert mirrored.trained(tmp_path, [mirrored.spec()], "off") == []
+    assert [path.name for path in tmp_path.iterdir()] == ["s0"]
 
 
-def run_script(study: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
-    inherited = {
-        name: value for name, value in os.environ.items() if "WANDB_SERVICE" not in name
-    }  # else it would share ours
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(study), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**inherited, "PYTHONPATH": path, **environment},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def test_a_server_that_does_not_answer_stops_nothing(tmp_path: Path) -> None:
-    """A key is configured, and nobody listens: the first run says so and goes on offline, the next waits no more."""
-    done = run_script(tmp_path / "out", WANDB_API_KEY="a" * 40, WANDB_BASE_URL="http://127.0.0.1:9")
-    said = [line for line in done.stderr.splitlines() if line.startswith("tracking: ")]
-    assert len(said) == 1, done.stderr
-    assert said[0].startswith("tracking: W&B did not answer")
-    assert "s0 is tracked offline" in said[0]
-    tiny.run(tmp_path / "alone")
-    assert tiny.results(tmp_path / "out" / "s0") == tiny.results(tmp_path / "alone")
-    assert record.is_finished(tmp_path / "out" / "s1")
-    assert len(list((tmp_path / "out").glob("wandb/offline-run-*/*.wandb"))) == 2
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="finds W&B's process in /proc")
-def test_wandbs_process_dying_stops_nothing(tmp_path: Path) -> None:
-    done = run_script(tmp_path / "out", "kill")
-    assert "killed" in done.stdout
-    said = [line for line in done.stderr.splitlines() if line.startswith("tracking: ")]
-    assert all("; the local record is complete" in line for line in said)
-    assert 1 <= len(said) <= 2  # once a run
-    tiny.run(tmp_path / "alone")
-    assert tiny.results(tmp_path / "out" / "s0") == tiny.results(tmp_path / "alone")
-    assert record.is_finished(tmp_path / "out" / "s1")
-
-
-class Unlike(Exception):
-    """Of no family that anyone would think to catch."""
-
-
-class FakeRun:
-    """A W&B run that remembers, and fails at one stage."""
-
-    def __init__(self, stage: str, error: type[Exception]) -> None:
-        self.stage, self.error, self.rows, self.summary, self.exit_code = stage, error, [], {}, None
-
-    def _do(self, stage: str) -> None:
-        if stage == self.stage:
-            raise self.error("it\nbroke")
-
-    def define_metric(self, *arguments: Any, **options: Any) -> None:
-        self._do("define_metric")
-
-    def log(self, row: dict[str, float]) -> None:
-        self._do("log")
-        self.rows.append(row)
-
-    def finish(self, exit_code: int) -> None:
-        self._do("finish")
-        self.exit_code = exit_code
-
-
-def fake_wandb(
-    monkeypatch: pytest.MonkeyPatch, stage: str = "", error: type[Exception] = Unlike
-) -> tuple[FakeRun, list[dict[str, Any]]]:
-    """Put a stand-in for wandb in place: (the run it gives, what it was started with)."""
-    run, started = FakeRun(stage, error), []
-
-    def init(**options: Any) -> FakeRun:
-        started.append(options)
-        run._do("init")
-        return run
-
-    class Error(Exception):
-        """The base of W&B's own errors."""
-
-    module = SimpleNamespace(init=init, Settings=lambda **options: options, errors=SimpleNamespace(Error=Error))
-    monkeypatch.setitem(sys.modules, "wandb", module)
-    return run, started
-
-
-@pytest.mark.parametrize("error", [Unlike, OSError, TypeError])
-@pytest.mark.parametrize("stage", ["init", "define_metric", "log", "finish"])
-def test_a_failure_at_any_stage_is_said_once_and_stops_nothing(
-    stage: str,
-    error: type[Exception],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    fake_wandb(monkeypatch, stage, error)
-    assert mirrored(tmp_path / "a", "offline")["status"] == "finished"
-    said = capsys.readouterr().err.splitlines()
-    assert said == [f"tracking: stopped for this run: {error.__name__}: it; the local record is complete"]
-    tiny.run(tmp_path / "alone")
-    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "alone")
-
-
-def test_wandb_that_cannot_be_imported_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    assert mirrored(tmp_path / "a", "auto")["status"] == "finished"
-    assert capsys.readouterr().err.count("tracking: ") == 1
+def test_tracking_changes_no_result(server: WandbServer, tmp_path: Path) -> None:
+    mirrored.trained(tmp_path / "on", [mirrored.spec(model__drop_rate=0.1)])
+    train([mirrored.spec(model__drop_rate=0.1)], tmp_path / "off", device="cpu")
+    assert tiny.results(tmp_path / "on" / "s0") == tiny.results(tmp_path / "off" / "s0")
+    assert tiny.files(tmp_path / "on" / "s0") == tiny.FILES
 
 
 @pytest.mark.parametrize(
@@ -232,48 +214,28 @@ def test_wandb_that_cannot_be_imported_stops_nothing(
         ("auto", {"WANDB_API_KEY": "a" * 40}, "online"),
         ("auto", {"WANDB_API_KEY": "a" * 40, "WANDB_MODE": "offline"}, "offline"),
         ("auto", {"WANDB_MODE": "offline"}, "offline"),
+        ("auto", {"WANDB_MODE": "dryrun"}, "offline"),
         ("online", {"WANDB_MODE": "offline"}, "online"),
         ("offline", {"WANDB_API_KEY": "a" * 40}, "offline"),
-        ("auto", {"WANDB_MODE": "disabled"}, None),
-        ("off", {"WANDB_API_KEY": "a" * 40}, None),
+        ("auto", {"WANDB_MODE": "disabled"}, "disabled"),
     ],
 )
 def test_what_a_mode_means(
-    mode: str, environment: dict[str, str], expected: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("WANDB_MODE")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    _, started = fake_wandb(monkeypatch)
-    mirrored(tmp_path / "a", mode)
-    assert [options["mode"] for options in started] == ([expected] if expected else [])
+    assert wandb_server_facts.wandb_mode(mode) == expected
+    assert Tracking(mode).is_on == (expected != "disabled")
 
 
-def test_a_diverged_run_is_mirrored_as_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, _ = fake_wandb(monkeypatch)
-    mirrored(tmp_path / "a", "offline", optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
-    assert run.summary["status"] == "diverged"
-    assert run.exit_code == 1
+@pytest.mark.parametrize("name", ["", " ", "a/b", "a?b", "x" * 129])
+def test_a_project_that_wandb_would_refuse_is_one_line(name: str) -> None:
+    with pytest.raises(UserError, match="--project: .* is not allowed: expected a name"):
+        Tracking("online", project=name)
 
 
-def test_a_resumed_run_is_the_same_wandb_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, started = fake_wandb(monkeypatch)
-
-    def stop(job: int, row: dict[str, float]) -> None:
-        raise KeyboardInterrupt
-
-    spec = RunSpec("a", tiny.config(), "v")
-    with pytest.raises(KeyboardInterrupt):
-        train([spec], tmp_path, device="cpu", tracking=Tracking("offline", "s"), on_row=stop)
-    train([spec], tmp_path, device="cpu", tracking=Tracking("offline", "s"))
-    assert started[0]["id"] == started[1]["id"]
-    assert started[1]["resume"] == "allow"
-    assert [row["epoch"] for row in run.rows] == [1, 2, 3]
-
-
-def test_off_does_not_even_import_wandb(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)  # an import would fail, and tracking would say so
-    mirrored(tmp_path / "a", "off")
-    assert capsys.readouterr().err == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+def test_an_error_never_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "secret-key")
+    assert wandb_server_facts.brief(ValueError("bad\nsecret-key")) == "ValueError: bad [API key]"

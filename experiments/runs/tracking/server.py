@@ -1,0 +1,61 @@
+"""What is known of the W&B server before the first run: the mode, the user's project, whether the server answers."""
+
+from __future__ import annotations
+
+import os
+
+from experiments.runs.tracking.settings import PROJECT, Mode
+
+PROBE_SECONDS = 5
+
+
+class Unreachable(Exception):
+    """The server does not answer, or refuses the API key. The message is a reason in one line."""
+
+
+def wandb_mode(mode: Mode) -> str:
+    """The mode for wandb: online, offline or disabled. The environment variable WANDB_MODE decides for `auto`."""
+    if mode != "auto":
+        return mode
+    given = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
+    return "offline" if given == "dryrun" else given
+
+
+def project(given: str | None) -> str:
+    """The project: the given one, the one of the user's W&B settings, or `PROJECT`."""
+    import wandb
+
+    return given or os.environ.get("WANDB_PROJECT") or wandb.setup().settings.project or PROJECT
+
+
+def probe(entity: str | None) -> str:
+    """Ask the server who the user is. Returns the entity that runs belong to. Raises `Unreachable` within seconds."""
+    import wandb
+
+    try:
+        api = wandb.Api(timeout=PROBE_SECONDS)
+        return entity or os.environ.get("WANDB_ENTITY") or str(api.default_entity)
+    except Exception as error:  # wandb raises errors of many kinds here
+        raise Unreachable(brief(error)) from error
+
+
+def base_url() -> str:
+    """The address of the server."""
+    import wandb
+
+    return wandb.setup().settings.base_url
+
+
+def brief(error: BaseException) -> str:
+    """An error in one short line, without the API key."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return text.replace(os.environ.get("WANDB_API_KEY") or "\0", "[API key]")[:200]
+
+
+def _has_key() -> bool:
+    """Whether an API key is configured. Asks no question and no server."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    from wandb.sdk.lib import wbauth
+
+    return bool(wbauth.read_netrc_auth(host=base_url()))

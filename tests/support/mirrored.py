@@ -1,0 +1,94 @@
+"""Train tiny runs that are mirrored to the stand-in server, and compare what it got with the records."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tiny
+from wandb_server import Run, WandbServer
+
+from experiments.runs import record
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
+from experiments.runs.tracking.mirror import Mirror
+from experiments.runs.tracking.settings import Tracking
+
+
+def spec(seed: int = 0, **changes: Any) -> RunSpec:
+    """A tiny run of the variant learned-1d."""
+    return RunSpec(f"s{seed}", tiny.config(seed=seed, **changes), "learned-1d", {"model.pos_embed": "learned-1d"})
+
+
+def trained(
+    study: Path, runs: Sequence[RunSpec], mode: str = "online", on_row: Any = None, **options: Any
+) -> list[str]:
+    """Train runs as one cohort, mirrored; the lines that the user sees."""
+    said: list[str] = []
+    tracking = Tracking(mode, study.name, **options)
+    with Mirror(tracking, study, said.append):
+        train(runs, study, device="cpu", tracking=tracking, on_row=on_row)
+    return said
+
+
+def mirror_of(server: WandbServer, summary: dict[str, Any]) -> Run:
+    """The only W&B run of this record."""
+    (found,) = (run for name, run in server.runs.items() if name.startswith(summary["run_id"]))
+    return found
+
+
+def check(server: WandbServer, run_dir: Path) -> Run:
+    """Assert that W&B has a run exactly as its record has it. Returns it."""
+    own = record.read_run(run_dir, checkpoint=True, predictions=True)
+    found = mirror_of(server, own.summary)
+    sent = [{key: float(row[key]) for key in own.rows[0]} for row in found.rows]  # W&B writes "NaN"
+    assert repr(sent) == repr(own.rows)
+    assert found.state == ("failed" if own.summary["status"] == "diverged" else "finished")
+    assert {key: found.settings[key] for key in own.config} == own.config
+    for key in ("status", "epochs", "test/acc", "test/loss", "digest"):
+        assert found.summary.get(key) == own.summary[key]
+    assert found.summary["cost"] == own.summary["cost"]
+    for name, best in (("val/acc", max), ("train/acc", max), ("val/loss", min), ("train/loss", min)):
+        values = [row[name] for row in own.rows if math.isfinite(row[name])]
+        if len(values) == len(own.rows):
+            assert found.summary[name] == {"last": values[-1], best.__name__: best(values)}
+    (artifact,) = (a for a in server.artifacts.values() if a.name == f"record-{found.name}")
+    assert artifact.committed
+    files = {name: body for name, body in artifact.files.items() if name != ".manifest"}
+    assert files == {name: (run_dir / name).read_bytes() for name in (*own.summary["files"], record.SUMMARY)}
+    return found
+
+
+def write_plan(study: Path, runs: Sequence[RunSpec]) -> None:
+    """A study.json with these runs."""
+    entries = [
+        {"run": r.name, "run_id": r.run_id, "variant": r.variant, "levels": r.levels, "seed": r.seed} for r in runs
+    ]
+    base = runs[0].config.model_dump()
+    plan = {
+        "factors": {"model.pos_embed": ["learned-1d"]},
+        "baseline": "learned-1d",
+        "metric": "test/acc",
+        "margin": 0.01,
+    }
+    study.mkdir(parents=True, exist_ok=True)
+    record.write_study(study, {"name": study.name, **plan, "seeds": [0], "base": base, "runs": entries})
+
+
+def holds(folder: Path, text: str) -> list[str]:
+    """The files below a folder that hold a text."""
+    found = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            if path.is_file() and text.encode() in path.read_bytes():
+                found.append(str(path))
+    return found
+
+
+def table(run: Run, name: str) -> list[list[Any]]:
+    """The rows of a table that was logged to a run."""
+    return json.loads(run.files[run.summary[name]["path"]])["data"]
