@@ -14,6 +14,7 @@ from analysis.image_results import ImageResults, image_results
 from analysis.looks import StudyLooks, study_looks
 from analysis.sources.study import ENDED, Study, factor_levels
 from analysis.trends import Trend, trends
+from analysis.tuning import TuningResults, tuning_results
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -74,6 +75,8 @@ class Results:
     looks: StudyLooks
     """how often the study was looked at. If it plans its looks, differences, effects and claims are those of the last
     planned look that is reached, and means are those of all finished runs"""
+    tuning: TuningResults | None = None
+    """how the variants were tuned; None where they were not"""
 
     @property
     def others(self) -> list[str]:
@@ -130,6 +133,7 @@ def analyze(study: Study) -> Results:
         images=image_results(study, floors[Metric("test/acc")], looks),
         trends=[] if looks.waiting else trends(study, floors[metric]),
         looks=looks,
+        tuning=tuning_results(study),
     )
 
 

@@ -97,6 +97,31 @@ def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[
     return caption, f"{label} against {formatting.listing(list(kinds))}. The values are in the cost table."
 
 
+def tuning(results: Results, path: str, shown: Sequence[str]) -> tuple[str, str]:
+    """Return the caption and the alternative text of the trials of a tuning against one setting."""
+    name = "learning rate" if path == "optim.lr" else formatting.factor_name(path, {})
+    caption = (
+        f"Tuning: validation accuracy of each trial against its {name}. Large mark: the trial that was chosen. Small mark: a "
+        "finished trial. Hollow mark: a trial that was stopped early, with its last validation accuracy. Trials that diverged "
+        "have none."
+    )
+    named = formatting.listing([plain(variant) for variant in shown])
+    return (
+        caption,
+        f"Validation accuracy against {name} for the trials of {named}. The values are in tuning-trials.csv.",
+    )
+
+
+def tuning_budget(results: Results, shown: Sequence[str]) -> tuple[str, str]:
+    """Return the caption and the alternative text of the expected best against the budget."""
+    caption = (
+        "Tuning: expected best validation accuracy against the budget, at the mean number of epochs of a trial. If a line still "
+        "rises at its end, more trials would probably find better settings."
+    )
+    named = formatting.listing([plain(variant) for variant in shown])
+    return caption, f"Expected best validation accuracy against the epochs trained, for {named}."
+
+
 def main_effects(results: Results) -> tuple[str, str]:
     """Return the caption and the alternative text of the levels of every factor."""
     label = results.study.metric.label

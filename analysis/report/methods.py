@@ -6,6 +6,7 @@ from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.report.headline_looks import seeds_of
 from analysis.report.trend_text import fewshot_methods, trend_methods
+from analysis.report.tuning import tuning_facts
 from analysis.results import Results
 from analysis.sources.plan_changes import plan_changes
 from experiments.config import PER_SEED
@@ -55,6 +56,7 @@ def methods(results: Results) -> Section:
         *_models(results),
         *fewshot_methods(results),
         *trend_methods(results),
+        *tuning_facts(results),
         (
             "Cost",
             "Parameters are trainable values; fixed values are position values that are not trained. FLOPs are those of "

@@ -55,8 +55,9 @@ def digest(study: Study) -> str:
 
 
 def varying(study: Study) -> set[str]:
-    """Return the settings that differ between runs: the factors, and what was not held fixed."""
-    return {path for factor in study.factors for path in factor.split("+")} | set(not_held_fixed(study))
+    """Return the settings that differ between runs: the factors, those that were tuned, and what was not held fixed."""
+    factors = {path for factor in study.factors for path in factor.split("+")}
+    return {*factors, *study.tuned_settings, *not_held_fixed(study)}
 
 
 def _origin(study: Study) -> list[tuple[str, str]]:

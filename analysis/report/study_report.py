@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from analysis import formatting
 from analysis.figures.study_figures import all_plots
 from analysis.figures.style import Plot
@@ -21,6 +23,7 @@ from analysis.report.tables.runs import runs_table
 from analysis.report.tables.trends import fewshot_tables, trend_tables
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
 from analysis.report.trend_text import trend_text
+from analysis.report.tuning import tuning_section
 from analysis.report.warnings import warnings
 from analysis.results import Results
 from analysis.sources.study import Study
@@ -51,9 +54,14 @@ def study_document(
         runs=runs_table(results, linked),
         excluded=sorted(study.troubles.items()),
         files=[pairs] if pairs is not None and len(pairs.rows) > MOST_PAIR_ROWS else [],
-        frames={"runs": study.runs, "curves": study.curves},
+        frames={"runs": study.runs, "curves": study.curves, **_trials(results)},
         linked=linked,
     )
+
+
+def _trials(results: Results) -> dict[str, pd.DataFrame]:
+    """The trials of the tuning, if there was one."""
+    return {} if results.tuning is None else {"tuning-trials": results.tuning.tuning.trials}
 
 
 def title(study: Study) -> str:
@@ -73,7 +81,14 @@ def summary(results: Results) -> str:
         f"Baseline: {formatting.quoted(study.baseline)}. "
         f"Equivalence margin: ±{formatting.margin(study.metric, study.margin)}. "
         f"{len(study.of('finished'))} of {len(planned)} planned runs finished."
+        f"{_tuned(results)}"
     )
+
+
+def _tuned(results: Results) -> str:
+    if results.tuning is None:
+        return ""
+    return f" Each variant was tuned by {formatting.plural(results.tuning.tuning.budget, 'trial')}."
 
 
 def model_section(results: Results, skip_unreadable: bool = False) -> Section | None:
@@ -118,6 +133,7 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
         Section("fewshot", "Few-shot accuracy", _fewshot(results, plots)),
         *(_trend(results, trend, plots) for trend in results.trends),
         Section("curves", "Learning curves", _items(plots.get("curves"))),
+        tuning_section(results),
         Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
         _images(results, with_images),
         Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis import formatting
 from analysis.report.audit import audit_warnings
+from analysis.report.tuning import tuning_warnings
 from analysis.results import Results
 from analysis.sources.pooling import unrecorded_plugins
 from analysis.sources.study import ENDED, Study, changed_images, not_held_fixed
@@ -18,6 +19,7 @@ def warnings(results: Results) -> list[str]:
     return [
         *study.plan.get("notes", []),
         *_settings(study),
+        *tuning_warnings(results),
         *_images(study),
         *audit_warnings(results),
         *_excluded(study),

@@ -20,6 +20,7 @@ TYPES = {
     "command": str,
     "study": dict,
     "notes": list,
+    "tuned": dict,
 }
 REQUIRED = ("factors", "base", "runs", "seeds", "name")
 SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}

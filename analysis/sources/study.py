@@ -99,6 +99,11 @@ class Study:
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
+    def tuned_settings(self) -> tuple[str, ...]:
+        """The settings that were tuned for each variant; empty for a study that was not tuned."""
+        return tuple((self.plan.get("tuned") or {}).get("space", ()))
+
+    @property
     def planned_looks(self) -> tuple[int, ...]:
         """The numbers of seeds at which the study plans to be tested; empty where it plans none."""
         return tuple(self.plan.get("looks") or ())
@@ -224,9 +229,12 @@ def changed_images(study: Study) -> list[str]:
 
 
 def not_held_fixed(study: Study) -> dict[str, list[str]]:
-    """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation."""
+    """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation.
+
+    Settings that were tuned for each variant are not listed.
+    """
     ended = study.of(*ENDED)
-    varied = {path for factor in study.factors for path in factor.split("+")} | set(PLACES)
+    varied = {path for factor in study.factors for path in factor.split("+")} | {*PLACES, *study.tuned_settings}
     settings = [column for column in ended.columns if column in study.base and column not in varied]
     found = {
         path: list(dict.fromkeys(level_text(cell_value(cell)) for cell in ended[path].unique())) for path in settings

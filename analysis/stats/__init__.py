@@ -3,12 +3,13 @@
 `estimates` describes one sample, `proportion` a share. `student` holds the tests of paired differences, `comparisons` the
 verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
 number of seeds can show, `resolution` finds the step of an accuracy, `images` describes means over seeds and test images,
-`aggregate` averages over datasets, `size_change` tests whether differences shrink, `looks` tests at several planned numbers of seeds, and `batches` compares runs of
-different machines or commits.
+`aggregate` averages over datasets, `size_change` tests whether differences shrink, `looks` tests at several planned numbers
+of seeds, `batches` compares runs of different machines or commits, and `best_of` says how good the best of some trials is.
 """
 
 from analysis.stats.aggregate import Aggregate, AverageDifference, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
+from analysis.stats.best_of import expected_best
 from analysis.stats.comparisons import (
     Comparison,
     Rule,
@@ -62,6 +63,7 @@ __all__ = [
     "compare_all",
     "compare_averages",
     "detectable",
+    "expected_best",
     "factorial",
     "holm",
     "holm_exclusive",

@@ -1,0 +1,128 @@
+"""Figures of a tuning: validation accuracy against a tuned setting, and the expected best against the budget."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import formatting
+from analysis.figures import captions
+from analysis.figures.labels import brief_names, coloured, labels, legend_columns, variant_styles
+from analysis.figures.style import Plot, Tips, name_artists, narrow, panels, plot
+from analysis.results import Results
+from analysis.tuning import TuningResults
+
+RATE = "optim.lr"
+HEIGHT = 3.2  # inches
+
+
+def tuning_plots(results: Results) -> list[Plot]:
+    """Return the figures of the tuning; none for a study that was not tuned."""
+    if results.tuning is None:
+        return []
+    found, variants = results.tuning, [v for v in coloured(results) if v in results.tuning.expected]
+    path = _shown_setting(found)
+    plots = []
+    if path is not None:
+        texts = captions.tuning(results, path, variants)
+        plots.append(plot("tuning", lambda tips: _draw_trials(results, found, path, variants, tips), *texts))
+    texts = captions.tuning_budget(results, variants)
+    return [*plots, plot("tuning-budget", lambda tips: _draw_budget(results, found, variants, tips), *texts)]
+
+
+def _shown_setting(found: TuningResults) -> str | None:
+    """The learning rate, else the first setting with a range; None where all settings have choices only."""
+    ranges = [path for path, tried in found.tuning.space.items() if "low" in tried]
+    return RATE if RATE in ranges else next(iter(ranges), None)
+
+
+def _draw_trials(results: Results, found: TuningResults, path: str, variants: list[str], tips: Tips) -> Figure:
+    """Filled marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices."""
+    figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
+    metric = found.tuning.objective
+    handles: dict[str, Any] = {}
+    for variant in variants:
+        own, index = variant_styles(results)[variant], results.variants.index(variant)
+        trials = found.tuning.of(variant).dropna(subset=[metric])
+        finished = trials["status"] == "finished"
+        look: dict[str, Any] = {"color": own.colour, "marker": own.marker, "ls": ""}
+        for kind, rows, fill in (("finished", trials[finished], own.colour), ("stopped", trials[~finished], "none")):
+            marks = axes.plot(rows[path], rows[metric] * metric.scale, ms=4.5, mfc=fill, **look)
+            texts = [_tip(results, found, variant, row) for row in rows.to_dict("records")]
+            name_artists(marks, f"v{index}-{kind}", tips, texts)
+            handles[variant] = marks[0] if kind == "finished" else handles[variant]
+        choice = found.tuning.choices[variant]
+        best = axes.plot(
+            choice.settings[path], choice.value * metric.scale, ms=10, mec="white", mew=0.8, zorder=3, **look
+        )
+        name_artists(best, f"v{index}-chosen", tips, [f"chosen for {brief_names(results)[variant]}"])
+    if found.tuning.space[path].get("log"):
+        axes.set_xscale("log")
+    axes.set_xlabel(formatting.factor_name(path, {RATE: "peak learning rate"}))
+    _finish(figure, axes, results, variants, handles, tips)
+    return figure
+
+
+def _tip(results: Results, found: TuningResults, variant: str, trial: dict[Any, Any]) -> str:
+    """`none, trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
+    metric = found.tuning.objective
+    settings = ", ".join(f"{path.rpartition('.')[2]} = {_text(trial[path])}" for path in found.tuning.space)
+    value = captions.value_text(float(trial[metric]), metric)
+    ended = f"{trial['status']} after {formatting.plural(trial['epochs'], 'epoch')}"
+    return f"{brief_names(results)[variant]}, trial {trial['trial']}: {value}, {ended}; {settings}"
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _draw_budget(results: Results, found: TuningResults, variants: list[str], tips: Tips) -> Figure:
+    figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
+    metric = found.tuning.objective
+    handles: dict[str, Any] = {}
+    for variant in variants:
+        own, best = variant_styles(results)[variant], found.expected[variant]
+        index = results.variants.index(variant)
+        every = math.ceil(len(best.epochs) / 12)
+        lines = axes.plot(
+            best.epochs,
+            best.value * metric.scale,
+            color=own.colour,
+            ls=own.dashes,
+            marker=own.marker,
+            ms=4,
+            markevery=every,
+        )
+        texts = [
+            f"{brief_names(results)[variant]}, {formatting.plural(n, 'trial')}: {captions.value_text(float(value), metric)}"
+            for n, value in enumerate(best.value, start=1)
+        ]
+        name_artists(lines, f"v{index}-budget", tips, texts if every == 1 else ())
+        handles[variant] = lines[0]
+    axes.set_xlabel("budget: epochs trained in the trials of a variant")
+    _finish(figure, axes, results, variants, handles, tips)
+    return figure
+
+
+def _finish(
+    figure: Figure, axes: Axes, results: Results, variants: list[str], handles: dict[str, Any], tips: Tips
+) -> None:
+    """Add the grid, the label of the accuracy and the legend."""
+    assert results.tuning is not None
+    metric = results.tuning.tuning.objective
+    axes.set_ylabel(f"{metric.label}{metric.unit}")
+    axes.grid()
+    names = labels(results, variants)
+    shown = [handles[variant] for variant in variants]
+    legend = figure.legend(shown, names, loc="outside lower center", ncols=legend_columns(names), fontsize=9)
+    for variant, text in zip(variants, legend.get_texts(), strict=True):
+        name_artists([text], f"v{results.variants.index(variant)}-legend", tips)
+
+
+def _legend_height(results: Results, variants: list[str]) -> float:
+    """The height of the legend in inches."""
+    names = labels(results, variants)
+    return 0.19 * -(-len(names) // legend_columns(names)) + 0.1 * narrow()

@@ -1,0 +1,157 @@
+"""Say how the variants were tuned: the section of the report, its tables, a fact of the methods and warnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis import formatting
+from analysis.figures.tuning_figures import tuning_plots
+from analysis.report.document import Section
+from analysis.report.render import Cell, Column, Table
+from analysis.report.tables.cells import number_cell, variant_cells, variant_columns
+from analysis.results import Results
+from analysis.tuning import TuningResults
+
+SAMPLERS = {
+    "tpe": "Optuna's tree-structured Parzen estimator (TPE)",
+    "random": "random search",
+    "qmc": "a quasi-random sequence (Sobol)",
+}
+PRUNERS = {
+    "halving": "Successive halving (ASHA) stopped trials with a low validation accuracy early.",
+    "hyperband": "Hyperband stopped trials with a low validation accuracy early.",
+    "none": "No trial was stopped early for a low accuracy.",
+}
+STATUSES = ("finished", "pruned", "diverged", "failed")
+
+
+def tuning_section(results: Results) -> Section | None:
+    """Return the section "Tuning"; None for a study that was not tuned."""
+    found = results.tuning
+    if found is None:
+        return None
+    trials, *budget = tuning_plots(results) if len(tuning_plots(results)) > 1 else [None, *tuning_plots(results)]
+    items = [choices_table(results, found), trials, *budget, importances_table(results, found)]
+    return Section("tuning", "Tuning", [item for item in items if item is not None], [budget_text(found)])
+
+
+def budget_text(found: TuningResults) -> str:
+    """Say that the variants were tuned, by which search, with what budget and on what seeds."""
+    tuning = found.tuning
+    names = formatting.listing([_name(path) for path in tuning.space])
+    seeds = sorted(tuning.trials["seed"].unique())
+    return (
+        f"Before this comparison, {names} were tuned for each variant separately, by {SAMPLERS.get(tuning.sampler, tuning.sampler)}. "
+        f"Every variant had the same budget: {formatting.plural(tuning.budget, 'trial')}. {PRUNERS.get(tuning.pruner, '')} "
+        f"The trials used validation images only, and seeds {seeds[0]} to {seeds[-1]}, which this comparison does not use. "
+        f"Tried: {'; '.join(f'{_name(path)} {_range(tried)}' for path, tried in tuning.space.items())}."
+    )
+
+
+def choices_table(results: Results, found: TuningResults) -> Table:
+    """Return the settings chosen for each variant, and what its trials cost."""
+    tuning, metric = found.tuning, found.tuning.objective
+    columns = (
+        *variant_columns(results),
+        *(Column(_name(path), (path,), numeric="low" in tried) for path, tried in tuning.space.items()),
+        Column(f"{metric.label}{metric.unit}", (metric,), help="of the trial that was chosen, on one seed"),
+        *(Column(status, (status,), help=f"trials that {_ended(status)}") for status in _statuses(found)),
+        Column("epochs", ("epochs",), help="trained in all trials of the variant"),
+    )
+    rows = []
+    for variant in found.expected:
+        choice, counts = tuning.choices[variant], tuning.of(variant)["status"].value_counts()
+        rows.append(
+            (
+                *variant_cells(results, variant),
+                *(_setting_cell(choice.settings[path]) for path in tuning.space),
+                number_cell(choice.value, metric.scale, 2 if metric.is_share else 4),
+                *(Cell(str(int(counts.get(s, 0))), (int(counts.get(s, 0)),)) for s in _statuses(found)),
+                Cell(formatting.count(choice.epochs), (choice.epochs,), choice.epochs),
+            )
+        )
+    caption = f"Settings chosen for each variant: those of the finished trial with the highest {metric.label}, and its trials."
+    note = "The accuracy of the chosen trial is the best of several, so it is too high as an estimate. The comparison uses other seeds."
+    return Table("tuning", caption, columns, tuple(rows), (note,))
+
+
+def importances_table(results: Results, found: TuningResults) -> Table | None:
+    """Return Optuna's importances of the settings; None where they are not known for any variant."""
+    tuning = found.tuning
+    known = [variant for variant in found.expected if tuning.choices[variant].importances]
+    if not known:
+        return None
+    columns = (*variant_columns(results), *(Column(_name(path), (path,)) for path in tuning.space))
+    rows = tuple(
+        (
+            *variant_cells(results, variant),
+            *(number_cell(tuning.choices[variant].importances.get(path, float("nan")), 1, 2) for path in tuning.space),
+        )
+        for variant in known
+    )
+    caption = (
+        "Importance of each setting for the validation accuracy of the trials, as a share of 1 (fANOVA, by Optuna)."
+    )
+    note = "A trial that was stopped early counts with its last validation accuracy, one that diverged with 0. Few trials give rough values."
+    return Table("tuning-importances", caption, columns, rows, (note,))
+
+
+def tuning_facts(results: Results) -> list[tuple[str, str]]:
+    """Return the methods of the tuning; empty for a study that was not tuned."""
+    if results.tuning is None:
+        return []
+    return [
+        (
+            "Expected best",
+            "The mean of the largest validation accuracy in n of the trials, over all choices of n (Dodge et al., 2019; without "
+            "replacement as by Tang et al., 2020). It holds for independent trials, as in random search; for other samplers it "
+            "describes the trials made. A trial that diverged or failed counts as 0.",
+        )
+    ]
+
+
+def tuning_warnings(results: Results) -> list[str]:
+    """Say where the choice lies at an end of its range, and where the trials had other settings than the runs."""
+    found = results.tuning
+    if found is None:
+        return []
+    edges = [
+        f"Tuning: the {_name(path)} chosen for {formatting.listing(variants)} is at an end of the range that was tried "
+        f"({_range(found.tuning.space[path])}). Values outside it may be better."
+        for path, variants in found.at_edge.items()
+    ]
+    others = [f"{path} {_text(before)} instead of {_text(now)}" for path, (before, now) in found.other_base.items()]
+    if others:
+        edges.append(f"Tuning: the trials had other settings than the runs: {formatting.listing(others)}.")
+    return edges
+
+
+def _statuses(found: TuningResults) -> list[str]:
+    """The statuses that a trial has, finished first."""
+    return [status for status in STATUSES if (found.tuning.trials["status"] == status).any()]
+
+
+def _ended(status: str) -> str:
+    return {"pruned": "were stopped early", "diverged": "diverged", "failed": "ended with an error"}.get(
+        status, "finished"
+    )
+
+
+def _name(path: str) -> str:
+    """A setting as a reader calls it: `learning rate`."""
+    names = {"optim.lr": "learning rate", "optim.weight_decay": "weight decay", "optim.warmup_epochs": "warm-up epochs"}
+    return names.get(path, path)
+
+
+def _range(tried: dict[str, Any]) -> str:
+    if "choices" in tried:
+        return formatting.listing([_text(choice) for choice in tried["choices"]], "or")
+    return f"{_text(tried['low'])} to {_text(tried['high'])}{' (log scale)' * bool(tried.get('log'))}"
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _setting_cell(value: Any) -> Cell:
+    return Cell(_text(value), (value,), float(value) if isinstance(value, int | float) else None)

@@ -1,0 +1,212 @@
+"""The report of a tuned study: it says what was tuned and at what cost, and its figures show the trials of the plan."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import write_study
+
+from analysis.main import main
+from analysis.report.study_report import study_document
+from analysis.report.tuning import budget_text
+from analysis.report.warnings import warnings
+from analysis.results import analyze
+from analysis.sources.exported import export
+from analysis.sources.read import read
+from experiments.config import RunConfig
+from experiments.runs import record
+
+SPACE = {
+    "optim.lr": {"low": 1e-4, "high": 1e-1, "log": True},
+    "optim.name": {"choices": ["adamw", "sgd"], "log": False},
+}
+BEST = {"none": 0.0995, "sinusoidal": 0.01, "learned-1d": 0.003, "learned-2d": 0.001}
+
+
+def tuned_plan(trials: int = 6, **changes) -> dict:
+    """The `tuned` part of a plan: in each variant trial 0 diverged, trial 1 was stopped early, and trial 3 is the best."""
+    rows = []
+    for place, (variant, rate) in enumerate(BEST.items()):
+        for n in range(trials):
+            status = {0: "diverged", 1: "pruned"}.get(n, "finished")
+            row = {
+                "variant": variant,
+                "trial": n,
+                "seed": 1_000_000 + n,
+                "status": status,
+                "epochs": 2 if n == 1 else 8,
+            }
+            values = {} if n == 0 else {"val/acc": (0.9 if n == 3 else 0.5) + n / 100 + place / 1000, "val/loss": 1.0}
+            settings = {"optim.lr": rate if n == 3 else 10 ** (-4 + n / 2), "optim.name": "adamw"}
+            rows.append({**row, **values, "settings": settings})
+    variants = {
+        variant: {
+            "levels": {"model.pos_embed": variant},
+            "settings": {"optim.lr": rate, "optim.name": "adamw"},
+            "trial": 3,
+            "val/acc": 0.93 + place / 1000,
+            "epochs": 8 * trials - 6,
+            "importances": {"optim.lr": 0.75, "optim.name": 0.25},
+        }
+        for place, (variant, rate) in enumerate(BEST.items())
+    }
+    own = {
+        "schema": 1,
+        "study": "position",
+        "objective": "val/acc",
+        "sampler": "tpe",
+        "pruner": "halving",
+        "budget": trials,
+    }
+    return {**own, "space": SPACE, "base": {}, "code": {}, "variants": variants, "trials": rows, **changes}
+
+
+def levels(variant: str) -> dict:
+    return {"model.pos_embed": variant, "optim.lr": BEST[variant]}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A tuned study: the records have the learning rates that were chosen."""
+    folder = write_study(tmp_path, seeds=3, levels=levels, tuned=tuned_plan())
+    plan = record.read_study(folder)
+    for entry in plan["runs"]:
+        del entry["levels"]["optim.lr"]  # a tuned setting, and not a level of the variant
+    record.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    return folder
+
+
+def section(document, name):
+    return next(part for part in document.sections if part.id == name)
+
+
+def test_the_report_says_what_was_tuned_with_what_budget_and_on_what_seeds(folder):
+    results = analyze(read(str(folder)))
+    document = study_document(results)
+    assert "Each variant was tuned by 6 trials." in document.summary
+    (text,) = section(document, "tuning").paragraphs
+    assert text == budget_text(results.tuning)
+    for part in (
+        "learning rate and optim.name were tuned for each variant separately",
+        "Every variant had the same budget: 6 trials.",
+        "validation images only, and seeds 1000000 to 1000005",
+        "learning rate 0.0001 to 0.1 (log scale); optim.name adamw or sgd",
+    ):
+        assert part in text
+    assert not [text for text in warnings(results) if "not held fixed" in text]
+    methods = section(document, "methods").items[0].facts
+    assert "Expected best" in dict(methods)
+
+
+def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(folder):
+    document = study_document(analyze(read(str(folder))))
+    table, importances = (item for item in section(document, "tuning").items if hasattr(item, "columns"))
+    heads = [column.title for column in table.columns]
+    assert heads[1:] == [
+        "learning rate",
+        "optim.name",
+        "validation accuracy, %",
+        "finished",
+        "pruned",
+        "diverged",
+        "epochs",
+    ]
+    for row, (variant, rate) in zip(table.rows, BEST.items(), strict=True):
+        cells = [cell.text for cell in row]
+        assert cells[0] == variant and cells[1] == f"{rate:.4g}" and cells[4:] == ["4", "1", "1", "42"]
+    assert [cell.text for cell in importances.rows[0]][1:] == ["0.75", "0.25"]
+
+
+def test_the_figures_show_every_trial_and_the_expected_best(folder):
+    results = analyze(read(str(folder)))
+    trials, budget = (item for item in section(study_document(results), "tuning").items if hasattr(item, "figure"))
+    (axes,) = trials.figure.axes
+    assert axes.get_xscale() == "log"
+    drawn = {line.get_gid(): line for line in axes.lines}
+    for index, variant in enumerate(BEST):
+        own = results.tuning.tuning.of(variant)
+        finished = own[own["status"] == "finished"]
+        assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
+        assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
+        assert len(drawn[f"v{index}-stopped-0"].get_xdata()) == 1  # a diverged trial has no accuracy
+        assert list(drawn[f"v{index}-chosen-0"].get_xdata()) == [BEST[variant]]
+    lines = {line.get_gid(): line for line in budget.figure.axes[0].lines}
+    own = results.tuning.tuning.of("none")["val/acc"].fillna(0) * 100
+    assert lines["v0-budget-0"].get_ydata()[[0, -1]] == pytest.approx([own.mean(), own.max()])
+    assert list(lines["v0-budget-0"].get_xdata()) == pytest.approx([7 * n for n in range(1, 7)])  # 42 epochs / 6 trials
+
+
+def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
+    plan = record.read_study(folder)
+    plan["tuned"]["base"] = {"train.epochs": 3}
+    record.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    found = [text for text in warnings(analyze(read(str(folder)))) if text.startswith("Tuning: ")]
+    assert found[0].startswith(
+        "Tuning: the learning rate chosen for none is at an end of the range that was tried (0.0001 to 0.1"
+    )
+    assert (
+        found[1]
+        == f"Tuning: the trials had other settings than the runs: train.epochs 3 instead of {RunConfig().train.epochs}."
+    )
+    assert len(found) == 2
+
+
+def test_an_export_holds_the_tuning_and_its_report_is_the_same(folder, tmp_path):
+    study = read(str(folder))
+    again = read(str(export(study, tmp_path / "exported")))
+    ours, theirs = (study_document(analyze(each)) for each in (study, again))
+    assert section(ours, "tuning").paragraphs == section(theirs, "tuning").paragraphs
+    pd.testing.assert_frame_equal(ours.frames["tuning-trials"], theirs.frames["tuning-trials"])
+
+
+def test_the_command_writes_the_section_the_figures_and_the_trials(folder, capsys):
+    with pytest.raises(SystemExit) as exited:
+        main([str(folder), "--without-models"])
+    assert exited.value.code == 0, capsys.readouterr().err
+    report = folder / "report"
+    assert "Every variant had the same budget: 6 trials." in (report / "report.md").read_text()
+    table = pd.read_csv(report / "tables" / "tuning-trials.csv")
+    assert len(table) == 24 and np.isnan(table["val/acc"]).sum() == 4
+    for name in ("tuning", "tuning-budget"):
+        assert (report / "figures" / f"{name}.png").stat().st_size > 5000
+
+
+def test_trials_are_never_pooled_with_the_runs(folder):
+    """Trials lie beside the runs, in a folder of their own, and change no number of the report."""
+    before = analyze(read(str(folder)))
+    run = next(path.parent for path in folder.glob(f"*/{record.SUMMARY}"))
+    target = folder / "tuning" / "none-s1000000-0"
+    target.mkdir(parents=True)
+    for path in run.iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    after = analyze(read(str(folder)))
+    pd.testing.assert_frame_equal(before.study.runs, after.study.runs)
+    assert json.dumps(before.values) == json.dumps(after.values)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"trials": None}, "trials is a NoneType, not list"),
+        ({"variants": {"none": {}}}, "settings"),
+        ({"objective": "rate"}, "objective is 'rate'"),
+        ({"budget": "six"}, "budget is a str, not int"),
+    ],
+)
+def test_a_damaged_plan_is_refused_in_one_line(folder, changes, said):
+    plan = record.read_study(folder)
+    plan["tuned"] |= changes
+    record.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    with pytest.raises(record.RecordError, match=r"study\.json: tuned: cannot be read") as error:
+        analyze(read(str(folder)))
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_study_that_was_not_tuned_says_nothing_of_it(tmp_path):
+    results = analyze(read(str(write_study(tmp_path, seeds=2))))
+    document = study_document(results)
+    assert results.tuning is None and "tuned" not in document.summary
+    assert "tuning" not in [part.id for part in document.sections] and "tuning-trials" not in document.frames
+    assert math.isfinite(results.mean("none").value)
