@@ -40,6 +40,8 @@ def locate(source: str) -> str:
         raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
     if (folder / record.CONFIG).is_file():
         raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
+    if (folder / record.TRIALS).is_file():
+        raise UserError(f"{source}: holds the trials of a tuning, which are in no report; give the folder of a study")
     if has_runs(folder):
         return source
     patterns = (f"*/{record.STUDY}", f"*/*/{record.STUDY}")

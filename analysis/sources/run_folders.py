@@ -17,8 +17,8 @@ from experiments.runs import record
 
 
 def has_runs(folder: Path) -> bool:
-    """Whether the folder holds run folders."""
-    return next(folder.glob(f"*/{record.CONFIG}"), None) is not None
+    """Whether the folder holds run folders. Trials of a tuning are none."""
+    return not (folder / record.TRIALS).is_file() and next(folder.glob(f"*/{record.CONFIG}"), None) is not None
 
 
 def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:

@@ -1,6 +1,7 @@
 """The record of a run: files written atomically, and read with every digest checked. It imports no torch and no pandas.
 
 STUDY/study.json                      the plan
+STUDY/tuning/trials.txt, RUN/...      the trials of a tuning, which no report uses
 STUDY/RUN/config.json                 the configuration
 STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
@@ -36,6 +37,7 @@ STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT, PREDICTIONS = (
     "test_predictions.npz",
 )
 PLUGIN, DIFF = "plugin", "uncommitted.diff"
+TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
 EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
 PART = ".part-"  # prefix of a file that is being written
 STATUSES = ("finished", "diverged", "pruned")

@@ -23,6 +23,7 @@ from sweeps.tuning.tuned import TUNED, TrialRow, Tuned, read_tuned, write_tuned
 from sweeps.workers.progress import format_duration
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
+NOTE = "The folders here are the trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
 POLL_INTERVAL = 2.0  # seconds between looks at the trials of other processes
 
 
@@ -50,6 +51,7 @@ def tune(
         try:
             with removed_on_bad_input(study_dir / RUNS):
                 (study_dir / RUNS).mkdir(exist_ok=True)
+                record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
                 _check_budget(plan, searches)
                 print(intro, flush=True)
                 _train(searches, study_dir / RUNS, configs, store)

@@ -204,6 +204,21 @@ def test_a_damaged_plan_is_refused_in_one_line(folder, changes, said):
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("place", [".", "tuning"])
+def test_a_study_that_was_tuned_but_not_trained_has_no_report(folder, capsys, place):
+    """Its trials are not taken for runs."""
+    (folder / "tuning").mkdir()
+    for path in [path.parent for path in folder.glob(f"*/{record.SUMMARY}")]:
+        path.rename(folder / "tuning" / path.name)
+    (folder / "tuning" / record.TRIALS).write_text("trials")
+    (folder / record.STUDY).unlink()
+    with pytest.raises(SystemExit) as exited:
+        main([str(folder / place)])
+    err = capsys.readouterr().err
+    assert exited.value.code == 2 and err.count("\n") == 1 and "give the folder of a study" in err
+    assert not list(folder.rglob("report*"))
+
+
 def test_a_study_that_was_not_tuned_says_nothing_of_it(tmp_path):
     results = analyze(read(str(write_study(tmp_path, seeds=2))))
     document = study_document(results)
