@@ -1,7 +1,7 @@
-"""The baselines: timm, vit-pytorch and a tutorial's model in our configuration, each trained as its users would.
+"""The baselines: the models of timm, vit-pytorch and a tutorial in our configuration.
 
-timm's and vit-pytorch's models train in a plain loop over our data path: uint8 images on the device, augmented by
-batch. The tutorial's loop loads images one by one through PIL and waits for the loss at every step.
+timm's and vit-pytorch's models train in our loop with our data path, which is on the device, so that only the model and its
+update differ. The tutorial's loop loads images one by one through PIL and waits for the loss at every step.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import math
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import get_all_start_methods
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchvision import transforms
 
 from experiments.bench.harness import Workload, timed
-from experiments.config import DataConfig
-from experiments.data import augment
+from experiments.config import DataConfig, RunConfig
 from experiments.data.images import Images, Splits
-from experiments.training.engine import EVAL_BATCH, autocast, batches
+from experiments.training.compile import OFF
+from experiments.training.engine import Solo, losses
 from vit import ViTConfig
 from vit.model import ACTIVATIONS, LAYER_NORM_EPS
 
@@ -43,16 +43,10 @@ def vit_pytorch_model(cfg: ViTConfig) -> nn.Module:
     """vit-pytorch's `ViT`, the closest it has: exact GELU, no QKV bias, LayerNorms around patches and at the end."""
     from vit_pytorch import ViT
 
+    sizes = {"image_size": cfg.img_size, "patch_size": cfg.patch_size, "channels": cfg.in_chans}
+    widths = {"dim": cfg.embed_dim, "heads": cfg.num_heads, "dim_head": cfg.head_dim}
     return ViT(
-        image_size=cfg.img_size,
-        patch_size=cfg.patch_size,
-        channels=cfg.in_chans,
-        num_classes=cfg.num_classes,
-        dim=cfg.embed_dim,
-        depth=cfg.depth,
-        heads=cfg.num_heads,
-        dim_head=cfg.head_dim,
-        mlp_dim=int(cfg.embed_dim * cfg.mlp_ratio),
+        **sizes, **widths, num_classes=cfg.num_classes, depth=cfg.depth, mlp_dim=int(cfg.embed_dim * cfg.mlp_ratio)
     )
 
 
@@ -155,66 +149,41 @@ def tutorial_loader(images: Images, data: DataConfig, size: int, batches: int) -
     )
 
 
-class PlainLoop:
-    """The model of another library in a plain training loop over our data path."""
+class LibraryEngine(Solo):
+    """Our engine of a single run with the model of another library and torch's AdamW. Its learning rate is constant."""
 
-    def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
-        torch.manual_seed(index)
-        self.workload, self.config, self.splits, self.device = workload, workload.config, splits, device
-        self.model = MODELS[workload.model](workload.config.vit_config(len(splits.classes))).to(device)
-        optim, compiled = workload.config.optim, workload.compile != "none"
-        # Users who compile also choose the fused optimiser.
+    def __init__(self, model: str, config: RunConfig, num_classes: int, device: torch.device) -> None:
+        torch.manual_seed(config.seed)
+        self.config, self.configs, self.device = config, (config,), device
+        self.model: Any = MODELS[model](config.vit_config(num_classes)).to(device)
+        self.params, compiled = dict(self.model.named_parameters()), config.train.compile != OFF
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), optim.lr, weight_decay=optim.weight_decay, fused=True if compiled else None
+            self.params.values(),
+            config.optim.lr,
+            weight_decay=config.optim.weight_decay,
+            fused=True if compiled else None,  # users who compile also choose the fused optimiser
         )
-        self.forward = torch.compile(self.model, mode=workload.compile) if compiled else self.model
+        self._rate = torch.zeros((), device=device)  # nothing reads it
+        self._train = self._loss_and_hits
+        if compiled:
+            self.model = torch.compile(self.model, mode=config.train.compile)
 
-    def update(self, x: Tensor, y: Tensor) -> Tensor:
-        """One update of the weights -> its loss, on the device."""
-        with autocast(self.config, self.device):
-            loss = F.cross_entropy(self.forward(x), y)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return loss.detach()
-
-    def turn(self) -> tuple[float, float]:
-        """Epochs with data loading, augmentation and validation: (images, seconds)."""
-        epochs = self.workload.epochs
-        return epochs * len(self.splits.train), timed(self.device, epochs, self._epoch)
-
-    def _epoch(self) -> tuple[float, float]:
-        """(training loss, validation accuracy)"""
-        self.model.train()
-        data, images, total = self.config.data, self.splits.train, torch.zeros((), device=self.device)
-        order = torch.randperm(len(images), device=self.device)
-        for part in batches(len(images), self.config.train.batch_size):
-            batch = images.pick(order[part])
-            draws = torch.rand(len(batch), augment.DRAWS, device=self.device)
-            windows = augment.windows(draws, batch.x.shape[-1], data.hflip, data.crop_padding, data.rrc_scale)
-            x = self.splits.normalized(augment.apply(self.splits.scaled(batch.x[:]), windows))
-            total += self.update(x, batch.y) * len(batch)
-        return total.item() / len(images), self._accuracy(self.splits.val)
-
-    @torch.no_grad()
-    def _accuracy(self, images: Images) -> float:
-        self.model.eval()
-        hits = torch.zeros((), dtype=torch.int64, device=self.device)
-        for part in batches(len(images), EVAL_BATCH):
-            with autocast(self.config, self.device):
-                scores = self.forward(self.splits.normalized(self.splits.scaled(images.x[part])))
-            hits += (scores.argmax(-1) == images.y[part]).sum()
-        return hits.item() / len(images)
+    def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.model(x)
+        return losses(scores, y), (scores.detach().argmax(-1) == y).sum()
 
 
-class TutorialLoop(PlainLoop):
+class TutorialLoop:
     """The loop of tintn (2023) and Lodha (2025): two loader workers, one image at a time, `loss.item()` every step."""
 
-    def update(self, x: Tensor, y: Tensor) -> Tensor:
-        """One update of the weights -> its loss, which the host waits for."""
-        loss = super().update(x.to(self.device), y.to(self.device))
-        loss.item()
-        return loss
+    def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
+        self.workload, self.images, self.device = workload, splits.train, device
+        self.engine = LibraryEngine(workload.model, workload.config, len(splits.classes), device)
+
+    def update(self, x: Tensor, y: Tensor) -> None:
+        """One update of the weights. The host waits for its loss. x: [B, C, S, S]; y: [B]"""
+        zero = torch.zeros(1, device=self.device)  # neither the dropout key nor the learning rate is read
+        self.engine.train_step(x[None].to(self.device), y[None].to(self.device), zero, zero)[0].item()
 
     def turn(self) -> tuple[float, float]:
         """The batches of an epoch, taken from the middle of a longer epoch. Validation is left out.
@@ -222,10 +191,10 @@ class TutorialLoop(PlainLoop):
         The start and end of an epoch would count too much here: the loader's workers start by forking, after which
         the first update takes seconds, and at the end nothing is left to load. Both weigh little in a full epoch.
         """
-        self.model.train()
-        size = self.config.train.batch_size
-        count = self.workload.epochs * math.ceil(len(self.splits.train) / size)
-        loader = iter(tutorial_loader(self.splits.train, self.config.data, size, count + 2 * MARGIN))
+        config = self.workload.config
+        size = config.train.batch_size
+        count = self.workload.epochs * math.ceil(len(self.images) / size)
+        loader = iter(tutorial_loader(self.images, config.data, size, count + 2 * MARGIN))
         for _ in range(MARGIN):
             self.update(*next(loader))
         return count * size, timed(self.device, count, lambda: self.update(*next(loader)))

@@ -14,13 +14,14 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ from experiments.config import RunConfig
 
 EXIT_SECONDS = 10.0  # that a process may take to end by itself
 MPS_CONTROL = "nvidia-cuda-mps-control"
+RESIDENT_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes; of ru_maxrss
 
 
 class WorkloadError(Exception):
@@ -39,8 +41,8 @@ class WorkloadError(Exception):
 class Workload:
     """Something to time: `processes` processes of `threads` threads, each training `runs` runs as one cohort.
 
-    `loop(workload, splits, device, index of the process)` makes an object whose `turn()` returns (work, seconds): images,
-    summed over the runs, in `epochs` epochs. `compile` is a mode of `torch.compile`, or "none".
+    `loop(workload, splits, device, index of the process)` makes an object whose `turn()` returns (images, seconds) of
+    `epochs` epochs; images are summed over the runs. `compile` is a mode of `torch.compile`, or "none".
     """
 
     name: str
@@ -52,14 +54,13 @@ class Workload:
     runs: int = 1
     epochs: int = 1
     compile: str = "none"
-    capture: bool = True  # whether our step becomes a CUDA graph on a GPU
+    capture: bool = True  # whether the training step becomes a CUDA graph on a GPU
     mps: bool = False  # whether the processes share the GPU through NVIDIA MPS
-    references: tuple[str, ...] = ()  # names of the workloads that its rates are compared with
 
 
 @dataclass
 class Runner:
-    """The processes of a workload and its rates so far, work per second in each turn; `seconds` is its time limit.
+    """The processes of a workload and its rates so far, images per second in each turn; `seconds` is its time limit.
 
     `note` says why turns are missing. Once it is set, the workload takes no further turn.
     """
@@ -71,9 +72,8 @@ class Runner:
     note: str = ""
 
     def __post_init__(self) -> None:
-        self.left, self.last = self.seconds, 0.0  # seconds that are left, and that the last turn took
-        self.pipes: list[Connection] = []
-        self.processes: list[multiprocessing.process.BaseProcess] = []
+        self.left, self.last = min(self.seconds, 1e6), 0.0  # seconds that are left, and that the last turn took
+        self.processes: list[tuple[BaseProcess, Connection]] = []
         self.resources = contextlib.ExitStack()
 
     def start(self, splits: Path, device: str) -> None:
@@ -84,7 +84,7 @@ class Runner:
         begin = time.perf_counter()
         try:
             # A compiler that is killed at the time limit must not spoil the user's cache, or another workload's.
-            cache = self.resources.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            cache = self.resources.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
             mps = self.resources.enter_context(mps_server(device)) if self.workload.mps else {}
             self._start_processes(splits, device, {"TORCHINDUCTOR_CACHE_DIR": cache, **mps})
             self.left -= time.perf_counter() - begin
@@ -103,13 +103,13 @@ class Runner:
             process = context.Process(target=_serve, args=(theirs, self.workload, splits, device, index, env))
             process.start()
             theirs.close()
-            self.pipes.append(ours)
-            self.processes.append(process)
+            self.processes.append((process, ours))
 
     def turn(self) -> None:
         """Take a turn in all processes at once. Its rate is their total work over the time of the slowest."""
         if self.left < self.last:
             self.note = f"{len(self.rates)} turns fit in the time limit of {self.seconds:g} s"
+            return
         before = self.left
         if replies := self._call():
             self.last = before - self.left  # the first turn, which may compile, would say nothing about the others
@@ -125,27 +125,25 @@ class Runner:
     def stop(self, wait: float) -> None:
         """End the processes. Those that are alive after `wait` seconds are killed, together with their own processes."""
         end = time.perf_counter() + wait
-        for pipe in self.pipes:
+        for _, pipe in self.processes:
             pipe.close()
-        for process in self.processes:
+        for process, _ in self.processes:
             process.join(max(end - time.perf_counter(), 0.0))
             if process.is_alive() and process.pid:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.kill()
                 process.join()
-        self.pipes, self.processes = [], []
+        self.processes = []
         self.resources.close()
 
     def _call(self) -> list[tuple[float, float, int]]:
-        """(work, seconds, peak memory) of each process; empty where the workload has stopped or stops here."""
-        if self.note:
-            return []
+        """(work, seconds, peak memory) of each process; empty where the workload stops here."""
         begin = time.perf_counter()
         try:
-            for pipe in self.pipes:
+            for _, pipe in self.processes:
                 pipe.send("turn")
-            return [self._receive(i, begin + self.left) for i in range(len(self.pipes))]
+            return [self._receive(process, pipe, begin + self.left) for process, pipe in self.processes]
         except (WorkloadError, OSError) as error:
             self.note = str(error) or type(error).__name__
             self.stop(wait=0.0)
@@ -153,15 +151,14 @@ class Runner:
         finally:
             self.left -= time.perf_counter() - begin
 
-    def _receive(self, index: int, end: float) -> tuple[float, float, int]:
-        pipe = self.pipes[index]
+    def _receive(self, process: BaseProcess, pipe: Connection, end: float) -> tuple[float, float, int]:
         if not pipe.poll(max(end - time.perf_counter(), 0.0)):
             raise WorkloadError(f"stopped at the time limit of {self.seconds:g} s")
         try:
             reply = pipe.recv()
         except EOFError:
-            self.processes[index].join(EXIT_SECONDS)
-            raise WorkloadError(f"a process ended with status {self.processes[index].exitcode}") from None
+            process.join(EXIT_SECONDS)
+            raise WorkloadError(f"a process ended with status {process.exitcode}") from None
         if isinstance(reply, str):
             raise WorkloadError(reply)
         return reply
@@ -208,7 +205,11 @@ def timed(device: torch.device, n: int, call: Callable[[], Any]) -> float:
 
 
 def _serve(pipe: Connection, workload: Workload, splits: Path, device: str, index: int, env: Mapping[str, str]) -> None:
-    """The main function of a process: build the loop, then take a turn for each message until the pipe is closed."""
+    """The main function of a process: build the loop, then take a turn for each message until the pipe is closed.
+
+    A reply is (images, seconds, peak memory in bytes), or an error. Memory is that reserved on the GPU, graphs included, or
+    the resident memory on a CPU.
+    """
     os.setpgid(0, 0)  # Ctrl-C reaches only the parent, and a kill reaches this process's own processes as well
     os.environ.update(env)  # before the first call of CUDA, which reads it
     torch.set_num_threads(workload.threads)
@@ -216,19 +217,13 @@ def _serve(pipe: Connection, workload: Workload, splits: Path, device: str, inde
     try:
         loop = workload.loop(workload, torch.load(splits, weights_only=False).to(place), place, index)
         while pipe.recv():
-            pipe.send((*loop.turn(), _peak_memory(place)))
+            turn, resident = loop.turn(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * RESIDENT_UNIT
+            pipe.send((*turn, torch.cuda.max_memory_reserved(place) if place.type == "cuda" else resident))
     except EOFError:
         return
     except Exception as error:  # whatever fails, such as memory or a compiler, ends this workload and no other
         with contextlib.suppress(OSError):
             pipe.send(f"{type(error).__name__}: {error}".splitlines()[0])
-
-
-def _peak_memory(device: torch.device) -> int:
-    """Peak memory of this process in bytes: reserved on the GPU, graphs included, or resident in main memory."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_reserved(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @contextlib.contextmanager
@@ -239,7 +234,7 @@ def mps_server(device: str) -> Iterator[dict[str, str]]:
     """
     if not device.startswith("cuda"):
         raise WorkloadError("NVIDIA MPS needs a GPU")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         env = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         mps_control("", env)
         try:
@@ -251,16 +246,15 @@ def mps_server(device: str) -> Iterator[dict[str, str]]:
 
 def mps_control(command: str, env: Mapping[str, str]) -> str:
     """Output of a command to the MPS daemon; "" starts the daemon. Raises `WorkloadError`."""
-    arguments = [MPS_CONTROL] if command else [MPS_CONTROL, "-d"]
-    with tempfile.TemporaryFile("w+") as output:  # a pipe would stay open for as long as the daemon runs
+    program = [MPS_CONTROL] if command else [MPS_CONTROL, "-d"]
+    options: dict[str, Any] = {"input": command, "text": True, "env": os.environ | env, "timeout": 60}
+    with TemporaryFile("w+") as output:  # a pipe would stay open for as long as the daemon runs
         try:
-            done = subprocess.run(
-                arguments, input=command, text=True, env=os.environ | env, timeout=60, stdout=output, stderr=output
-            )
+            status = subprocess.run(program, **options, stdout=output, stderr=output).returncode
         except (OSError, subprocess.TimeoutExpired) as error:
             raise WorkloadError(str(error)) from error
         output.seek(0)
         text = output.read().strip()
-    if done.returncode:
-        raise WorkloadError(f"{MPS_CONTROL} failed with status {done.returncode}: {' '.join(text.split())}")
+    if status:
+        raise WorkloadError(f"{MPS_CONTROL} failed with status {status}: {' '.join(text.split())}")
     return text

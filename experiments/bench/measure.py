@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +16,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.bench import baselines
-from experiments.bench.baselines import PlainLoop, TutorialLoop
+from experiments.bench.baselines import LibraryEngine, TutorialLoop
 from experiments.bench.harness import Runner, Workload, paired_ratio, take_turns, timed
 from experiments.config import RunConfig, override
 from experiments.data import loading
@@ -31,7 +33,6 @@ from experiments.training.stacked import Stacked
 from vit import ViT
 
 MODELS = {"ours": ViT, **baselines.MODELS}
-MACHINE = ("matmul", "copy")  # the workloads that measure the highest rates of the machine
 CIFAR10_IMAGES = 50_000  # training images, before some are kept for validation
 COST_BATCH = 32  # images for counting FLOPs and bytes
 DRY = {"model.embed_dim": 16, "model.num_heads": 2, "model.depth": 1, "train.batch_size": 8}
@@ -60,64 +61,24 @@ class Plan:
     def on_gpu(self) -> bool:
         return self.device.startswith("cuda")
 
-
-def workloads(plan: Plan) -> dict[str, Workload]:
-    """Every workload by name. All of them run on every device, except that MPS needs a GPU.
-
-    In a name, bf16 is autocast, compiled is `torch.compile`, and stacked is a cohort. On a GPU our training is captured as a
-    CUDA graph, unless the name says eager. It has one process per core on a CPU, and one process on a GPU.
-    """
-    config, digits, references = (
-        plan.config,
-        preset("digits"),
-        ("tutorial", "timm-bf16-compiled" if plan.on_gpu else "timm"),
-    )
-    half = override(config, {"train.precision": "bfloat16"})
-    one: dict[str, Any] = {"threads": plan.cores, "references": references}
-    each: dict[str, Any] = one if plan.on_gpu else {"processes": plan.cores, "references": references}
-    stack: dict[str, Any] = {**each, "runs": plan.runs}
-    default: dict[str, Any] = {"compile": "default"}
-    shared = {**one, "processes": plan.runs, "threads": max(plan.cores // plan.runs, 1), "mps": True}
-    small = {**each, "references": (), "epochs": plan.digits_epochs}
-    return {
-        name: Workload(name, loop, settings, model, **options)
-        for name, loop, settings, model, options in (
-            ("matmul", Machine, half if plan.on_gpu else config, "ours", one),
-            ("copy", Machine, config, "ours", one),
-            ("tutorial", TutorialLoop, config, "tutorial", one),
-            ("timm", PlainLoop, config, "timm", one),
-            ("vit-pytorch", PlainLoop, config, "vit-pytorch", one),
-            ("timm-bf16", PlainLoop, half, "timm", one),
-            ("timm-bf16-compiled", PlainLoop, half, "timm", one | default),
-            ("vit-pytorch-bf16", PlainLoop, half, "vit-pytorch", one),
-            ("vit-pytorch-bf16-compiled", PlainLoop, half, "vit-pytorch", one | default),
-            ("ours", OurLoop, config, "ours", each),
-            ("ours-stacked", OurLoop, config, "ours", stack),
-            ("ours-one-process", OurLoop, config, "ours", one),
-            ("ours-bf16", OurLoop, half, "ours", each),
-            ("ours-bf16-stacked-eager", OurLoop, half, "ours", stack | {"capture": False}),
-            ("ours-bf16-stacked", OurLoop, half, "ours", stack),
-            ("ours-bf16-stacked-compiled", OurLoop, half, "ours", stack | default),
-            ("ours-bf16-mps", OurLoop, half, "ours", shared),
-            ("digits", OurLoop, digits, "ours", small),
-            ("digits-stacked", OurLoop, digits, "ours", small | {"runs": plan.runs, "epochs": 1}),
-        )
-    }
+    @property
+    def references(self) -> tuple[str, str]:
+        """The workloads that the rates of the CIFAR-10 workloads are compared with."""
+        return "tutorial", "timm-bf16-compiled" if self.on_gpu else "timm"
 
 
-def default_names(plan: Plan) -> list[str]:
-    """The workloads that are measured unless others are named: bf16 on a GPU, float32 on a CPU."""
-    return [name for name in workloads(plan) if name == "tutorial" or ("bf16" in name) == plan.on_gpu]
-
-
-class OurLoop:
-    """Our training as a worker of `vit-sweep` does it: one run alone, or a cohort as one stacked model."""
+class TrainingLoop:
+    """Our training loop, as a worker of `vit-sweep` runs it, with our engine or with another library's model."""
 
     def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
-        changes = {"train.compile": workload.compile, "train.epochs": 10**6}
         seeds = range(index * workload.runs, (index + 1) * workload.runs)
-        configs = [override(workload.config, {**changes, "seed": seed}) for seed in seeds]
-        self.engine = (Solo if len(configs) == 1 else Stacked)(configs, len(splits.classes), device)
+        changes = {"train.compile": workload.compile, "train.epochs": 10**6}
+        configs, classes = [override(workload.config, {**changes, "seed": seed}) for seed in seeds], len(splits.classes)
+        self.engine: Any
+        if workload.model == "ours":
+            self.engine = (Solo if len(configs) == 1 else Stacked)(configs, classes, device)
+        else:
+            self.engine = LibraryEngine(workload.model, configs[0], classes, device)
         self.images, self.epochs, self.device = len(configs) * len(splits.train), workload.epochs, device
         self.rows = fit(self.engine, splits, capture=workload.capture)
 
@@ -126,23 +87,61 @@ class OurLoop:
         return self.epochs * self.images, timed(self.device, self.epochs, lambda: next(self.rows))
 
 
-class Machine:
-    """Large matrix products, or copies: the highest rates that this machine reaches."""
+def workloads(plan: Plan) -> dict[str, Workload]:
+    """Every workload by name. All of them run on every device, except that MPS needs a GPU.
 
-    def __init__(self, workload: Workload, splits: Splits, device: torch.device, index: int) -> None:
-        on_gpu = device.type == "cuda"
-        self.device, self.name, self.calls = device, workload.name, 50 if on_gpu else 5
-        dtype = torch.bfloat16 if workload.config.train.precision == "bfloat16" else torch.float32
-        self.a = torch.randn(8192, 8192, device=device).to(dtype) if on_gpu else torch.randn(1536, 1536)
-        self.source = torch.randn(2**28 if on_gpu else 2**24, device=device)  # far beyond any cache
-        self.target = torch.empty_like(self.source)
+    In a name, bf16 is autocast, compiled is `torch.compile`, and stacked is a cohort. On a GPU our training is captured as a
+    CUDA graph, unless the name says eager. It has one process per core on a CPU, and one process on a GPU.
+    """
+    full, half = plan.config, override(plan.config, {"train.precision": "bfloat16"})
+    one: dict[str, Any] = {"threads": plan.cores}
+    library: dict[str, Any] = {**one, "capture": False}
+    each: dict[str, Any] = one if plan.on_gpu else {"processes": plan.cores}
+    stack: dict[str, Any] = {**each, "runs": plan.runs}
+    compiled: dict[str, Any] = {"compile": "default"}
+    shared: dict[str, Any] = {"processes": plan.runs, "threads": max(plan.cores // plan.runs, 1), "mps": True}
+    rows: tuple[tuple[str, str, RunConfig, dict[str, Any]], ...] = (
+        ("tutorial", "tutorial", full, library),
+        ("timm", "timm", full, library),
+        ("vit-pytorch", "vit-pytorch", full, library),
+        ("timm-bf16", "timm", half, library),
+        ("timm-bf16-compiled", "timm", half, library | compiled),
+        ("vit-pytorch-bf16", "vit-pytorch", half, library),
+        ("vit-pytorch-bf16-compiled", "vit-pytorch", half, library | compiled),
+        ("ours", "ours", full, each),
+        ("ours-stacked", "ours", full, stack),
+        ("ours-one-process", "ours", full, one),
+        ("ours-bf16", "ours", half, each),
+        ("ours-bf16-stacked-eager", "ours", half, stack | {"capture": False}),
+        ("ours-bf16-stacked", "ours", half, stack),
+        ("ours-bf16-stacked-compiled", "ours", half, stack | compiled),
+        ("ours-bf16-mps", "ours", half, shared),
+        ("digits", "ours", preset("digits"), each | {"epochs": plan.digits_epochs}),
+        ("digits-stacked", "ours", preset("digits"), stack),
+    )
+    loops = {"tutorial": TutorialLoop}
+    return {
+        name: Workload(name, loops.get(model, TrainingLoop), config, model, **options)
+        for name, model, config, options in rows
+    }
 
-    def turn(self) -> tuple[float, float]:
-        """(FLOPs, seconds), a multiply-add being two FLOPs; or (bytes read and written, seconds)."""
-        if self.name == "matmul":
-            return self.calls * 2 * len(self.a) ** 3, timed(self.device, self.calls, lambda: self.a @ self.a)
-        work = self.calls * 2 * self.source.nbytes
-        return work, timed(self.device, self.calls, lambda: self.target.copy_(self.source))
+
+def default_names(plan: Plan) -> list[str]:
+    """The workloads that are measured unless others are named: bf16 on a GPU, float32 on a CPU."""
+    return [name for name in workloads(plan) if name == "tutorial" or ("bf16" in name) == plan.on_gpu]
+
+
+def machine_rates(plan: Plan) -> dict[str, float]:
+    """FLOP/s of large matrix products (bfloat16 on a GPU) and bytes/s that copies read and write: the machine's limits."""
+    side, count, dtype = (8192, 2**28, torch.bfloat16) if plan.on_gpu else (1536, 2**24, torch.float32)
+    source = torch.randn(count, device=plan.device)  # far beyond any cache
+    tensors = {"a": torch.randn(side, side, device=plan.device).to(dtype), "x": source, "y": torch.empty_like(source)}
+    work = {"matmul_flops": ("a @ a", 2 * side**3), "copy_bytes": ("y.copy_(x)", 2 * source.nbytes)}
+    with torch.cuda.device(plan.device) if plan.on_gpu else contextlib.nullcontext():
+        return {
+            name: amount / Timer(call, globals=tensors, num_threads=plan.cores).blocked_autorange().median
+            for name, (call, amount) in work.items()
+        }
 
 
 class ByteCounter(TorchDispatchMode):
@@ -201,24 +200,26 @@ def measure(plan: Plan, names: Sequence[str]) -> Iterator[tuple[Runner, dict[str
     fit at once.
     """
     known, load = workloads(plan), os.getloadavg()[0]
-    runners = [Runner(known[name], plan.seconds) for name in dict.fromkeys((*MACHINE, *names))]
+    runners = [Runner(known[name], plan.seconds) for name in dict.fromkeys(names)]
     images = {"cifar10": cifar10_images(plan), "digits": loading.load(preset("digits"))}
-    train, setting = images["cifar10"].train, _setting(plan, len(images["cifar10"].train)) | {"load_before": load}
+    train, epochs = images["cifar10"].train, CIFAR10_IMAGES * (1 - plan.config.data.val_fraction)
     x, y = images["cifar10"].normalized(images["cifar10"].scaled(train.x[:COST_BATCH])), train.y[:COST_BATCH]
     chosen = [runner.workload for runner in runners if runner.workload.config.data.name == "cifar10"]
     costs = {w.name: training_cost(MODELS[w.model](w.config.vit_config()), x, y, w.config) for w in chosen}
-    epochs = {"cifar10": CIFAR10_IMAGES * (1 - plan.config.data.val_fraction), "digits": len(images["digits"].train)}
-    groups: dict[str, list[Runner]] = {}
-    for runner in runners:
-        groups.setdefault(runner.workload.name if plan.on_gpu else runner.workload.config.data.name, []).append(runner)
+    setting, machine = _setting(plan, len(train)) | {"load_before": load}, machine_rates(plan)
+    torch.cuda.empty_cache()  # the workloads are measured in other processes
+    together = [[r for r in runners if r.workload.config.data.name == name] for name in images]
     with tempfile.TemporaryDirectory() as folder:
         files = {name: Path(folder) / f"{name}.pt" for name in images}
         for name, file in files.items():
             torch.save(images[name], file)
-        for group in groups.values():
+        for group in [[runner] for runner in runners] if plan.on_gpu else filter(None, together):
             for runner in take_turns(group, plan.rounds, files, plan.device):
                 setting["load_after"] = os.getloadavg()[0]
-                yield runner, {"schema": 3, "setting": setting, **summarize(runners, costs, epochs)}
+                rows = summarize(
+                    runners, plan.references, machine, costs, {"cifar10": epochs, "digits": len(images["digits"].train)}
+                )
+                yield runner, {"schema": 4, "setting": setting, "machine": machine, "workloads": rows}
 
 
 def _setting(plan: Plan, images: int) -> dict[str, Any]:
@@ -237,37 +238,33 @@ def _setting(plan: Plan, images: int) -> dict[str, Any]:
 
 
 def summarize(
-    runners: Sequence[Runner], costs: Mapping[str, Mapping[str, float]], epoch_images: Mapping[str, float]
-) -> dict[str, Any]:
-    """Results of the runners that have started: the machine's rates, and a row for each workload.
+    runners: Sequence[Runner],
+    references: Sequence[str],
+    machine: Mapping[str, float],
+    costs: Mapping[str, Mapping[str, float]],
+    epoch_images: Mapping[str, float],
+) -> dict[str, dict[str, Any]]:
+    """A row for each workload that has started.
 
-    costs: workload -> training cost per image; epoch_images: dataset -> training images of one epoch.
+    references: workloads to compare with; machine: as `machine_rates`; costs: workload -> training cost per image, for
+    the workloads that are compared; epoch_images: dataset -> training images of one epoch.
     """
     started = {runner.workload.name: runner for runner in runners if runner.rates or runner.note}
-    machine = {name: started.pop(name, None) for name in MACHINE}
-    highest = {name: runner.median if runner else None for name, runner in machine.items()}
     rows = {}
     for name, runner in started.items():
         workload, rate, cost = runner.workload, runner.median, costs.get(name, {})
-        ratios = {r: paired_ratio(runner.rates, started[r].rates) for r in workload.references if r in started}
-        shares: dict[str, float | None] = {}
-        for kind, key in (("matmul", "flops_per_image"), ("copy", "bytes_per_image")):
-            most = highest[kind]
-            shares[f"share_of_{kind}"] = rate * cost[key] / most if rate and cost and most else None
+        compared = [r for r in references if r in started and cost]
         rows[name] = {
             **{key: getattr(workload, key) for key in ("processes", "threads", "runs", "compile", "capture")},
             "precision": workload.config.train.precision,
             "images_per_second": rate,
             "run_epochs_per_hour": rate and rate / epoch_images[workload.config.data.name] * 3600,
-            "ratios": ratios,
+            "ratios": {r: paired_ratio(runner.rates, started[r].rates) for r in compared},
             "peak_memory_bytes": runner.peak_memory,
             **cost,
-            **shares,
+            "share_of_matmul": rate * cost["flops_per_image"] / machine["matmul_flops"] if rate and cost else None,
+            "share_of_copy": rate * cost["bytes_per_image"] / machine["copy_bytes"] if rate and cost else None,
             "note": runner.note,
             "turns": runner.rates,
         }
-    notes = "; ".join(runner.note for runner in machine.values() if runner and runner.note)
-    return {
-        "machine": {"matmul_flops": highest["matmul"], "copy_bytes": highest["copy"], "note": notes},
-        "workloads": rows,
-    }
+    return rows

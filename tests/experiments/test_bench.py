@@ -11,19 +11,21 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from timm_weights import randomised, to_timm
 from torchvision import transforms
 
 from experiments.bench import __main__ as command
-from experiments.bench import harness
-from experiments.bench.baselines import MARGIN, PILImages, PlainLoop, TutorialLoop, TutorialViT, timm_model
+from experiments.bench import harness, measure
+from experiments.bench.baselines import MARGIN, LibraryEngine, PILImages, TutorialLoop, TutorialViT, timm_model
 from experiments.bench.harness import Runner, Workload, WorkloadError, mps_server, paired_ratio, take_turns
 from experiments.bench.measure import (
     MODELS,
     ByteCounter,
-    OurLoop,
     Plan,
+    TrainingLoop,
     default_names,
+    machine_rates,
     summarize,
     training_cost,
     workloads,
@@ -31,6 +33,8 @@ from experiments.bench.measure import (
 from experiments.config import RunConfig, override
 from experiments.data.images import Images, Splits
 from experiments.presets import preset
+from experiments.training.fit import fit
+from experiments.training.tables import epoch_tables
 from vit import ViT
 
 REPO = Path(__file__).resolve().parents[2]
@@ -107,27 +111,42 @@ def test_tutorial_loads_our_images() -> None:
         assert label == splits.train.y[i]
 
 
-def workload(name: str = "ours", loop: type = OurLoop, model: str = "ours", **options: object) -> Workload:
+def workload(name: str = "ours", loop: type = TrainingLoop, model: str = "ours", **options: object) -> Workload:
     return Workload(name, loop, tiny(), model, **options)
 
 
-@pytest.mark.parametrize(
-    ("model", "loop", "runs", "epoch"),
-    [("ours", OurLoop, 1, 24), ("ours", OurLoop, 3, 72), ("timm", PlainLoop, 1, 24), ("vit-pytorch", PlainLoop, 1, 24)],
-)
-def test_loop_does_the_work_it_counts(model: str, loop: type, runs: int, epoch: int) -> None:
-    built = loop(workload(loop=loop, model=model, runs=runs, epochs=2), images(), CPU, 0)
-    params = list(built.engine.params.values() if model == "ours" else built.model.parameters())
-    before = [p.detach().clone() for p in params]
+@pytest.mark.parametrize(("model", "runs"), [("ours", 1), ("ours", 3), ("timm", 1), ("vit-pytorch", 1)])
+def test_loop_does_the_work_it_counts(model: str, runs: int) -> None:
+    built = TrainingLoop(workload(model=model, runs=runs, epochs=2), images(), CPU, 0)
+    before = [p.detach().clone() for p in built.engine.params.values()]
     done, seconds = built.turn()
-    assert done == 2 * epoch and seconds > 0
-    assert not any(torch.equal(p, was) for p, was in zip(params, before, strict=True))
+    assert done == 2 * 24 * runs and seconds > 0
+    assert not any(torch.equal(p, was) for p, was in zip(built.engine.params.values(), before, strict=True))
+
+
+def test_library_model_takes_the_steps_of_a_plain_loop() -> None:
+    """timm's model in our training loop against a loop that anyone would write, on the same batches."""
+    splits, config = images(), override(tiny(), {"data.hflip": False, "data.rrc_scale": 1.0, "train.epochs": 2})
+    engine = LibraryEngine("timm", config, 10, CPU)
+    torch.manual_seed(config.seed)
+    model = timm_model(config.vit_config(10))
+    rows = [row for (row,) in fit(engine, splits)]
+    optimizer = torch.optim.AdamW(model.parameters(), config.optim.lr, weight_decay=config.optim.weight_decay)
+    for epoch, row in enumerate(rows):
+        total = 0.0
+        for part in epoch_tables([config], 24, epoch, 8).order[:, 0]:
+            loss = F.cross_entropy(model(splits.normalized(splits.scaled(splits.train.x[part]))), splits.train.y[part])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * 8 / 24
+        assert row["train/loss"] == pytest.approx(total, rel=1e-5)
 
 
 def test_tutorial_epoch_is_timed_in_the_middle() -> None:
     loop = TutorialLoop(workload(loop=TutorialLoop, model="tutorial", epochs=2), images(), CPU, 0)
     seen = []
-    loop.forward = lambda x: (seen.append(x.shape), loop.model(x))[1]
+    loop.engine.model.register_forward_pre_hook(lambda model, arguments: seen.append(arguments[0].shape))
     assert loop.turn()[0] == 2 * 24
     assert seen == [(8, 3, 32, 32)] * (MARGIN + 2 * 3)
 
@@ -177,7 +196,8 @@ def stub(monkeypatch: pytest.MonkeyPatch):
     """Makes runners whose processes are stubs that reply what is given."""
 
     def start(self: Runner, *_: object) -> None:
-        self.pipes = self.stubs
+        process = SimpleNamespace(join=lambda seconds: None, is_alive=lambda: False)
+        self.processes = [(process, pipe) for pipe in self.stubs]
 
     monkeypatch.setattr(Runner, "_start_processes", start)
 
@@ -291,20 +311,25 @@ def test_ratio_is_the_median_of_the_turns_ratios() -> None:
 
 
 def test_summary_of_hand_made_timings() -> None:
-    references = ("tutorial", "timm")
-    ours = Runner(workload("ours", processes=2, runs=4, references=references), 60.0, [90.0, 80.0, 100.0], 500)
-    tutorial = Runner(workload("tutorial", references=references), 60.0, [30.0, 40.0, 10.0], 300, "2 turns")
-    machine = [Runner(workload("matmul"), 60.0, [4.5e5]), Runner(workload("copy"), 60.0, [4.5e3], 1, "1 turn")]
+    ours = Runner(workload("ours", processes=2, runs=4), 60.0, [90.0, 80.0, 100.0], 500)
+    tutorial = Runner(workload("tutorial"), 60.0, [30.0, 40.0, 10.0], 300, "2 turns")
     waiting = Runner(workload("timm"), 60.0)
+    machine = {"matmul_flops": 4.5e5, "copy_bytes": 4.5e3}
     costs = {"ours": {"flops_per_image": 1e3, "bytes_per_image": 25.0}}
-    results = summarize([*machine, ours, waiting, tutorial], costs, {"cifar10": 1_000})
-    assert results["machine"] == {"matmul_flops": 4.5e5, "copy_bytes": 4.5e3, "note": "1 turn"}
-    assert list(results["workloads"]) == ["ours", "tutorial"]
-    row = results["workloads"]["ours"]
+    rows = summarize([ours, waiting, tutorial], ("tutorial", "timm"), machine, costs, {"cifar10": 1_000})
+    assert list(rows) == ["ours", "tutorial"]
+    row = rows["ours"]
     assert (row["images_per_second"], row["run_epochs_per_hour"]) == (90, 324)
     assert (row["share_of_matmul"], row["share_of_copy"]) == (0.2, 0.5)
     assert row["ratios"] == {"tutorial": 3.0}  # the median of 3, 2 and 10
-    assert results["workloads"]["tutorial"]["note"] == "2 turns"
+    assert rows["tutorial"]["note"] == "2 turns"
+
+
+def test_machine_rates_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of 1536 x 1536 matrices, and a copy of 2^24 float32 values, which are read and written, in 2 s each."""
+    timer = SimpleNamespace(blocked_autorange=lambda: SimpleNamespace(median=2.0))
+    monkeypatch.setattr(measure, "Timer", lambda call, **options: timer)
+    assert machine_rates(Plan("cpu", 1, 2, 2, 1.0)) == {"matmul_flops": 1536**3, "copy_bytes": 4 * 2**24}
 
 
 def test_gpu_workloads_are_those_of_the_plan() -> None:
