@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pandas import DataFrame
+
 from experiments.bench.measure import DRY, Plan, default_names, measure, workloads
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
@@ -18,8 +20,15 @@ from experiments.runs.run import pick_device
 from vit.registry import nearest
 
 PROG = "experiments.bench"
-COLUMNS = ["workload", "runs per process", "processes x threads", "images/s", "run-epochs/hour"]
-COLUMNS += ["x tutorial", "x timm", "peak MiB", "of matrix FLOP/s", "of copy B/s"]
+COLUMNS = (
+    "processes",
+    "threads",
+    "runs",
+    "images_per_second",
+    "run_epochs_per_hour",
+    "share_of_matmul",
+    "share_of_copy",
+)
 CIFAR10_FOLDER = "cifar-10-batches-py"  # torchvision's name
 LEAST = {"rounds": 1, "batches": 2, "runs": 2, "seconds": 1}  # the smallest allowed values
 DEFAULTS = Plan("cpu", rounds=7, batches=10, runs=4, seconds=300.0)
@@ -90,34 +99,18 @@ def _check_out(out: Path) -> None:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """The results as a Markdown table, followed by the machine's rates, which the last two columns refer to, and notes."""
-    lines = [COLUMNS, ["---", *["---:"] * (len(COLUMNS) - 1)]]
-    lines += [_cells(name, row) for name, row in results["workloads"].items()]
-    s, machine = results["setting"], results["machine"]
-    text = [
-        "\n".join(f"| {' | '.join(cells)} |" for cells in lines),
-        f"{s['data']}, {s['batches']} batches of {s['batch_size']} per turn, medians of {s['rounds']} turns; ratios are taken "
-        f"turn by turn. {s['name']}, {s['cores']} cores, torch {s['versions']['torch']}, load average {s['load_before']:.1f} "
-        f"before the start. The machine reaches {machine['matmul_flops'] / 1e9:,.0f} GFLOP/s in matrix products and "
-        f"{machine['copy_bytes'] / 1e9:,.0f} GB/s in copies; bytes are counted as if every operation used main memory.",
-    ]
-    text += [f"{name}: {row['note']}" for name, row in results["workloads"].items() if row["note"]]
-    return "\n\n".join(text) + "\n"
-
-
-def _cells(name: str, row: Mapping[str, Any]) -> list[str]:
-    ratios = {reference.partition("-")[0]: ratio for reference, ratio in row["ratios"].items()}
-    numbers = (
-        (row["images_per_second"], ",.0f"),
-        (row["run_epochs_per_hour"], ",.1f"),
-        (ratios.get("tutorial"), ".2f"),
-        (ratios.get("timm"), ".2f"),
-        (row["peak_memory_bytes"] and row["peak_memory_bytes"] / 2**20, ",.0f"),
-        (row["share_of_matmul"], ".0%"),
-        (row["share_of_copy"], ".0%"),
-    )
-    cells = ["-" if number is None else format(number, style) for number, style in numbers]
-    return [name, str(row["runs"]), f"{row['processes']} x {row['threads']}", *cells]
+    """The main results as a table of text, then the machine's rates, which the shares refer to, and the notes."""
+    rows = {}
+    for name, row in results["workloads"].items():
+        memory, ratios = (
+            row["peak_memory_bytes"],
+            {f"x {reference}": ratio for reference, ratio in row["ratios"].items()},
+        )
+        rows[name] = {**{key: row[key] for key in COLUMNS}, "peak_MiB": memory and memory / 2**20, **ratios}
+    text = DataFrame.from_dict(rows, orient="index").to_string(na_rep="-", float_format="{:,.2f}".format)
+    machine = ", ".join(f"{name} {value:.3g}" for name, value in results["machine"].items())
+    notes = [f"{name}: {row['note']}" for name, row in results["workloads"].items() if row["note"]]
+    return "\n".join([text, f"machine: {machine}", *notes, ""])
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -395,7 +395,7 @@ def test_dry_run(tmp_path: Path) -> None:
     assert results["setting"]["device"] == "cpu" and "generated" in results["setting"]["data"]
     assert str(Path.home()) not in out.read_text()
     assert done.stdout == command.table(results)
-    assert [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")][2:] == names
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [*names, "machine:"]
     assert [path.name for path in out.parent.iterdir()] == ["bench.json"]
 
 
