@@ -98,6 +98,16 @@ def test_run_id_ignores_where_a_known_dataset_is_stored(name: str, changes: dict
     assert run_id(override(config, changes)) == run_id(config)
 
 
+@pytest.mark.parametrize(("kind", "base"), [("rope-2d", 100.0), ("rope-mixed", 10.0)])
+def test_the_base_that_a_kind_has_by_default_keeps_its_run_id(kind: str, base: float) -> None:
+    config = override(RunConfig(), {"model.pos_embed": kind})
+    assert run_id(override(config, {"model.rope_base": base})) == run_id(config)
+    assert run_id(override(config, {"model.rope_base": "10000"})) != run_id(config)
+    with pytest.raises(UserError) as refused:
+        override(config, {"model.rope_base": 50, "model.pos_embed": "cpe"})
+    assert str(refused.value) == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-mixed"
+
+
 def test_run_id_of_an_imagefolder_depends_on_its_folder() -> None:
     flowers, cars = (
         override(RunConfig(), {"data.name": "imagefolder", "data.root": root}) for root in ("flowers", "cars")

@@ -335,6 +335,18 @@ def test_every_part_is_initialised_by_its_scheme(scheme: str) -> None:
     assert model.reg_token.std().item() == pytest.approx(registers, rel=0.1)
 
 
+@pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
+def test_a_convolutional_stem_is_initialised_by_its_scheme(scheme: str) -> None:
+    """PyTorch's default is uniform within 1 / sqrt(fan-in), here of 3 x 3 pixels of 96 channels."""
+    torch.manual_seed(0)
+    model = ViT(ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=1, num_heads=4, init=scheme, stem="conv"))
+    deviation = 0.02 if scheme == "bert-0.02" else 1 / math.sqrt(3 * 9 * 96)
+    assert model.patch_embed.convs[1][0].weight.std().item() == pytest.approx(deviation, rel=0.03)
+    projection = 0.02 if scheme == "bert-0.02" else 1 / math.sqrt(3 * 192)
+    assert model.patch_embed.proj.weight.std().item() == pytest.approx(projection, rel=0.03)
+    assert not {name for name in model.no_weight_decay() if "convs" in name and name.endswith("0.weight")}
+
+
 def test_variants_with_the_same_seed_have_the_same_initial_backbone() -> None:
     from vit.registry import REGISTRY
 

@@ -88,7 +88,14 @@ def test_a_cohort_of_eight(precision: str) -> None:
 
 @pytest.mark.parametrize("head", ["logits", "softmax", "mlp"])
 @pytest.mark.parametrize(
-    "model", [{"model.pool": "map"}, {"model.attn": "sliced", "model.norm": "post"}, {"model.reg_tokens": 2}]
+    "model",
+    [
+        {"model.pool": "map"},
+        {"model.attn": "sliced", "model.norm": "post"},
+        {"model.reg_tokens": 2},
+        {"model.stem": "conv"},
+        {"model.pos_embed": "cpe", "model.pos_site": "after-first-layer"},
+    ],
 )
 def test_every_part_of_the_model_stacks(head: str, model: dict) -> None:
     configs = [config(seed, **{**model, "model.head": head, "train.precision": "float64"}) for seed in range(2)]
