@@ -10,19 +10,27 @@ from experiments.cli import Parser, run_command
 from experiments.errors import UserError
 from sweeps.commands.arguments import PROG
 from sweeps.commands.collect import add_collect
+from sweeps.commands.manage import add_cancel, add_retry
 from sweeps.commands.run import add_run
 from sweeps.commands.show import add_init, add_list, add_show
 from sweeps.commands.status import add_status
+from sweeps.commands.submit import add_submit
 from sweeps.commands.tune import add_tune
+from sweeps.commands.worker import add_cell, add_worker
 
 COMMANDS = {
     "list": add_list,
     "show": add_show,
+    "init": add_init,
     "run": add_run,
     "tune": add_tune,
+    "worker": add_worker,
+    "cell": add_cell,
+    "submit": add_submit,
     "status": add_status,
+    "retry": add_retry,
+    "cancel": add_cancel,
     "collect": add_collect,
-    "init": add_init,
 }
 
 

@@ -14,6 +14,7 @@ from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tune
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
+    from experiments.runs.tracking.settings import Tracking
     from sweeps.plan import Plan
     from sweeps.workers.worker import WorkerConfig
 
@@ -37,7 +38,7 @@ def add_run(commands: Any) -> None:
 
 
 def add_worker_arguments(run: argparse.ArgumentParser) -> None:
-    """Add the number and kind of workers, and where their runs are mirrored."""
+    """Add the number and kind of workers, where their runs are mirrored, and the storage."""
     workers = run.add_mutually_exclusive_group()
     workers.add_argument(
         "--workers",
@@ -58,6 +59,11 @@ def add_worker_arguments(run: argparse.ArgumentParser) -> None:
         help="number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest "
         "number, by a short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)",
     )
+    add_place_arguments(run)
+
+
+def add_place_arguments(run: argparse.ArgumentParser) -> None:
+    """Add the device, where runs are mirrored, and the storage of the queue."""
     run.add_argument(
         "--device",
         default="auto",
@@ -102,18 +108,9 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     plan = with_known_names(plan, study_dir)
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror
-    from experiments.runs.tracking.settings import Tracking
-    from sweeps.study_folder import LOG
-    from sweeps.workers.worker import worker_configs
 
-    tracking = Tracking(arguments.tracking, plan.study.name, arguments.project, arguments.entity)
-    configs = worker_configs(
-        study_dir / LOG,
-        tracking=tracking,
-        device=arguments.device,
-        workers=arguments.workers,
-        workers_per_gpu=arguments.workers_per_gpu,
-    )
+    tracking = tracking_of(arguments, plan)
+    configs = configured_workers(arguments, tracking, study_dir)
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
     from sweeps.workers.pool import run_sweep
@@ -124,7 +121,28 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         state = run_sweep(
             plan, study_dir, command, configs, arguments.cohort, intro, arguments.storage, arguments.separate_folders
         )
-    return _report(plan, study_dir, state.failed)
+    return report(plan, study_dir, state.failed)
+
+
+def tracking_of(arguments: argparse.Namespace, plan: Plan) -> Tracking:
+    """Where the runs are mirrored."""
+    from experiments.runs.tracking.settings import Tracking
+
+    return Tracking(arguments.tracking, plan.study.name, arguments.project, arguments.entity)
+
+
+def configured_workers(arguments: argparse.Namespace, tracking: Tracking, study_dir: Path) -> list[WorkerConfig]:
+    """The configuration of each worker that the arguments ask for. Raises `UserError`."""
+    from sweeps.study_folder import LOG
+    from sweeps.workers.worker import worker_configs
+
+    return worker_configs(
+        study_dir / LOG,
+        tracking=tracking,
+        device=arguments.device,
+        workers=arguments.workers,
+        workers_per_gpu=arguments.workers_per_gpu,
+    )
 
 
 def _start_line(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> str:
@@ -166,7 +184,7 @@ def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
     return 0
 
 
-def _report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
+def report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
     """Print what was trained, where it is, and the next command."""
     from collections import Counter
 

@@ -8,7 +8,7 @@ several.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -80,14 +80,21 @@ class Queue:
     """The runs of one study folder. `sweep` is the process that assigns runs to its workers and settles them.
 
     An assignment is valid while its worker or its sweep is alive: the sweep settles the runs of a worker that died.
-    A run that failed `attempts` times, whichever process trained it, is given up until `retry`.
+    A run that failed `attempts` times, whichever process trained it, is given up until `retry`. `only` are the names of the
+    runs that this process trains or waits for; by default, all runs of the plan.
     """
 
     def __init__(
-        self, plan: Plan, study_dir: Path, sweep: ProcessInfo, attempts: int = 3, storage: QueueStorage | None = None
+        self,
+        plan: Plan,
+        study_dir: Path,
+        sweep: ProcessInfo,
+        attempts: int = 3,
+        storage: QueueStorage | None = None,
+        only: Container[str] | None = None,
     ) -> None:
         self.dir, self.sweep = study_dir, sweep
-        self.index = RunIndex(plan.runs, attempts)
+        self.index = RunIndex([run for run in plan.runs if only is None or run.name in only], attempts)
         self.runs = self.index.runs
         self.metric = Metric(plan.study.metric).on_validation  # choices never use the test set
         self.distributions = factor_distributions(plan.runs)
@@ -95,11 +102,11 @@ class Queue:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.store = storage or open_storage(None, study_dir)
         self.storage = optuna.storages.get_storage(self.store.rdb)  # reads a finished trial only once
-        self._load(self.store.study_name(plan.study.name))
+        self._load(self.store.study_name(plan.study.name), {run.name: run for run in plan.runs})
 
     @exclusive
-    def _load(self, name: str) -> None:
-        self.study = load_study(self.storage, name, self.metric, self.runs, self.distributions, self.store.silence)
+    def _load(self, name: str, runs: Mapping[str, RunSpec]) -> None:
+        self.study = load_study(self.storage, name, self.metric, runs, self.distributions, self.store.silence)
         self.study_id = self.storage.get_study_id_from_name(name)
 
     @exclusive

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 import statistics
-import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import optuna
-import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
-from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
-from sweeps.queue.trials import PROCESS, RETRIED, is_assigned, is_failure, worker_of
-from sweeps.queue.url import DATABASE
-from sweeps.study_folder import ERROR
+from sweeps.queue.snapshot import Snapshot, read_snapshot
+from sweeps.queue.trials import ERROR, PROCESS, RETRIED, RUN, has_record, is_assigned, is_failure, worker_of
+from sweeps.study_folder import ERROR as TRACEBACK
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that a sweep still has to train
@@ -76,22 +71,22 @@ class StudyStatus:
         return not any(run.state in ACTIVE for run in self.runs)
 
 
-def read_status(study_dir: Path, url: str | None = None, attempts: int = 3) -> StudyStatus:
+def read_status(study_dir: Path, attempts: int = 3) -> StudyStatus:
     """The status of a study now. `attempts` is the number of attempts after which a run has failed.
 
     Raises `RecordError` where study.json or a record cannot be read, and `UserError` where the queue cannot be.
     """
     tree = record.read_study(study_dir)
-    trials = defaultdict(list)
-    found, requests = read_trials(study_dir, tree["name"], url)
-    for trial in found:
-        trials[trial.user_attrs["run"]].append(trial)
-    retried = requests.get(RETRIED, {})
-    looked: list[tuple[RunStatus, float | None]] = []  # each run, and the seconds of one of its epochs
+    queue = read_snapshot(study_dir, tree["name"])
+    trials, retried = defaultdict(list), queue.attributes.get(RETRIED, {})
+    for trial in queue.trials:
+        if (name := trial.user_attrs.get(RUN)) and trial.user_attrs.get(PROCESS):
+            trials[name].append(trial)
+    looked = []
     for entry in tree["runs"]:
-        looked.append(
-            _look(study_dir, entry, _epochs(tree, entry), trials[entry["run"]], retried.get(entry["run"], 0), attempts)
-        )
+        own = trials[entry["run"]]
+        failures = [trial for trial in own if is_failure(trial) and trial.number >= retried.get(entry["run"], 0)]
+        looked.append(_look(study_dir / entry["run"], entry, _epochs(tree, entry), own, failures, attempts, queue))
     runs = _with_time_left(looked)
     rate = _runs_per_hour([trial for own in trials.values() for trial in own])
     return StudyStatus(tree["name"], runs, rate, _seconds_left(runs))
@@ -103,63 +98,31 @@ def _epochs(tree: Mapping[str, Any], entry: Mapping[str, Any]) -> int:
     return int({"train.epochs": tree["base"]["train"]["epochs"], **tuned, **entry["levels"]}["train.epochs"])
 
 
-def read_trials(study_dir: Path, name: str, url: str | None = None) -> tuple[list[FrozenTrial], dict[str, Any]]:
-    """All trials of a study's queue, oldest first, and what users have asked of it; none where there is no queue yet.
-
-    Raises `UserError`.
-    """
-    path = study_dir / DATABASE
-    if not path.exists():
-        return [], {}
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with _copy(path) as copy:
-            options = {"creator": lambda: copy, "poolclass": sqlalchemy.pool.StaticPool}
-            storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs=options, skip_table_creation=True)
-            study_id = storage.get_study_id_from_name(name)
-            return storage.get_all_trials(study_id, deepcopy=False), storage.get_study_user_attrs(study_id)
-    except KeyError:  # a sweep has made the database, and not yet the study
-        return [], {}
-    except (sqlite3.Error, sqlalchemy.exc.DatabaseError, optuna.exceptions.StorageInternalError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from error
-
-
-@contextlib.contextmanager
-def _copy(path: Path) -> Iterator[sqlite3.Connection]:
-    """A copy of a SQLite database in memory. A sweep cannot write while a query reads; copying takes milliseconds."""
-    copy = sqlite3.connect(":memory:", check_same_thread=False)
-    source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=60)  # rw: never makes the file
-    try:
-        source.backup(copy)
-        yield copy
-    finally:
-        source.close()
-        copy.close()
-
-
 def _look(
-    study_dir: Path, entry: Mapping[str, Any], epochs: int, trials: Sequence[FrozenTrial], retried: int, attempts: int
+    folder: Path,
+    entry: Mapping[str, Any],
+    epochs: int,
+    trials: Sequence[FrozenTrial],
+    failures: Sequence[FrozenTrial],
+    attempts: int,
+    queue: Snapshot,
 ) -> tuple[RunStatus, float | None]:
     """The status of a run without its time left, and the seconds of one of its epochs if they are known.
 
-    `retried` is the number of the first trial whose failure counts.
+    `failures` are the trials that count as failed attempts.
     """
-    folder, begun = study_dir / entry["run"], [trial for trial in trials if trial.user_attrs.get(PROCESS)]
-    failures = [trial.user_attrs for trial in begun if is_failure(trial) and trial.number >= retried]
-    running = next((trial for trial in begun if trial.state == TrialState.RUNNING and is_assigned(trial)), None)
-    done, seconds = 0, None
     if record.is_finished(folder):
         state, done = _ended(folder, trials, epochs)
-        seconds = _trial_seconds(begun)
+        seconds = _trial_seconds(trials)
     else:
         done, seconds = _progress(folder)
-        if running:
+        if any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in trials):
             state = "running"
         elif len(failures) >= attempts:
             state = "failed"
         else:
-            state = "interrupted" if done or begun else "waiting"
-    worker = worker_of(begun[-1]) if begun else None
+            state = "interrupted" if done or trials else "waiting"
+    worker = worker_of(trials[-1]) if trials else None
     status = RunStatus(
         run=entry["run"],
         variant=entry["variant"],
@@ -168,10 +131,10 @@ def _look(
         epochs=epochs,
         epochs_done=done,
         attempts=len(failures) + (state not in ("waiting", "interrupted", "failed")),
-        error=_first_line(failures[-1].get("error")) if failures else _error_in(folder, state),
+        error=_first_line(failures[-1].user_attrs.get(ERROR)) if failures else _error_in(folder, state),
         host=worker.host if worker else None,
         pid=worker.pid if worker else None,
-        heartbeat=max(0.0, time.time() - worker.heartbeat) if worker and state == "running" else None,
+        heartbeat=max(0.0, queue.now - worker.heartbeat) if worker and state == "running" else None,
     )
     return status, seconds / done if seconds and done else None
 
@@ -205,7 +168,7 @@ def _error_in(folder: Path, state: str) -> str | None:
     if state in record.STATUSES:  # of an attempt before the successful one
         return None
     with contextlib.suppress(OSError):
-        lines = (folder / ERROR).read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
     return None
 
@@ -244,12 +207,11 @@ def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
 
 def _runs_per_hour(trials: Sequence[FrozenTrial]) -> float | None:
     """The number of runs that ended in the last hour; in less time, if the first trial began later."""
-    trials = [trial for trial in trials if PROCESS in trial.user_attrs]  # the others only note a record that was found
     starts = [trial.datetime_start for trial in trials if trial.datetime_start]
     if not starts:
         return None
     now = datetime.now()  # Optuna's times are local and without a zone
     window = min(RATE_WINDOW, now - min(starts))
-    ends = [trial.datetime_complete for trial in trials if "status" in trial.user_attrs and trial.datetime_complete]
+    ends = [trial.datetime_complete for trial in trials if has_record(trial) and trial.datetime_complete]
     recent = sum(now - end <= window for end in ends)
     return recent / (window / timedelta(hours=1)) if recent else None

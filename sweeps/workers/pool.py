@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -56,6 +56,25 @@ def run_sweep(
             return sweep(queue, configs, display, cohort, plan.study.metric)
 
 
+def join_sweep(
+    plan: Plan,
+    study_dir: Path,
+    configs: Sequence[WorkerConfig],
+    cohort: int | None = None,
+    storage: str | None = None,
+    separate_folders: bool = False,
+    only: Container[str] | None = None,
+) -> QueueState:
+    """Train the runs that are left of a study that has been started, or only some of them; see `run_sweep`.
+
+    Runs that failed in all attempts stay failed, and a study that was cancelled stays cancelled.
+    """
+    store = connect(plan, study_dir, storage, separate_folders)
+    queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
+    with ProgressDisplay(plan.study.name, queue.runs.values()) as display:
+        return sweep(queue, configs, display, cohort, plan.study.metric)
+
+
 def sweep(
     queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int | None, metric: str
 ) -> QueueState:
@@ -103,12 +122,12 @@ class WorkerPool:
     def run(self) -> QueueState:
         """Train until no run is left that this sweep can train or wait for."""
         while True:
+            if len(self.busy) < len(self.configs) and time.monotonic() >= self.next_poll:
+                self._poll()
             if self.queue.cancelled:
                 self.display.note("the study was cancelled with vit-sweep cancel")
                 raise KeyboardInterrupt
             if len(self.busy) < len(self.configs):
-                if time.monotonic() >= self.next_poll:
-                    self._poll()
                 self._assign()
                 if not (self.busy or self.queue.left or self.queue.running) and not self._reconcile():
                     return self.queue.state()

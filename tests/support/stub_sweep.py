@@ -2,7 +2,8 @@
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
 "host": another host name; "skew": seconds by which the clock is fast; "retry": seconds for which a lost database is tried
-again; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse.
+again; "environment": file that gets the names of the environment variables; "seed N": what befalls the runs of seed N: raise,
+raise-once, kill, kill-once, diverge, refuse.
 Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
@@ -29,6 +30,8 @@ def note(*words):
 def train(runs, folder, *, on_row, **options):
     from experiments.runs import record
 
+    if "environment" in STUB:
+        record.write_text(Path(STUB["environment"]), "\n".join(os.environ))
     for i, run in enumerate(runs):
         run_dir = folder / run.name
         assert not record.is_finished(run_dir), f"{run_dir} was finished already"

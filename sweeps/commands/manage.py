@@ -1,0 +1,89 @@
+"""`vit-sweep retry` and `cancel`: change what the sweeps of a study do, from outside."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.errors import UserError
+from sweeps.commands.arguments import PROG, add_study_dir, count, existing_study
+
+if TYPE_CHECKING:
+    from sweeps.plan import Plan
+    from sweeps.queue.queue import Queue
+
+
+def add_retry(commands: Any) -> None:
+    """Add `retry`."""
+    command = commands.add_parser(
+        "retry",
+        help="let sweeps train failed runs again",
+        description="Let sweeps train failed runs again, with all their attempts. It also ends the effect of `cancel`. A sweep "
+        "that is running takes them; otherwise start one with `vit-sweep run` or `vit-sweep worker`.",
+    )
+    add_study_dir(command)
+    command.add_argument("runs", nargs="*", metavar="RUN", help="names of runs (default: every failed run)")
+    command.set_defaults(execute=retry)
+
+
+def add_cancel(commands: Any) -> None:
+    """Add `cancel`."""
+    command = commands.add_parser(
+        "cancel",
+        help="stop every sweep of a study",
+        description="Stop every sweep of a study, on any machine, within half a minute. Runs in training are saved after each "
+        "epoch and continue there. No worker trains a run of the study until `vit-sweep run` or `vit-sweep retry`.",
+    )
+    add_study_dir(command)
+    command.set_defaults(execute=cancel)
+
+
+def retry(arguments: argparse.Namespace, _: str) -> int:
+    """Clear the failed attempts of some runs, or of all."""
+    study_dir = existing_study(arguments)
+    from sweeps.study_folder import plan_of
+
+    plan = plan_of(study_dir)
+    check_names(arguments.runs, plan, study_dir)
+    found = _queue(plan, study_dir).retry(arguments.runs or None)
+    for name in found:
+        print(name)
+    left = [name for name in arguments.runs if name not in found]
+    print(f"{count(found, 'failed run')} can be trained again" if found else "no failed run to train again", end="")
+    print(f"; {', '.join(left)}: no failed attempt" if left else "")
+    return 0
+
+
+def cancel(arguments: argparse.Namespace, _: str) -> int:
+    """Ask every sweep to stop."""
+    study_dir = existing_study(arguments)
+    from sweeps.study_folder import plan_of
+
+    plan = plan_of(study_dir)
+    queue = _queue(plan, study_dir)
+    queue.cancel()
+    queue.refresh()
+    print(f"{plan.study.name}: cancelled; {count(queue.running, 'run')} in training will stop")
+    print(f"to continue: {PROG} retry {study_dir}, then {PROG} run or {PROG} worker")
+    return 0
+
+
+def check_names(names: Sequence[str], plan: Plan, study_dir: Path) -> None:
+    """Raise `UserError` where a name is not that of a run. It shows the nearest name only: there may be thousands."""
+    known = {run.name: None for run in plan.runs}
+    for name in names:
+        if name not in known:
+            longer = [other for other in known if name and other.startswith(name)]
+            close = longer or difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"`{PROG} status {study_dir} --all` lists them"
+            raise UserError(f"RUN: {name!r} is not a run of {plan.study.name}; {hint}")
+
+
+def _queue(plan: Plan, study_dir: Path) -> Queue:
+    from sweeps.queue.process import current_process
+    from sweeps.queue.queue import Queue
+
+    return Queue(plan, study_dir, current_process())

@@ -1,0 +1,200 @@
+"""`vit-sweep submit`: start workers of a study as jobs of a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli import add_settings, positive, settings
+from experiments.errors import UserError
+from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, parse_plan
+from sweeps.commands.run import add_worker_arguments
+
+if TYPE_CHECKING:
+    from sweeps.cluster import Resources
+    from sweeps.plan import Plan
+
+CLUSTERS = ("slurm", "local")
+SET_HERE = ("array", "error", "job-name", "nodes", "ntasks", "open-mode", "output", "signal", "time", "wrap")
+TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,4})(?::(\d\d))?(?::(\d\d))?")
+DESCRIPTION = """\
+Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes runs
+from the queue until none is left. STUDY may also be the folder of a study that has been started.
+
+A job that Slurm stops (time limit, preemption, SIGTERM, SIGUSR1, SIGUSR2) keeps the last finished epoch of its runs, releases
+them for other workers, and is requeued. A job that its user cancels is not. The logs are in STUDY_DIR/cluster. See the jobs
+with `vit-sweep status STUDY_DIR`, stop them all with `vit-sweep cancel STUDY_DIR`.
+
+All nodes need the study's folder, and the same environment as this shell. With more than one node, a queue in PostgreSQL
+(--storage) is safest: the default file needs a shared file system whose locks work across nodes."""
+
+
+def add_submit(commands: Any) -> None:
+    """Add `submit`."""
+    command = commands.add_parser(
+        "submit",
+        help="train a study on a cluster, with Slurm",
+        description=DESCRIPTION,
+        usage=f"{USAGE.format('submit')} [options]",
+    )
+    add_study_arguments(command)
+    add_tuned(command)
+    jobs = command.add_argument_group("jobs")
+    jobs.add_argument(
+        "--cluster", choices=CLUSTERS, default="slurm", help="local: processes on this machine (default: slurm)"
+    )
+    jobs.add_argument(
+        "--nodes", type=positive, default=1, metavar="N", help="number of jobs, one node each (default: 1)"
+    )
+    jobs.add_argument("--gpus-per-node", type=positive, metavar="N", help="GPUs of each job (default: none)")
+    jobs.add_argument(
+        "--cpus-per-task",
+        type=positive,
+        metavar="N",
+        help="CPU cores of each job; without GPUs, each trains a run (default: 1)",
+    )
+    jobs.add_argument(
+        "--time", type=_minutes, default=60, metavar="TIME", help="limit: minutes, H:MM:SS or D-HH:MM (default: 60)"
+    )
+    jobs.add_argument("--partition", metavar="NAME", help="partition of Slurm (default: the cluster's)")
+    jobs.add_argument(
+        "--mem", metavar="SIZE", type=_memory, help="memory of each job, such as 16G (default: the cluster's)"
+    )
+    jobs.add_argument("--account", metavar="NAME", help="account that is charged (default: yours)")
+    jobs.add_argument(
+        "--slurm",
+        action="append",
+        default=[],
+        type=_option,
+        metavar="KEY=VALUE",
+        help="another option of sbatch, such as qos=high or exclusive",
+    )
+    add_worker_arguments(command)
+    add_settings(command, hidden=["seed"])  # a study has `seeds`
+    command.set_defaults(execute=submit)
+
+
+def _minutes(text: str) -> int:
+    """A time limit as sbatch reads it: M, M:SS, H:MM:SS, D-H, D-H:MM or D-H:MM:SS. In minutes, rounded up."""
+    found = TIME.fullmatch(text.strip())
+    if found:
+        days, *parts = found.groups()
+        numbers = [int(part) for part in parts if part is not None]
+        if days is not None:
+            seconds = int(days) * 86_400 + sum(number * unit for number, unit in zip(numbers, (3600, 60, 1)))
+        else:
+            seconds = sum(
+                number * unit for number, unit in zip(numbers, {1: (60,), 2: (60, 1), 3: (3600, 60, 1)}[len(numbers)])
+            )
+        if seconds:
+            return -(-seconds // 60)
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not allowed: expected minutes, H:MM:SS or D-HH:MM, at least one minute"
+    )
+
+
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*[KMGT]?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected a size such as 16G or 800M")
+    return text
+
+
+def _option(text: str) -> tuple[str, str | bool]:
+    key, equals, value = text.strip().lstrip("-").partition("=")
+    key = key.replace("_", "-")
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", key) or (equals and not value) or "\n" in value:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an option of sbatch, such as qos=high")
+    if key in SET_HERE:
+        raise argparse.ArgumentTypeError(f"{key} is not allowed: `{PROG} submit` sets it; see its --help")
+    return key, value if equals else True
+
+
+def submit(arguments: argparse.Namespace, command: str) -> int:
+    """Write the plan and submit the jobs."""
+    _check(arguments)
+    plan, study_dir, is_new = _plan(arguments)
+    from sweeps import cluster
+    from sweeps.queue.connect import connect
+    from sweeps.queue.process import current_process
+    from sweeps.queue.queue import Queue
+    from sweeps.study_folder import removed_on_bad_input, write_plan
+
+    with removed_on_bad_input(study_dir):
+        if is_new:
+            write_plan(plan, study_dir, command)
+        store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
+        queue = Queue(plan, study_dir, current_process(), storage=store)
+        queue.retry()
+        left = queue.reconcile().waiting
+        if not left:
+            print(f"{plan.study.name}: every run has ended or is in training; nothing to submit")
+            return 0
+        name, options = plan.study.name, worker_options(arguments)
+        ids = cluster.submit(study_dir, name, arguments.cluster, arguments.nodes, _resources(arguments), options)
+    print(f"{name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
+    print(f"logs: {study_dir / cluster.FOLDER}")
+    print(f"next: {PROG} status {study_dir}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise `UserError` where the jobs cannot be submitted from here."""
+    try:
+        import submitit  # noqa: F401
+    except ImportError:
+        raise UserError(f'{PROG} submit needs submitit; pip install "vit-ablation[slurm]"') from None
+    if arguments.cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
+        raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; allowed here: local")
+    if arguments.cluster == "local":
+        for flag in ("partition", "mem", "account", "slurm"):
+            if getattr(arguments, flag):
+                raise UserError(f"--{flag}: is not allowed with --cluster local")
+
+
+def _plan(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
+    """The plan, its folder, and whether the plan has to be written there: not if the folder was named."""
+    from experiments.runs.record import STUDY
+    from sweeps.study_folder import plan_of, with_known_names
+
+    study_dir = Path(arguments.study)
+    if not (study_dir / STUDY).is_file():
+        plan = parse_plan(arguments)
+        study_dir = Path(arguments.out) / plan.study.name
+        return with_known_names(plan, study_dir), study_dir, True
+    changes = {"preset": arguments.preset, "seeds": arguments.seeds, "tuned": arguments.tuned, "set": arguments.set}
+    for flag, value in {**changes, **settings(arguments)}.items():
+        if value:
+            raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
+    return plan_of(study_dir), study_dir, False
+
+
+def _resources(arguments: argparse.Namespace) -> Resources:
+    from sweeps.cluster import Resources
+
+    return Resources(
+        minutes=arguments.time,
+        gpus=arguments.gpus_per_node or 0,
+        cpus=arguments.cpus_per_task or 1,
+        memory=arguments.mem,
+        partition=arguments.partition,
+        account=arguments.account,
+        options=dict(arguments.slurm),
+    )
+
+
+def worker_options(arguments: argparse.Namespace) -> list[str]:
+    """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder."""
+    workers = arguments.workers
+    if not (workers or arguments.workers_per_gpu or arguments.gpus_per_node):
+        workers = arguments.cpus_per_task or 1
+    given = {
+        "--workers": workers,
+        "--workers-per-gpu": arguments.workers_per_gpu,
+        "--cohort": arguments.cohort,
+        "--device": arguments.device,
+        "--tracking": arguments.tracking,
+    }
+    return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]

@@ -1,0 +1,105 @@
+"""`vit-sweep worker` and `cell`: train runs of a study that has been started, all of them or one, from any machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sweeps.commands.arguments import PROG, add_study_dir, existing_study
+from sweeps.commands.manage import check_names
+from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
+
+if TYPE_CHECKING:
+    from sweeps.plan import Plan
+    from sweeps.queue.queue import QueueState
+
+# What a W&B agent gives to the command that it starts. The runs of a sweep have ids and configurations of their own.
+AGENT_VARIABLES = ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
+
+
+def add_worker(commands: Any) -> None:
+    """Add `worker`."""
+    command = commands.add_parser(
+        "worker",
+        help="join the sweep of a study, from any machine",
+        description="Train the runs of a study that are left, together with any other sweep or worker on any machine. It reads "
+        "the plan from STUDY_DIR/study.json, waits for runs that others train, and ends when none is left. The exit status is "
+        "as for `run`. Unlike `run`, it does not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
+    )
+    add_study_dir(command)
+    add_worker_arguments(command)
+    command.set_defaults(execute=worker)
+
+
+def add_cell(commands: Any) -> None:
+    """Add `cell`."""
+    command = commands.add_parser(
+        "cell",
+        help="train one named run of a study",
+        description="Train one run of a study through its queue: for W&B agents, job arrays and scripts. If another process is "
+        "training the run, wait for it, and take it over if that process ends early. The exit status is 0 if the run has ended "
+        "with a record, whoever trained it, and 1 if it failed or the study was cancelled.",
+    )
+    add_study_dir(command)
+    command.add_argument(
+        "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"
+    )
+    add_place_arguments(command)
+    command.set_defaults(execute=cell, workers=1, workers_per_gpu=None, cohort=1)
+
+
+def worker(arguments: argparse.Namespace, _: str) -> int:
+    """Join the sweep. Returns 1 if runs failed in every attempt."""
+    study_dir = existing_study(arguments)
+    from sweeps.study_folder import plan_of
+
+    plan = plan_of(study_dir)
+    state = _join(plan, study_dir, arguments)
+    return report(plan, study_dir, state.failed)
+
+
+def cell(arguments: argparse.Namespace, _: str) -> int:
+    """Train one run. Returns 1 if it failed."""
+    for variable in AGENT_VARIABLES:
+        os.environ.pop(variable, None)
+    study_dir = existing_study(arguments)
+    from sweeps.study_folder import plan_of
+
+    plan = plan_of(study_dir)
+    names = {run.name for run in plan.runs}
+    name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
+    check_names([name], plan, study_dir)
+    state = _join(plan, study_dir, arguments, {name})
+    return _report_run(name, study_dir, plan.study.metric, state.failed)
+
+
+def _join(plan: Plan, study_dir: Path, arguments: argparse.Namespace, only: set[str] | None = None) -> QueueState:
+    from experiments.runs.source import warn_of_uncommitted_plugins
+    from experiments.runs.tracking.mirror import Mirror
+    from sweeps.workers.pool import join_sweep
+
+    tracking = tracking_of(arguments, plan)
+    configs = configured_workers(arguments, tracking, study_dir)
+    warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
+    with Mirror(tracking, study_dir):
+        options = arguments.cohort, arguments.storage, arguments.separate_folders
+        return join_sweep(plan, study_dir, configs, *options, only)
+
+
+def _report_run(name: str, study_dir: Path, metric: str, failed: dict[str, str]) -> int:
+    from experiments.metric import Metric
+    from experiments.runs.record import is_finished, read_summary
+    from sweeps.outcome import result_text
+    from sweeps.study_folder import ERROR
+
+    folder = study_dir / name
+    if name in failed:
+        print(f"failed: {name}: {failed[name]} (see {folder / ERROR}; to try again: {PROG} retry {study_dir} {name})")
+        return 1
+    if not is_finished(folder):
+        print(f"{name}: has ended in another folder; vit-sweep collect fetches its record")
+        return 0
+    print(f"{name}: {result_text(folder, Metric(metric), read_summary(folder)['status'])}")
+    return 0
