@@ -7,7 +7,7 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -26,8 +26,9 @@ DESCRIPTION = """\
 Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), runs_per_hour, seconds_left, and for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat, seconds_left.
+  schema, study, time (UTC), counts (state -> runs), runs_per_hour, seconds_left; for each run in `runs`
+  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat, seconds_left;
+  for each job in `jobs` (see `vit-sweep submit`) that has not ended: job, cluster, state, node.
 Times are in seconds; what is not known is null. heartbeat is the time since the last one. The states:
   running      a worker trains it
   waiting      not begun
@@ -68,29 +69,31 @@ def status(arguments: argparse.Namespace, _: str) -> int:
     study_dir = existing_study(arguments)
     from rich.console import Console
 
+    from sweeps.cluster import read_jobs
     from sweeps.queue.status import read_status
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000  # a file or a pipe gets every line whole
     for look in itertools.count():
-        found = read_status(study_dir)
+        start, found = time.monotonic(), read_status(study_dir)
+        jobs = read_jobs(study_dir, found.study)
         if arguments.json:
-            print(json.dumps(as_json(found), indent=None if arguments.watch else 1), flush=True)
+            print(json.dumps(as_json(found, jobs), indent=None if arguments.watch else 1), flush=True)
         else:
             if look and console.is_terminal:
                 console.clear()
             elif look:
                 console.print()
-            for part in _parts(found, arguments.all):
+            for part in _parts(found, jobs, arguments.all):
                 console.print(part)
         if not arguments.watch or found.is_done:
             break
-        time.sleep(arguments.watch)
+        time.sleep(max(arguments.watch, time.monotonic() - start))  # a look at many runs takes seconds
     return 0
 
 
-def as_json(found: StudyStatus) -> dict[str, Any]:
+def as_json(found: StudyStatus, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The status as the JSON that --json prints; see `DESCRIPTION`."""
     return {
         "schema": SCHEMA,
@@ -99,6 +102,7 @@ def as_json(found: StudyStatus) -> dict[str, Any]:
         "counts": found.counts,
         "runs_per_hour": found.runs_per_hour,
         "seconds_left": found.seconds_left,
+        "jobs": jobs,
         "runs": [asdict(run) for run in found.runs],
     }
 
@@ -118,10 +122,12 @@ def summary_line(found: StudyStatus) -> str:
     return f"{found.study}: {', '.join(parts)}"
 
 
-def _parts(found: StudyStatus, every: bool) -> list[RenderableType]:
-    """The summary, the counts by variant, and the runs that a reader wants to see."""
+def _parts(found: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -> list[RenderableType]:
+    """The summary, the counts by variant, the jobs, and the runs that a reader wants to see."""
     shown = [run for run in found.runs if every or run.state in ("running", "failed")]
     parts: list[RenderableType] = [summary_line(found), _variant_table(found)]
+    if jobs:
+        parts.append(_job_table(jobs))
     return [*parts, _run_table(shown)] if shown else parts
 
 
@@ -145,6 +151,14 @@ def _variant_table(found: StudyStatus) -> Table:
     table = _table("variant", "runs", *states, numbers=("runs", *states), folded=("variant",))
     for variant, own in counts.items():
         table.add_row(variant, str(own.total()), *(str(own[state] or "") for state in states))
+    return table
+
+
+def _job_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
+    """A row for each job of a cluster that has not ended."""
+    table = _table("job", "cluster", "state", "node or reason", folded=("node or reason",))
+    for job in jobs:
+        table.add_row(job["job"], job["cluster"], job["state"].lower(), job["node"] or "")
     return table
 
 

@@ -196,5 +196,7 @@ def worker_options(arguments: argparse.Namespace) -> list[str]:
         "--cohort": arguments.cohort,
         "--device": arguments.device,
         "--tracking": arguments.tracking,
+        "--project": arguments.project,
+        "--entity": arguments.entity,
     }
     return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]

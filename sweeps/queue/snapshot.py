@@ -30,6 +30,7 @@ class Snapshot:
     attributes: dict[str, Any] = field(default_factory=dict)
     now: float = field(default_factory=time.time)
     since: float = 0.0  # heartbeats before this time do not count: the database could not be reached
+    folder: str | None = None  # the token of the study's folder
 
     def silence(self, heartbeat: float) -> float:
         """For how many seconds a process has been silent although the database could be reached."""
@@ -65,7 +66,7 @@ def _read_server(study_dir: Path, name: str) -> Snapshot:
         found = _read(storage.rdb, storage.study_name(name))
     except DatabaseErrors as error:
         raise UserError(f"{storage.url}: cannot be read ({type(error).__name__})") from error
-    return Snapshot(*found, now=storage.now(), since=storage.since)
+    return Snapshot(*found, storage.now(), storage.since, storage.folder)
 
 
 def _read(storage: optuna.storages.RDBStorage, name: str) -> tuple[list[FrozenTrial], dict[str, Any]]:

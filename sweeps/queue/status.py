@@ -16,7 +16,18 @@ from optuna.trial import FrozenTrial, TrialState
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
 from sweeps.queue.snapshot import Snapshot, read_snapshot
-from sweeps.queue.trials import ERROR, PROCESS, RETRIED, RUN, has_record, is_assigned, is_failure, worker_of
+from sweeps.queue.trials import (
+    ERROR,
+    PROCESS,
+    RECORD,
+    RETRIED,
+    RUN,
+    STATUS,
+    has_record,
+    is_assigned,
+    is_failure,
+    worker_of,
+)
 from sweeps.study_folder import ERROR as TRACEBACK
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")
@@ -114,6 +125,8 @@ def _look(
     if record.is_finished(folder):
         state, done = _ended(folder, trials, epochs)
         seconds = _trial_seconds(trials)
+    elif elsewhere := [trial for trial in trials if _is_elsewhere(trial, queue.folder)]:
+        state, done, seconds = elsewhere[-1].user_attrs.get(STATUS, "finished"), epochs, _trial_seconds(trials)
     else:
         done, seconds = _progress(folder)
         if any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in trials):
@@ -137,6 +150,11 @@ def _look(
         heartbeat=max(0.0, queue.now - worker.heartbeat) if worker and state == "running" else None,
     )
     return status, seconds / done if seconds and done else None
+
+
+def _is_elsewhere(trial: FrozenTrial, folder: str | None) -> bool:
+    """Whether the attempt left its record in another folder than this one."""
+    return has_record(trial) and trial.user_attrs.get(RECORD, {}).get("folder") not in (None, folder)
 
 
 def _ended(folder: Path, trials: Sequence[FrozenTrial], epochs: int) -> tuple[str, int]:

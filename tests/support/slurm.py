@@ -67,7 +67,12 @@ class SlurmNode:
         settings = {"host": host, "dir": self.dir, "controller": ports[0], "daemon": ports[1], "cpus": os.cpu_count()}
         (self.dir / "slurm.conf").write_text(CONFIG.format(**settings))
         munge = ["key-file=munge.key", "pid-file=munged.pid", "log-file=munge.log", "seed-file=munge.seed"]
-        self._run("munged", "--force", f"--socket={self.dir}/munge.sock", *(f"--{each.replace('=', f'={self.dir}/')}" for each in munge))
+        self._run(
+            "munged",
+            "--force",
+            f"--socket={self.dir}/munge.sock",
+            *(f"--{each.replace('=', f'={self.dir}/')}" for each in munge),
+        )
         self._run("slurmctld", "-f", str(self.dir / "slurm.conf"))
         self._run("slurmd", "-f", str(self.dir / "slurm.conf"), "-N", host)
         end = time.monotonic() + 60
@@ -98,7 +103,9 @@ class SlurmNode:
                 pass
 
     def _run(self, name: str, *words: str) -> None:
-        done = subprocess.run([_program(name), *words], env=self.environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [_program(name), *words], env=self.environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, f"{name}: {done.stderr}"
 
 
