@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 import tiny
@@ -10,6 +11,8 @@ import torch
 
 from experiments.config import RunConfig, override
 from experiments.data import loading
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 from experiments.training.engine import Solo
 from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
@@ -59,3 +62,20 @@ def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
     configs = [tiny.config(seed=seed, optim__lr=lr, **changes) for seed, lr in enumerate(rates)]
     assert losses(configs, DEVICE) == pytest.approx(losses(configs, DEVICE, capture=False), rel=1e-6)
     assert "CUDA graph" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
+def test_interrupted_runs_end_with_the_same_bytes(runs: int, tmp_path: Path) -> None:
+    """A thread writes the records of an epoch while the GPU trains the next one."""
+    specs = [RunSpec(str(seed), tiny.config(seed=seed, train__epochs=4)) for seed in range(runs)]
+    train(specs, tmp_path / "whole", device=str(DEVICE))
+    with pytest.raises(tiny.Stop):
+        train(specs, tmp_path / "cut", device=str(DEVICE), on_row=lambda i, row: stop(row) if i == runs - 1 else None)
+    train(specs, tmp_path / "cut", device=str(DEVICE))
+    for name in map(str, range(runs)):
+        assert tiny.results(tmp_path / "cut" / name) == tiny.results(tmp_path / "whole" / name)
+
+
+def stop(row: dict[str, float]) -> None:
+    if row["epoch"] == 2:
+        raise tiny.Stop
