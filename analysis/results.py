@@ -147,11 +147,12 @@ def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dic
 
 def _floor(finished: pd.DataFrame, metric: Metric) -> float:
     """Half of an accuracy's step: one image of its split, or what the accuracies themselves show where its size is not
-    recorded and where they are means over support sets. 0 for other metrics.
+    recorded and where they are means over support sets or shifts. 0 for other metrics.
     """
     if not metric.is_share:
         return 0.0
-    images = math.nan if metric.is_fewshot else finished[f"{metric.partition('/')[0]}_images"].min()
+    column = f"{metric.partition('/')[0]}_images"
+    images = finished[column].min() if column in finished else math.nan
     return 0.5 / images if images > 0 else 0.5 * stats.accuracy_step(finished[metric].to_numpy())
 
 

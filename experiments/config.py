@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from experiments.canonical import canonical
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
-from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, Metric
+from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, SHIFT, Metric
 from vit.config import Architecture, Count, ViTConfig
 from vit.registry import REGISTRY, nearest
 
@@ -172,6 +172,18 @@ class EvalConfig(Section):
         description="numbers of epochs after which the test metrics are measured as well, such as 5,10,20; needs a "
         "constant learning rate",
     )
+    img_sizes: Numbers = Field(
+        "", description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
+    )
+    max_shift: int = Field(
+        0, ge=0, description="pixels up to which test images are shifted, to see how often predictions stay; 0 is off"
+    )
+    permuted: bool = Field(False, description="measure the accuracy on test images with permuted patches as well")
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """`img_sizes` as numbers."""
+        return tuple(map(int, filter(None, self.img_sizes.split(","))))
 
     @property
     def fewshot_datasets(self) -> tuple[str, ...]:
@@ -225,7 +237,29 @@ class RunConfig(Section):
             )
         for name in self.eval.fewshot_datasets:
             self._check_fewshot(name)
+        self._check_sizes()
         return self
+
+    def _check_sizes(self) -> None:
+        """Raise `ValueError` where the model cannot read images of another size, or shifting them changes their class."""
+        for side in self.eval.sides:
+            if side % self.model.patch_size:
+                raise ValueError(
+                    f"eval.img_sizes: {side} is not allowed: a multiple of model.patch_size, {self.model.patch_size}"
+                )
+        if self.eval.sides and self.data.shuffle_patches:
+            raise ValueError("eval.img_sizes: is not allowed with data.shuffle_patches")
+        if self.eval.max_shift >= self.data.image_shape[1]:
+            raise ValueError(
+                f"eval.max_shift: {self.eval.max_shift} is not allowed: less than the image side, "
+                f"{self.data.image_shape[1]} px"
+            )
+        if DATASETS[self.data.name].cell:
+            for field in ("img_sizes", "max_shift"):
+                if getattr(self.eval, field):
+                    raise ValueError(
+                        f"eval.{field}: is not allowed for {self.data.name}: it would move or blur the marks"
+                    )
 
     def _check_fewshot(self, name: str) -> None:
         """Raise `ValueError` where the run's model cannot read the images of a few-shot dataset."""
@@ -252,7 +286,10 @@ class RunConfig(Section):
             for kind in (FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2)
         ]
         final = (*METRICS, *fewshot)
-        return *final, *(m.after(n) for n in self.eval.lengths for m in final if not m.startswith("train/"))
+        lengths = (m.after(n) for n in self.eval.lengths for m in final if not m.startswith("train/"))
+        sizes = (m.at(side) for side in self.eval.sides for m in METRICS if not m.startswith("train/"))
+        shifts = (Metric(f"{SHIFT}/{pixels}") for pixels in range(1, self.eval.max_shift + 1))
+        return *final, *lengths, *sizes, *shifts, *((Metric(PERMUTED),) if self.eval.permuted else ())
 
     @property
     def split_seed(self) -> int:

@@ -1,7 +1,8 @@
 """A metric: its name, and what follows from the name for statistics, tables and figures.
 
 `PART/KIND` (test/acc), or `fewshot/DATASET/SHOTS`, `fewshot-val/...` and `fewshot-l2/...` (see
-`experiments.evaluation.fewshot`). `@N` after a name means: after N epochs, where training went on (see `eval.epochs`).
+`experiments.evaluation.fewshot`), or `shift/PIXELS` and `permuted/acc` (see `experiments.evaluation.position`). `@N` after
+a name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see `eval.img_sizes`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,18 @@ from functools import cached_property
 
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
 FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
+SHIFT, PERMUTED = "shift", "permuted/acc"
 FORMS = "a metric of eval.fewshot such as fewshot/mnist/5, or such as test/acc@10 with eval.epochs"
 _PARTS = {"train": "training", "val": "validation", "test": "test"}
 _KINDS = {"acc": "accuracy", "loss": "loss"}
 _FEWSHOTS = {FEWSHOT: "", FEWSHOT_VAL: " on validation images", FEWSHOT_L2: ", L2 chosen on validation images"}
-_NAME = re.compile(rf"(?:{'|'.join(METRIC_NAMES)}|(?:{'|'.join(_FEWSHOTS)})/[a-z0-9-]+/[1-9][0-9]*)(?:@[1-9][0-9]*)?")
+_COUNT = "[1-9][0-9]*"
+_NAMES = (
+    rf"(?:{'|'.join(METRIC_NAMES)}|(?:{'|'.join(_FEWSHOTS)})/[a-z0-9-]+/{_COUNT})(?:@{_COUNT})?",
+    rf"(?:val|test)/(?:acc|loss)@{_COUNT}px",
+    rf"{SHIFT}/{_COUNT}|{PERMUTED}",
+)
+_NAME = re.compile("|".join(_NAMES))
 
 
 class Metric(str):
@@ -35,7 +43,12 @@ class Metric(str):
     @cached_property
     def epochs(self) -> int | None:
         """The number of epochs after which it is measured; None for the end of training."""
-        return int(self.partition("@")[2]) if "@" in self else None
+        return int(self.partition("@")[2]) if "@" in self and self.img_size is None else None
+
+    @cached_property
+    def img_size(self) -> int | None:
+        """The image side in pixels at which it is measured; None for the trained size."""
+        return int(self.partition("@")[2].removesuffix("px")) if self.endswith("px") else None
 
     @property
     def is_fewshot(self) -> bool:
@@ -45,7 +58,7 @@ class Metric(str):
     @property
     def is_share(self) -> bool:
         """Whether the metric is a fraction that tables show in percent."""
-        return self.base.endswith("/acc") or self.is_fewshot
+        return self.base.endswith("/acc") or self.is_fewshot or self.startswith(f"{SHIFT}/")
 
     @property
     def lower_is_better(self) -> bool:
@@ -56,6 +69,12 @@ class Metric(str):
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
         after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
+        if self.startswith(f"{SHIFT}/"):
+            return f"consistency under shifts by {self.rpartition('/')[2]} px"
+        if self == PERMUTED:
+            return "test accuracy with permuted patches"
+        if self.img_size is not None:
+            after = f" at {self.img_size} px"
         if self.is_fewshot:
             kind, dataset, shots = self.base.split("/")
             return f"{shots}-shot accuracy ({dataset}{_FEWSHOTS[kind]}){after}"
@@ -80,8 +99,14 @@ class Metric(str):
     @property
     def on_validation(self) -> Metric:
         """The metric of the validation images that stands for this one where something is chosen."""
+        if self == PERMUTED or self.startswith(f"{SHIFT}/"):
+            return Metric("val/acc")
         rest = self.partition("/")[2]
         return Metric(f"{FEWSHOT_VAL if self.is_fewshot else 'val'}/{rest}")
+
+    def at(self, side: int) -> Metric:
+        """The same metric at another image size, in pixels."""
+        return Metric(f"{self.base}@{side}px")
 
     def after(self, epochs: int) -> Metric:
         """The same metric after a number of epochs."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis import formatting
 from analysis.formatting import plain
+from analysis.profiles import Profile
 from analysis.results import Results
 from analysis.stats import Estimate
 from analysis.trends import Trend
@@ -162,15 +163,12 @@ def trend(trend: Trend) -> tuple[str, str]:
     return caption, f"{caption} {_list(texts)}."
 
 
-def fewshot(dataset: str, means: Mapping[Metric, Mapping[str, Estimate]]) -> tuple[str, str]:
-    """Return the caption and the alternative text of few-shot accuracies: metric -> variant -> its mean."""
-    caption = (
-        f"Few-shot accuracy on {dataset} by number of training images of each class: a linear classifier on frozen features. "
-        "Means and 95 % intervals over seeds."
-    )
-    last = list(means)[-1]
-    texts = [mean_text(variant, mean, last) for variant, mean in means[last].items()]
-    return caption, f"{caption} With {last.rpartition('/')[2]} shots: {_list(texts)}."
+def profile(profile: Profile) -> tuple[str, str]:
+    """Return the caption and the alternative text of a metric under several conditions."""
+    caption = f"{profile.about}. Means and 95 % intervals over seeds."
+    point, (metric, means) = list(profile.means.items())[-1]
+    texts = [mean_text(variant, mean, metric) for variant, mean in means.items()]
+    return caption, f"{caption} With {point} {profile.unit}: {_list(texts)}."
 
 
 def compared(metric: Metric, count: int) -> tuple[str, str]:

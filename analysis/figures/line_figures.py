@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import formatting
-from analysis.fewshot import fewshot_means
 from analysis.figures import captions
 from analysis.figures.labels import VariantStyle, brief_names, coloured, legend_columns, variant_styles
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, name_artists, narrow, plot, short, width
+from analysis.profiles import Profile, profiles
 from analysis.results import Results
 from analysis.stats import Estimate
 from analysis.trends import Trend
@@ -55,30 +55,24 @@ def _trend_plot(results: Results, trend: Trend) -> Plot:
     return plot(f"trend-{trend.name}", draw, *captions.trend(trend))
 
 
-def fewshot_plots(results: Results) -> list[Plot]:
-    """Draw the few-shot accuracy against the number of shots, one figure for each dataset."""
-    names, shown, found = brief_names(results), variant_styles(results), []
-    for dataset, means in fewshot_means(results).items():
-        lines = [
-            Line(
-                short(names[v]),
-                shown[v],
-                f"v{results.variants.index(v)}-fewshot-{dataset}",
-                [m[v] for m in means.values()],
-            )
-            for v in coloured(results)
-        ]
-        metric = next(iter(means))
-        points = [each.base.rpartition("/")[2] for each in means]
-        labels = ("training images of each class (shots)", f"accuracy on {dataset}, %")
+def profile_plots(results: Results) -> list[Plot]:
+    """Draw every profile: a metric under several conditions, one figure each."""
+    return [_profile_plot(results, profile) for profile in profiles(results) if len(profile.means) > 1]
 
-        def draw(
-            tips: Tips, lines: list[Line] = lines, points: list[str] = points, labels=labels, metric=metric
-        ) -> Figure:
-            return draw_lines(lines, points, labels, metric, tips)[0]
 
-        found.append(plot(f"fewshot-{dataset}", draw, *captions.fewshot(dataset, means)))
-    return found
+def _profile_plot(results: Results, profile: Profile) -> Plot:
+    names, shown, metric = brief_names(results), variant_styles(results), profile.metrics[-1]
+    lines = []
+    for variant in coloured(results):
+        id = f"v{results.variants.index(variant)}-{profile.name}"
+        estimates = [means[variant] for _, means in profile.means.values()]
+        lines.append(Line(short(names[variant]), shown[variant], id, estimates))
+    labels = (profile.unit, f"{'consistency' if profile.name == 'shifts' else 'accuracy'}, %")
+
+    def draw(tips: Tips) -> Figure:
+        return draw_lines(lines, list(profile.means), labels, metric, tips)[0]
+
+    return plot(profile.name, draw, *captions.profile(profile))
 
 
 def draw_lines(

@@ -18,7 +18,7 @@ from analysis import formatting
 from analysis.figures import captions
 from analysis.figures.factor_figures import heat_map, interactions, main_effects
 from analysis.figures.labels import brief_names, coloured, labels, legend_columns, variant_styles
-from analysis.figures.line_figures import fewshot_plots, trend_plots
+from analysis.figures.line_figures import profile_plots, trend_plots
 from analysis.figures.means import accuracy, differences
 from analysis.figures.style import FAINT, Plot, Tips, name_artists, narrow, panels, plot
 from analysis.results import Results
@@ -41,7 +41,7 @@ def all_plots(results: Results) -> list[Plot]:
         against_cost,
     ]
     made = [plot for plot in (make(results) for make in makers) if plot is not None]
-    return [*made, *fewshot_plots(results), *trend_plots(results)]
+    return [*made, *profile_plots(results), *trend_plots(results)]
 
 
 def curves(results: Results) -> Plot | None:

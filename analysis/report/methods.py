@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.report.headline_looks import seeds_of
-from analysis.report.trend_text import fewshot_methods, trend_methods
+from analysis.report.trend_text import profile_methods, trend_methods
 from analysis.report.tuning import tuning_facts
 from analysis.results import Results
 from analysis.sources.plan_changes import plan_changes
@@ -54,7 +54,7 @@ def methods(results: Results) -> Section:
         *_data(results),
         *(_tests(results) if results.others else ()),
         *_models(results),
-        *fewshot_methods(results),
+        *profile_methods(results),
         *trend_methods(results),
         *tuning_facts(results),
         (

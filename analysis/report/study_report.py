@@ -9,6 +9,7 @@ import pandas as pd
 from analysis import formatting
 from analysis.figures.study_figures import all_plots
 from analysis.figures.style import Plot
+from analysis.profiles import profiles
 from analysis.report.document import Document, Item, Section
 from analysis.report.headline import headline
 from analysis.report.methods import methods
@@ -20,7 +21,7 @@ from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
-from analysis.report.tables.trends import fewshot_tables, trend_tables
+from analysis.report.tables.trends import profile_table, trend_tables
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
 from analysis.report.trend_text import trend_text
 from analysis.report.tuning import tuning_section
@@ -130,7 +131,7 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
         *([factors, main, _differences(results, plots)] if results.factorial is not None else []),
         Section("paper", "Published figures: ViT paper, Table 8", _items(paper_table(results))),
         Section("claims", "Published claims", _items(claims_table(results))),
-        Section("fewshot", "Few-shot accuracy", _fewshot(results, plots)),
+        *_profiles(results, plots),
         *(_trend(results, trend, plots) for trend in results.trends),
         Section("curves", "Learning curves", _items(plots.get("curves"))),
         tuning_section(results),
@@ -145,10 +146,13 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
 
 
-def _fewshot(results: Results, plots: dict[str, Plot]) -> list[Item]:
-    """The figure and the table of each dataset."""
-    figures = [plot for name, plot in plots.items() if name.startswith("fewshot-")]
-    return [item for pair in zip(figures, fewshot_tables(results), strict=True) for item in pair]
+def _profiles(results: Results, plots: dict[str, Plot]) -> list[Section]:
+    """A section for each heading, with the figure and the table of each profile."""
+    found: dict[str, Section] = {}
+    for profile in profiles(results):
+        section = found.setdefault(profile.heading, Section(profile.name, profile.heading))
+        section.items.extend(_items(plots.get(profile.name), profile_table(results, profile)))
+    return list(found.values())
 
 
 def _trend(results: Results, trend: Trend, plots: dict[str, Plot]) -> Section:

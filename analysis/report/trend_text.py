@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
+from analysis.profiles import profiles
 from analysis.report.tables.trends import verdict_of
 from analysis.results import ALPHA, Results
 from analysis.trends import Trend
@@ -70,18 +71,39 @@ def trend_methods(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def fewshot_methods(results: Results) -> list[tuple[str, str]]:
-    """Return the explanation of few-shot accuracies; empty where there are none."""
-    if not any(name.startswith("fewshot") for name in results.means):
-        return []
-    return [
-        (
-            "Few-shot accuracy",
-            "As in big_vision: the features are the inputs of the last linear layer, frozen. The first S training images of "
-            "each class under a seeded permutation are the support set. Features are standardized by it (with 1e-5 added to "
-            "the standard deviation), a constant feature of 100 is appended, and targets are ±1. The weights minimize the "
-            "squared error plus 2^10 times the squared norm. The accuracy on the test images is the mean over three support "
-            "sets, which are the same for all runs. For fewshot-l2, the factor is the one of 2^6 to 2^10 that is best on "
-            "the validation images.",
-        )
-    ]
+def profile_methods(results: Results) -> list[tuple[str, str]]:
+    """Return the explanation of few-shot accuracies and of other images; empty where there are none."""
+    headings = {profile.heading for profile in profiles(results)}
+    return [(term, text) for term, text in _PROFILES if term in headings]
+
+
+_PROFILES = [
+    (
+        "Few-shot accuracy",
+        "As in big_vision: the features are the inputs of the last linear layer, frozen. The first S training images of "
+        "each class under a seeded permutation are the support set. Features are standardized by it (with 1e-5 added to "
+        "the standard deviation), a constant feature of 100 is appended, and targets are ±1. The weights minimize the "
+        "squared error plus 2^10 times the squared norm. The accuracy on the test images is the mean over three support "
+        "sets, which are the same for all runs. For fewshot-l2, the factor is the one of 2^6 to 2^10 that is best on "
+        "the validation images.",
+    ),
+    (
+        "Other image sizes",
+        "The images are resized from the dataset's own, and the trained weights are used as they are, with the same patch "
+        "size. Learned tables over the grid are interpolated (bicubic, antialiased, as in timm), tables over offsets "
+        "over offsets (bicubic). Sinusoids, rotary embeddings and penalties are computed for the new grid, with positions in "
+        "patches. So the former keep an object's place in the image, and the latter the distance of adjacent patches.",
+    ),
+    (
+        "Shifted and permuted images",
+        "Consistency is the share of test images with the same predicted class before and after a shift, whether or not "
+        "it is correct; the mean of shifts up, down, left and right. What enters is black. Permuted: the patches of each "
+        "test image in an order of its own, the same for all runs. An accuracy close to the usual one means that a model "
+        "hardly relies on position.",
+    ),
+    (
+        "Permuted images",
+        "The patches of each test image in an order of its own, the same for all runs. An accuracy close to the usual one "
+        "means that a model hardly relies on position.",
+    ),
+]

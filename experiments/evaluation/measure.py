@@ -5,14 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
+
+from experiments.config import RunConfig
 from experiments.data.images import Splits
-from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics
+from experiments.data.streaming import StreamedPixels
+from experiments.errors import UserError
+from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot_tasks
+from experiments.evaluation.frozen import frozen
+from experiments.evaluation.position import position_metrics
+from experiments.evaluation.sizes import SizeTask, at_trained_size, size_metrics, size_tasks
 from experiments.metric import Metric
 from experiments.training.engine import Solo
 from experiments.training.fit import Evaluation, Row, evaluate_images
 from experiments.training.stacked import Stacked
 
 Metrics = dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What runs of one configuration are evaluated on besides their own images."""
+
+    fewshot: list[FewShotTask]
+    sizes: list[SizeTask]
+
+
+def tasks_of(config: RunConfig, splits: Splits, device: torch.device) -> Tasks:
+    """The tasks of a run. Raises `UserError` where one of them is not possible with its images."""
+    if (config.eval.max_shift or config.eval.permuted) and isinstance(splits.test.x, StreamedPixels):
+        field = "max_shift" if config.eval.max_shift else "permuted"
+        raise UserError(f"eval.{field}: is not allowed for images that do not fit into memory")
+    return Tasks(fewshot_tasks(config, splits, device), size_tasks(config, splits, device))
 
 
 @dataclass(frozen=True)
@@ -39,7 +63,29 @@ def measure(engine: Solo | Stacked, splits: Splits, tasks: Sequence[FewShotTask]
     return [Measured(tests[run] if tests else None, metrics) for run, metrics in enumerate(found)]
 
 
+def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows: Sequence[Row]) -> list[Measured]:
+    """`measure`, and what is only measured after training. `rows`: the last epoch of each run.
+
+    The test images at other sizes, shifted and permuted are other images: the plan names these evaluations as well.
+    """
+    found, config = measure(engine, splits, tasks.fewshot), engine.configs[0]
+    settings = config.eval
+    if not (settings.sides or settings.max_shift or settings.permuted):
+        return found
+    models, test = frozen(engine, splits), bool(len(splits.test))
+    more: list[Metrics] = [dict(each) for each in size_metrics(models, splits, tasks.sizes, test)]
+    if test:
+        for metrics, others in zip(more, position_metrics(models, splits), strict=True):
+            metrics.update(others)
+    for measured, row, values in zip(found, rows, more, strict=True):
+        measured.metrics.update(values)
+        if config.data.image_shape[1] in settings.sides:
+            measured.metrics.update(at_trained_size(config.data.image_shape[1], measured.metrics, row))
+    return found
+
+
 def after_epoch(metrics: Metrics, row: Row) -> Metrics:
     """Metrics of the test images and of the epoch's validation images, named by the number of epochs: test/acc@10."""
     val = {name: value for name, value in row.items() if name.startswith("val/")}
-    return {Metric(name).after(int(row["epoch"])): value for name, value in {**val, **metrics}.items()}
+    kept = {name: value for name, value in metrics.items() if name.startswith(("test/", "fewshot")) and "@" not in name}
+    return {Metric(name).after(int(row["epoch"])): value for name, value in {**val, **kept}.items()}

@@ -15,8 +15,7 @@ import torch
 from experiments.config import RunConfig, run_id
 from experiments.data import loading
 from experiments.errors import UserError
-from experiments.evaluation.fewshot import FewShotTask, fewshot_tasks
-from experiments.evaluation.measure import Measured, after_epoch, measure
+from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.memory import check_model, machine_memory
 from experiments.runs import predictions, provenance, record
 from experiments.runs.source import plugin_provenance
@@ -40,10 +39,10 @@ Load = Callable[[RunConfig, torch.device], loading.Splits]
 
 @dataclass(frozen=True)
 class Data:
-    """The images of runs: their splits, and those of their few-shot tasks."""
+    """The images of runs: their splits, and those of their other tasks."""
 
     splits: loading.Splits
-    tasks: list[FewShotTask]
+    tasks: Tasks
 
 
 def train(
@@ -84,7 +83,7 @@ def train(
         for members in _by_split(states):
             config = next(iter(members.values())).spec.config
             splits = (load or load_splits)(config, torch_device)
-            data = Data(splits if test else _without_test(splits), fewshot_tasks(config, splits, torch_device))
+            data = Data(splits if test else _without_test(splits), tasks_of(config, splits, torch_device))
             for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
                 _train_or_divide(group, data, torch_device, tracking or Tracking("off"), on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
@@ -207,7 +206,8 @@ def _train_group(
             del tensors  # frees their memory before the next copy
             if not _any_running(runs):
                 return
-    for i, (run, found) in enumerate(zip(runs, measure(engine, splits, data.tasks), strict=True)):
+    measured = measure_finished(engine, splits, data.tasks, [run.rows[-1] for run in runs])
+    for i, (run, found) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
             _finish(run, engine, i, found, splits, device)
 
@@ -217,7 +217,7 @@ def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacke
     config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
     if epoch not in config.eval.lengths or epoch == config.train.epochs:
         return
-    for run, row, found in zip(runs, rows, measure(engine, data.splits, data.tasks), strict=True):
+    for run, row, found in zip(runs, rows, measure(engine, data.splits, data.tasks.fewshot), strict=True):
         run.measured = {**run.measured, **after_epoch(found.metrics, row)}
 
 

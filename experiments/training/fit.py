@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.training.engine import DTYPES, Solo, eval_batch
 from experiments.training.stacked import Stacked
@@ -59,20 +61,34 @@ class Evaluation:
     features: Tensor | None = None
 
 
-def evaluate(engine: Solo | Stacked, splits: Splits, images: Images) -> list[tuple[float, float]]:
+class Evaluated(Protocol):
+    """What evaluation needs of an engine."""
+
+    @property
+    def configs(self) -> tuple[RunConfig, ...]: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """As `Solo.eval_step`."""
+        ...
+
+
+def evaluate(engine: Evaluated, splits: Splits, images: Images) -> list[tuple[float, float]]:
     """Mean loss and accuracy (a fraction) of each run on all given images."""
     loss, hits, *_ = _predict(engine, splits, images)
     return _means(loss, hits)
 
 
-def evaluate_images(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+def evaluate_images(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """`evaluate`, with the predictions for each image and, on request, its features. They are on the CPU."""
     loss, *columns = _predict(engine, splits, images, features)
     rows = zip(_means(loss, columns[0]), *(column.cpu() for column in columns), strict=True)
     return [Evaluation(*means, *each) for means, *each in rows]
 
 
-def _predict(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+def _predict(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
     """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.
@@ -93,5 +109,5 @@ def _means(loss: Tensor, hits: Tensor) -> list[tuple[float, float]]:
     return list(zip((loss / n).tolist(), (hits.sum(1, dtype=torch.float64) / n).tolist(), strict=True))
 
 
-def _zeros(engine: Solo | Stacked) -> Tensor:
+def _zeros(engine: Evaluated) -> Tensor:
     return torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device)

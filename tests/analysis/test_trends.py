@@ -7,7 +7,7 @@ from simulation import at_most
 from synthetic import ACCURACY, add_metrics, write_study
 
 from analysis import stats
-from analysis.figures.line_figures import fewshot_plots, trend_plots
+from analysis.figures.line_figures import profile_plots, trend_plots
 from analysis.report.study_report import study_document
 from analysis.results import analyze
 from analysis.sources.read import read
@@ -134,18 +134,38 @@ def test_the_report_shows_few_shot_accuracies_and_the_trend(tmp_path):
     assert (
         "Claim: differences between variants shrink with training. Verdict: " in sections["trend-lengths"].paragraphs[0]
     )
-    assert [item.name for item in sections["fewshot"].items] == ["fewshot-digits", "fewshot-digits"]
+    assert [item.name for item in sections["fewshot-digits"].items] == ["fewshot-digits", "fewshot-digits"]
     terms = [term for term, _ in sections["methods"].items[0].facts]
     assert {"Few-shot accuracy", "Differences that shrink", "Training length"} <= set(terms)
     (plot,) = trend_plots(results)
     assert len(plot.figure.axes[0].containers) == 3
-    (few,) = fewshot_plots(results)
+    (few,) = profile_plots(results)
     assert [text.get_text() for text in few.figure.axes[0].get_xticklabels()] == ["1", "5"]
+
+
+def test_the_report_shows_other_sizes_shifts_and_permuted_images(tmp_path):
+    folder = write_study(tmp_path)
+
+    def value(summary, variant, seed):
+        sizes = {f"test/acc@{side}px": summary["test/acc"] * side / 8 for side in (4, 8)}
+        return {**sizes, "shift/1": 0.9, "shift/2": 0.8, "permuted/acc": 0.1 + 0.01 * seed}
+
+    add_metrics(folder, value)
+    results = analyze(read(str(folder)))
+    sections = {section.id: section for section in study_document(results).sections}
+    sizes, shifts = sections["img-sizes"], sections["shifts"]
+    assert [section.heading for section in (sizes, shifts)] == ["Other image sizes", "Shifted and permuted images"]
+    assert [column.title for column in shifts.items[1].columns][-1] == "test accuracy with permuted patches, %"
+    assert sizes.items[1].rows[0][1].data[0] == pytest.approx(results.mean("none").value / 2)
+    terms = [term for term, _ in sections["methods"].items[0].facts]
+    assert {"Other image sizes", "Shifted and permuted images"} <= set(terms)
+    (figure,) = (plot.figure for plot in profile_plots(results) if plot.name == "img-sizes")
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["4", "8"]
 
 
 def test_a_study_without_such_metrics_has_none_of_this(tmp_path):
     results = analyze(read(str(write_study(tmp_path))))
-    assert results.trends == [] and trend_plots(results) == [] == fewshot_plots(results)
+    assert results.trends == [] and trend_plots(results) == [] == profile_plots(results)
     assert not any(section.id.startswith(("trend", "fewshot")) for section in study_document(results).sections)
 
 

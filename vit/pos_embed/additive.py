@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vit.config import ViTConfig
 from vit.init import STD
 from vit.pos_embed.base import Additive, grid
+from vit.pos_embed.interpolation import resize_rows, resize_tokens
 
 
 def add_to_patches(x: Tensor, table: Tensor) -> Tensor:
@@ -63,6 +64,9 @@ class Learned1d(Additive):
     def add(self, x: Tensor) -> Tensor:
         return _add_to_class_and_patches(x, self.table, self.class_token)
 
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        return {**super().resized(cfg), "table": resize_tokens(self.table.detach(), self.class_token, cfg.grid_size)}
+
 
 class GatedLearned1d(Learned1d):
     """A `learned-1d` table with a learned gate g: 1 - tanh(g) times the table is added, g = 0 at initialisation.
@@ -97,6 +101,9 @@ class Learned2d(Additive):
         columns = self.x_table[None, :, :].expand(size, size, half)
         rows = self.y_table[:, None, :].expand(size, size, half)
         return add_to_patches(x, torch.cat([columns, rows], -1).reshape(size * size, 2 * half))
+
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        return {name: resize_rows(table, cfg.grid_size) for name, table in super().resized(cfg).items()}
 
 
 class SinCos2d(Additive):
@@ -137,3 +144,6 @@ class FrozenRandom(Additive):
 
     def add(self, x: Tensor) -> Tensor:
         return _add_to_class_and_patches(x, self.table, self.class_token)
+
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        return {**super().resized(cfg), "table": resize_tokens(self.table.detach(), self.class_token, cfg.grid_size)}

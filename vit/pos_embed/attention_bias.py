@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from vit.config import ViTConfig
 from vit.init import STD
 from vit.pos_embed.base import PosEmbed, grid
+from vit.pos_embed.interpolation import resize_offsets, resize_rows
 
 
 class Relative(PosEmbed):
@@ -38,6 +39,12 @@ class Relative(PosEmbed):
         # Key j of query i is at column i - j + N - 1. With one more element per row, rows of 2N move row i left by i.
         logits = F.pad(logits.flatten(-2), (0, n)).unflatten(-1, (n, 2 * n))[..., :n].flip(-1)  # [B, H, N, N]
         return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
+
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        """Interpolates over raster offsets: displacements by rows carry over, those by columns only roughly."""
+        offsets = 2 * cfg.num_patches - 1
+        heads = [resize_rows(head, offsets, antialias=False) for head in self.table.detach()]
+        return {"table": torch.stack(heads)}
 
 
 class RelBias2d(PosEmbed):
@@ -83,6 +90,11 @@ class RelBias2d(PosEmbed):
         one_hot = (places == self.index.flatten()).to(self.table.dtype)  # [3, T T]
         prefix = (self.table[:, side * side :] @ one_hot).unflatten(1, self.index.shape)  # [H, T, T]
         return F.pad(bias, (self.prefix, 0, self.prefix, 0)) + prefix
+
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        """Interpolates over row and column offsets. The biases of prefix tokens stay."""
+        table, count = self.table.detach(), (2 * self.grid_size - 1) ** 2
+        return {"table": torch.cat([resize_offsets(table[:, :count], 2 * cfg.grid_size - 1), table[:, count:]], 1)}
 
 
 class Alibi2d(PosEmbed):

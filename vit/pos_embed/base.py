@@ -55,6 +55,14 @@ class PosEmbed(nn.Module):
         """The bias to add to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
         return None
 
+    def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
+        """What a module for the model `cfg`, whose image size differs, takes over from this one: name -> value.
+
+        By default all parameters. Fixed values are computed for the new size. A kind overrides it if the shape of a
+        parameter depends on the grid, and interpolates it.
+        """
+        return {name: parameter.detach() for name, parameter in self.named_parameters()}
+
     def at_layer(self, layer: int) -> None:
         """Prepare a module of its own for layer `layer` (0 is the first). For kinds that differ between layers."""
 

@@ -1,11 +1,11 @@
-"""Few-shot accuracies, and differences along a condition such as the number of epochs."""
+"""Metrics under several conditions, and differences along a condition such as the number of epochs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from analysis import formatting
-from analysis.fewshot import fewshot_means
+from analysis.profiles import Profile
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     anchor,
@@ -20,38 +20,28 @@ from analysis.report.tables.cells import (
 from analysis.results import ALPHA, Results
 from analysis.stats import SizeChange
 from analysis.trends import Trend
-from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, Metric
+from experiments.metric import PERMUTED
 
 UNDECIDED = "not enough evidence"
 
 
-def fewshot_tables(results: Results) -> list[Table]:
-    """Return a table for each dataset: the few-shot accuracy of each variant by number of shots."""
-    return [_fewshot_table(results, dataset, list(means)) for dataset, means in fewshot_means(results).items()]
-
-
-def _fewshot_table(results: Results, dataset: str, metrics: list[Metric]) -> Table:
-    others = [Metric(metric.replace(FEWSHOT, kind, 1)) for kind in (FEWSHOT_L2, FEWSHOT_VAL) for metric in metrics]
-    details = [metric for metric in others if metric in results.means]
+def profile_table(results: Results, profile: Profile) -> Table:
+    """Return the table of a metric under several conditions; its further metrics are details."""
+    metrics = [*profile.metrics, *profile.details]
+    folded = [metric for metric in profile.details if metric != PERMUTED]
     columns = (
         *variant_columns(results),
-        *(replace(estimate_column(m, m), detail=m in details) for m in (*metrics, *details)),
+        *(replace(estimate_column(metric, metric), detail=metric in folded) for metric in metrics),
     )
     rows = tuple(
         (
             *variant_cells(results, variant),
-            *(
-                estimate_cell(results.means[metric][variant], metric, anchor(results, variant))
-                for metric in (*metrics, *details)
-            ),
+            *(estimate_cell(results.means[metric][variant], metric, anchor(results, variant)) for metric in metrics),
         )
         for variant in results.variants
     )
-    caption = (
-        f"Few-shot accuracy on {dataset}: a linear classifier on frozen features, from 1 or more training images of each "
-        "class; mean ± half-width of the 95 % confidence interval over seeds."
-    )
-    return Table(f"fewshot-{dataset}", caption, columns, rows)
+    caption = f"{profile.about}: mean ± half-width of the 95 % confidence interval over seeds."
+    return Table(profile.name, caption, columns, rows)
 
 
 def trend_tables(trend: Trend) -> list[Table]:

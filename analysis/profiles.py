@@ -1,0 +1,104 @@
+"""Metrics of one kind under several conditions: few-shot accuracies, accuracies at image sizes, consistency under shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from analysis.results import Results
+from analysis.stats import Estimate
+from experiments.metric import FEWSHOT, PERMUTED, SHIFT, Metric
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How the means of all variants change along a condition.
+
+    `name`: of figure and table. `heading`: of the section. `about`: what is measured. `unit`: of the points. `means`: point
+    -> (metric, variant -> its mean). `details`: further metrics of the table.
+    """
+
+    name: str
+    heading: str
+    about: str
+    unit: str
+    means: dict[str, tuple[Metric, dict[str, Estimate]]]
+    details: tuple[Metric, ...] = ()
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metric at each point."""
+        return [metric for metric, _ in self.means.values()]
+
+
+def profiles(results: Results) -> list[Profile]:
+    """Every profile whose metrics the runs have measured, in the order of the report."""
+    return [*_fewshot(results), *_sizes(results), *_shifts(results)]
+
+
+def _fewshot(results: Results) -> list[Profile]:
+    found: dict[str, list[Metric]] = {}
+    for metric in _known(results, lambda metric: metric.startswith(f"{FEWSHOT}/") and metric.epochs is None):
+        found.setdefault(metric.split("/")[1], []).append(metric)
+    return [
+        Profile(
+            f"fewshot-{dataset}",
+            "Few-shot accuracy",
+            f"Few-shot accuracy on {dataset}: a linear classifier on frozen features, from some training images (shots) of "
+            "each class",
+            "shots",
+            _by_point(results, metrics, lambda metric: int(metric.rpartition("/")[2])),
+            tuple(_known(results, partial(_is_other, dataset))),
+        )
+        for dataset, metrics in found.items()
+    ]
+
+
+def _is_other(dataset: str, metric: Metric) -> bool:
+    """Whether a metric is another few-shot accuracy on the dataset, such as on validation images."""
+    return metric.startswith(f"{FEWSHOT}-") and metric.split("/")[1] == dataset and metric.epochs is None
+
+
+def _sizes(results: Results) -> list[Profile]:
+    metrics = _known(results, lambda metric: metric.base == "test/acc" and metric.img_size is not None)
+    about = "Test accuracy at other image sizes than the trained one, without further training"
+    return _one("img-sizes", "Other image sizes", about, "px", results, metrics, lambda metric: metric.img_size or 0)
+
+
+def _shifts(results: Results) -> list[Profile]:
+    metrics = _known(results, lambda metric: metric.startswith(f"{SHIFT}/"))
+    about = "Share of test images whose predicted class stays the same when the image is shifted"
+    permuted = tuple(_known(results, lambda metric: metric == PERMUTED))
+    number: Callable[[Metric], int] = lambda metric: int(metric.rpartition("/")[2])  # noqa: E731
+    found = _one("shifts", "Shifted and permuted images", about, "px shift", results, metrics, number, permuted)
+    if not found and permuted:
+        means = {"permuted": (permuted[0], results.means[permuted[0]])}
+        about = "Test accuracy with the patches of each image permuted"
+        return [Profile("permuted", "Permuted images", about, "patches", means)]
+    return found
+
+
+def _one(
+    name: str,
+    heading: str,
+    about: str,
+    unit: str,
+    results: Results,
+    metrics: list[Metric],
+    number: Callable[[Metric], int],
+    details: tuple[Metric, ...] = (),
+) -> list[Profile]:
+    means = _by_point(results, metrics, number)
+    return [Profile(name, heading, about, unit, means, details)] if means else []
+
+
+def _known(results: Results, wanted: Callable[[Metric], bool]) -> list[Metric]:
+    return [metric for metric in map(Metric, results.means) if wanted(metric)]
+
+
+def _by_point(
+    results: Results, metrics: Iterable[Metric], number: Callable[[Metric], int]
+) -> dict[str, tuple[Metric, dict[str, Estimate]]]:
+    """The means of these metrics, the smallest number first."""
+    return {f"{number(metric):,}": (metric, results.means[metric]) for metric in sorted(metrics, key=number)}

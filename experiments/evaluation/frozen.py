@@ -1,0 +1,51 @@
+"""A trained model that is evaluated on other images than those it was trained for: other sizes, shifted, permuted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from experiments.config import RunConfig
+from experiments.data.images import Images, Splits
+from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, initial_model, losses, predictions
+from experiments.training.stacked import Stacked
+from vit import ViT
+from vit.resize import resized
+
+
+class Frozen:
+    """A trained model with the interface that evaluation needs of an engine."""
+
+    def __init__(self, model: ViT, config: RunConfig, device: torch.device) -> None:
+        self.model, self.configs, self.device = model.eval(), (config,), device
+
+    def at_size(self, side: int) -> Frozen:
+        """The model for images of another side (pixels)."""
+        return Frozen(resized(self.model, side), self.configs[0], self.device)
+
+    @torch.no_grad()
+    def scores(self, x: Tensor) -> Tensor:
+        """Class scores of normalized images [B, C, S, S]: [B, K]."""
+        with autocast(self.configs[0], self.device):
+            return self.model(x)
+
+    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        """As `Solo.eval_step`, without features."""
+        scores = self.scores(x)
+        return tuple(each[None] for each in (losses(scores, y), *predictions(scores, y)))
+
+    def classes(self, splits: Splits, images: Images) -> Tensor:
+        """The predicted class of each image, [N]."""
+        dtype = DTYPES[self.configs[0].train.precision]
+        batches = images.batches(eval_batch(self.configs, self.device))
+        return torch.cat([self.scores(splits.normalized(splits.scaled(x, dtype))).argmax(-1) for x, _ in batches])
+
+
+def frozen(engine: Solo | Stacked, splits: Splits) -> list[Frozen]:
+    """The trained model of each run of an engine. The engine is not changed."""
+    found = []
+    for run, config in enumerate(engine.configs):
+        model = initial_model(config, len(splits.classes)).to(engine.device)
+        model.load_state_dict(engine.weights(run))
+        found.append(Frozen(model, config, engine.device))
+    return found

@@ -1,0 +1,69 @@
+"""How much a trained model relies on where things are: predictions for shifted images, accuracy with patches permuted.
+
+shift/P       share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean of
+              shifts up, down, left and right; what enters the image is black
+permuted/acc  accuracy on test images whose patches are permuted, each image in its own order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from experiments.config import RunConfig
+from experiments.data.images import Images, Splits
+from experiments.data.loading import shuffle_patches
+from experiments.evaluation.frozen import Frozen
+from experiments.metric import PERMUTED, SHIFT
+from experiments.training.fit import evaluate
+
+PERMUTATION_SEED = 0  # the same permutations for all runs
+DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows down, columns to the right
+
+
+def position_metrics(models: Sequence[Frozen], splits: Splits) -> list[dict[str, float]]:
+    """The metrics that `eval.max_shift` and `eval.permuted` ask for, for each run."""
+    config, found = models[0].configs[0], []
+    permuted = _permuted(config, splits)
+    for model in models:
+        metrics: dict[str, float] = {}
+        if config.eval.max_shift:
+            metrics |= _consistency(model, splits, config.eval.max_shift)
+        if permuted is not None:
+            metrics[PERMUTED] = evaluate(model, splits, permuted)[0][1]
+        found.append(metrics)
+    return found
+
+
+def _permuted(config: RunConfig, splits: Splits) -> Images | None:
+    if not config.eval.permuted:
+        return None
+    device = splits.test.y.device
+    cpu = Images(splits.test.x[:].cpu(), splits.test.y.cpu())
+    return shuffle_patches(cpu, config.model.patch_size, PERMUTATION_SEED).to(device)
+
+
+def _consistency(model: Frozen, splits: Splits, most: int) -> dict[str, float]:
+    original, pixels = model.classes(splits, splits.test), splits.test.x[:]
+    found = {}
+    for distance in range(1, most + 1):
+        same = [
+            (
+                model.classes(splits, Images(shifted(pixels, row * distance, column * distance), splits.test.y))
+                == original
+            )
+            for row, column in DIRECTIONS
+        ]
+        found[f"{SHIFT}/{distance}"] = sum(float(each.double().mean()) for each in same) / len(same)
+    return found
+
+
+def shifted(pixels: Tensor, down: int, right: int) -> Tensor:
+    """Images [N, C, S, S], moved by whole pixels; what enters is black (0)."""
+    side = pixels.shape[-1]
+    y, x = max(down, 0), max(right, 0)
+    moved = F.pad(pixels, (x, max(-right, 0), y, max(-down, 0)))
+    top, left = max(-down, 0), max(-right, 0)
+    return moved[..., top : top + side, left : left + side]

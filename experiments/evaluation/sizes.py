@@ -1,0 +1,59 @@
+"""Evaluation at other image sizes without further training: test/acc@16px. See `vit.resize`.
+
+The images are read again at each size: they are resized from the dataset's own, not from those of the trained size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from experiments.config import RunConfig
+from experiments.data import loading
+from experiments.data.images import Images, Splits
+from experiments.evaluation.frozen import Frozen
+from experiments.metric import Metric
+from experiments.training.fit import Row, evaluate
+
+
+@dataclass(frozen=True)
+class SizeTask:
+    """The validation and test images at another size (pixels), in the order of the run's own."""
+
+    side: int
+    val: Images
+    test: Images
+
+
+def size_tasks(config: RunConfig, own: Splits, device: torch.device) -> list[SizeTask]:
+    """A task for each size but the trained one. Raises `UserError` where the images do not fit into memory."""
+    return [_task(config, side, device) for side in config.eval.sides if side != config.data.image_shape[1]]
+
+
+def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
+    data = config.data.model_copy(update={"img_size": side, "train_limit": None, "normalize": "unit"})
+    found = loading.load(config.model_copy(update={"data": data}))
+    return SizeTask(side, found.val.to(device), found.test.to(device))
+
+
+def size_metrics(
+    models: Sequence[Frozen], splits: Splits, tasks: Iterable[SizeTask], test: bool
+) -> list[dict[str, float]]:
+    """The metrics at every size for each run. Images are normalized as in training. `test`: evaluate test images too."""
+    found: list[dict[str, float]] = [{} for _ in models]
+    for task in tasks:
+        for model, metrics in zip(models, found, strict=True):
+            at_size = model.at_size(task.side)
+            for part in ("val", "test") if test else ("val",):
+                ((loss, accuracy),) = evaluate(at_size, splits, getattr(task, part))
+                metrics |= {Metric(f"{part}/loss").at(task.side): loss, Metric(f"{part}/acc").at(task.side): accuracy}
+    return found
+
+
+def at_trained_size(side: int, metrics: dict[str, float | None], row: Row) -> dict[str, float | None]:
+    """The metrics at the trained size, under the name with that size: nothing is evaluated again."""
+    known = {**row, **metrics}
+    names = (Metric(f"{part}/{kind}") for part in ("val", "test") for kind in ("loss", "acc"))
+    return {name.at(side): known[name] for name in names}

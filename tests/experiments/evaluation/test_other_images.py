@@ -1,0 +1,130 @@
+"""Evaluation at other sizes, with shifted and with permuted images: against the checkpoint, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+from experiments.config import override
+from experiments.data import loading
+from experiments.errors import UserError
+from experiments.evaluation.position import shifted
+from experiments.runs import record
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
+from vit import ViT
+from vit.resize import resized
+
+SIZES = {"eval__img_sizes": "4,8,12"}
+ALL = {**SIZES, "eval__max_shift": 2, "eval__permuted": True}
+
+
+def trained(folder: Path, config: Any) -> ViT:
+    model = ViT(config.vit_config()).eval()
+    model.load_state_dict(load_file(folder / record.CHECKPOINT))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["learned-1d", "rel-bias-2d", "sinusoidal"])
+def test_each_size_is_that_of_the_resized_model_on_resized_images(kind: str, tmp_path: Path) -> None:
+    changes = {**SIZES, "model__pos_embed": kind}
+    summary, config = tiny.run(tmp_path / "a", **changes), tiny.config(**changes)
+    own = loading.load(config)
+    for side in (4, 12):
+        images = loading.load(override(config, {"data.img_size": side}))
+        assert torch.equal(images.test.y, own.test.y)
+        for part in ("val", "test"):
+            x, y = getattr(images, part).x, getattr(images, part).y
+            scores = resized(trained(tmp_path / "a", config), side)((x / 255 - own.mean[0]) / own.std[0])
+            assert summary[f"{part}/acc@{side}px"] == pytest.approx(
+                float((scores.argmax(1) == y).double().mean()), abs=2e-3
+            )
+            loss = torch.nn.functional.cross_entropy(scores, y).item()
+            assert summary[f"{part}/loss@{side}px"] == pytest.approx(loss, abs=1e-4)
+    for name in ("val/acc", "val/loss", "test/acc", "test/loss"):
+        assert summary[f"{name}@8px"] == summary[name]
+
+
+def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path: Path) -> None:
+    summary, config = tiny.run(tmp_path / "a", **ALL), tiny.config(**ALL)
+    splits, model = loading.load(config), trained(tmp_path / "a", config)
+
+    def classes(x: torch.Tensor) -> torch.Tensor:
+        return model(splits.normalized(splits.scaled(x))).argmax(1)
+
+    x, same = splits.test.x, {}
+    for pixels in (1, 2):
+        moved = torch.zeros(4, *x.shape, dtype=x.dtype)
+        moved[0, ..., pixels:, :] = x[..., :-pixels, :]
+        moved[1, ..., :-pixels, :] = x[..., pixels:, :]
+        moved[2, ..., pixels:] = x[..., :-pixels]
+        moved[3, ..., :-pixels] = x[..., pixels:]
+        same[pixels] = torch.stack([classes(each) == classes(x) for each in moved]).double().mean().item()
+        assert summary[f"shift/{pixels}"] == pytest.approx(same[pixels], abs=1e-12)
+    permuted = loading.shuffle_patches(splits.test, 2, 0)
+    assert summary["permuted/acc"] == pytest.approx(
+        (classes(permuted.x) == permuted.y).double().mean().item(), abs=1e-12
+    )
+    assert 0 < same[1] < 1 and 0 < same[2] < 1
+
+
+def test_no_position_with_mean_pooling_is_blind_to_permutations(tmp_path: Path) -> None:
+    changes = {"model__pos_embed": "none", "model__pool": "gap", "train__precision": "float64"}
+    summary = tiny.run(tmp_path / "a", **ALL, **changes)
+    assert summary["permuted/acc"] == pytest.approx(summary["test/acc"], abs=1e-9)
+    shifted_by_patch = summary["shift/2"]  # one patch: only the patches that leave and enter differ
+    assert shifted_by_patch > 0.5
+
+
+def test_a_shift_of_zero_changes_nothing_and_one_of_the_whole_side_leaves_black() -> None:
+    x = torch.randint(1, 255, (2, 1, 4, 4), dtype=torch.uint8)
+    assert torch.equal(shifted(x, 0, 0), x)
+    assert shifted(x, 4, 0).sum() == 0 == shifted(x, 0, -4).sum()
+
+
+def test_the_evaluation_changes_nothing_else_and_holds_what_the_configuration_states(tmp_path: Path) -> None:
+    plain, measured = tiny.run(tmp_path / "a"), tiny.run(tmp_path / "b", **ALL)
+    assert {key: measured[key] for key in plain if "/" in key} == {key: plain[key] for key in plain if "/" in key}
+    assert {key for key in measured if "/" in key} == set(map(str, tiny.config(**ALL).metrics))
+    assert (tmp_path / "a" / record.METRICS).read_bytes() == (tmp_path / "b" / record.METRICS).read_bytes()
+
+
+def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path: Path) -> None:
+    configs = [tiny.config(**ALL, train__precision="float64", seed=seed) for seed in (0, 1)]
+    together = train([RunSpec(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    for config, stacked in zip(configs, together, strict=True):
+        (alone,) = train([RunSpec("a", config)], tmp_path / str(config.seed), device="cpu")
+        names = [name for name in alone if name.endswith("px") or name.startswith(("shift", "permuted"))]
+        assert len(names) == 15
+        assert [stacked[name] for name in names] == pytest.approx([alone[name] for name in names], abs=1e-9)
+
+
+def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
+    (summary,) = train([RunSpec("a", tiny.config(**ALL))], tmp_path, device="cpu", test=False)
+    found = {name for name, value in summary.items() if "/" in name and value is not None}
+    assert {name for name in found if "@" in name} == {f"val/{k}@{s}px" for k in ("acc", "loss") for s in (4, 8, 12)}
+    assert not any(name.startswith(("test", "shift", "permuted")) for name in found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"eval.img_sizes": "9"}, "eval.img_sizes: 9 is not allowed: a multiple of model.patch_size, 2"),
+        (
+            {"eval.img_sizes": "4", "data.shuffle_patches": True},
+            "eval.img_sizes: is not allowed with data.shuffle_patches",
+        ),
+        ({"eval.img_sizes": "4", "data.name": "probe-where"}, "eval.img_sizes: is not allowed for probe-where"),
+        ({"eval.max_shift": 1, "data.name": "probe-where"}, "eval.max_shift: is not allowed for probe-where"),
+        ({"eval.max_shift": 8}, "eval.max_shift: 8 is not allowed: less than the image side, 8 px"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=f"^{message}"):
+        override(tiny.config(), changes)

@@ -1,0 +1,138 @@
+"""A model at another image size: tables against timm, fixed values against a new model, refused where it makes no sense."""
+
+import pytest
+import torch
+from timm.layers import resample_abs_pos_embed
+from timm.layers.pos_embed_rel import resize_rel_pos_bias_table_simple
+from torch import nn
+
+from vit import ViT, ViTConfig
+from vit.pos_embed import PosEmbed
+from vit.registry import REGISTRY, Kind
+from vit.resize import resized
+
+SIZES = (4, 6, 12, 18)
+RECOMPUTED = {
+    "none", "sinusoidal", "sincos-2d", "rope-2d", "rope-mixed", "alibi-2d", "lookhere", "irpe-k", "cape", "fourier-learned",
+    "adaptive-2d", "cpe",
+}  # fmt: skip
+INTERPOLATED = {"learned-1d", "learned-1d-gated", "frozen-random", "learned-2d", "relative", "rel-bias-2d"}
+OPTIONS = {"patch_size": 2, "embed_dim": 32, "depth": 2, "num_heads": 4, "in_chans": 1, "num_classes": 3}
+
+
+def model(kind: str, size: int = 8, **options) -> ViT:
+    torch.manual_seed(0)
+    found = ViT(ViTConfig(**{**OPTIONS, "pos_embed": kind, "img_size": size, **options})).eval()
+    with torch.no_grad():
+        for parameter in found.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return found
+
+
+def test_every_kind_is_in_one_of_the_two_groups():
+    assert {name for name, kind in REGISTRY.items() if not kind.is_plugin} == RECOMPUTED | INTERPOLATED
+
+
+@pytest.mark.parametrize("kind", sorted(RECOMPUTED | INTERPOLATED))
+def test_the_trained_size_gives_the_model_itself(kind):
+    trained = model(kind)
+    assert resized(trained, 8) is trained
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", sorted(RECOMPUTED))
+def test_kinds_without_a_table_are_those_of_a_new_model_with_the_same_parameters(kind, size):
+    trained, images = model(kind), torch.randn(2, 1, size, size)
+    new = ViT(ViTConfig(**{**OPTIONS, "pos_embed": kind, "img_size": size})).eval()
+    own = dict(trained.named_parameters())
+    with torch.no_grad():
+        for name, parameter in new.named_parameters():
+            parameter.copy_(own[name])
+    assert torch.equal(resized(trained, size)(images), new(images))
+
+
+@pytest.mark.parametrize("registers", [0, 2])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", ["learned-1d", "learned-1d-gated", "frozen-random"])
+def test_tables_over_the_grid_are_those_of_timm(kind, size, registers):
+    trained = model(kind, reg_tokens=registers)
+    expected = resample_abs_pos_embed(trained.pos[0].table[None], [size // 2] * 2, [4, 4], num_prefix_tokens=1)[0]
+    found = resized(trained, size)
+    assert torch.allclose(found.pos[0].table, expected, atol=1e-6)
+    assert found(torch.randn(2, 1, size, size)).isfinite().all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tables_of_rows_and_columns_are_interpolated_on_their_axis(size):
+    """A grid that is constant along one axis is interpolated along the other only."""
+    trained = model("learned-2d")
+    found = resized(trained, size)
+    for name in ("x_table", "y_table"):
+        grid = getattr(trained.pos[0], name)[:, None].expand(4, 4, -1).reshape(16, -1)
+        expected = resample_abs_pos_embed(grid[None], [size // 2] * 2, [4, 4], num_prefix_tokens=0)[0]
+        assert torch.allclose(getattr(found.pos[0], name), expected.reshape(size // 2, size // 2, -1)[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("prefix", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_tables_of_offsets_are_those_of_timm_and_prefix_biases_stay(size, prefix):
+    trained = model("rel-bias-2d", class_token=prefix, pool="cls" if prefix else "gap")
+    grid, extra = size // 2, 3 * prefix
+    for old, new in zip(trained.pos, resized(trained, size).pos, strict=True):
+        shape = ((2 * grid - 1) ** 2 + extra, 4)
+        expected = resize_rel_pos_bias_table_simple(old.table.T.contiguous(), (grid, grid), shape).T
+        assert torch.allclose(new.table, expected, atol=1e-6)
+        assert torch.equal(new.table[:, shape[0] - extra :], old.table[:, 49:])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_raster_offsets_are_interpolated_as_rows_of_an_image(size):
+    trained = model("relative")
+    n = (size // 2) ** 2
+    for old, new in zip(trained.pos, resized(trained, size).pos, strict=True):
+        image = old.table[:, None].expand(4, 5, 31, 8).permute(0, 3, 1, 2)  # five equal rows
+        expected = nn.functional.interpolate(image, (5, 2 * n - 1), mode="bicubic")[:, :, 2].transpose(1, 2)
+        assert torch.allclose(new.table, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_raster_offsets_keep_the_centre_and_a_constant_table(size):
+    trained = model("relative")
+    n = (size // 2) ** 2
+    with torch.no_grad():
+        trained.pos[0].table.copy_(torch.full_like(trained.pos[0].table, 0.7))
+        trained.pos[1].table.copy_(torch.linspace(-1, 1, 31)[:, None].expand(31, 8))  # odd, so the centre is 0
+    first, second = (module.table for module in resized(trained, size).pos)
+    assert first.shape == (4, 2 * n - 1, 8) and torch.allclose(first, torch.full_like(first, 0.7), atol=1e-6)
+    assert torch.allclose(second[:, n - 1], torch.zeros(4, 8), atol=1e-6)
+    assert torch.allclose(second, -second.flip(1), atol=1e-6)
+
+
+@pytest.mark.parametrize("site", ["stem", "every-layer", "every-layer-shared", "after-first-layer"])
+def test_every_site_carries_over(site):
+    kind = "cpe" if site == "after-first-layer" else "learned-1d"
+    found = resized(model(kind, pos_site=site), 12)
+    assert found(torch.randn(2, 1, 12, 12)).shape == (2, 3)
+
+
+def test_double_precision_and_a_convolutional_stem_carry_over():
+    trained = model("learned-1d", stem="conv").double()
+    assert resized(trained, 12)(torch.randn(2, 1, 12, 12, dtype=torch.float64)).dtype == torch.float64
+
+
+def test_a_side_that_the_patch_size_does_not_divide_is_refused():
+    with pytest.raises(ValueError, match="patch_size: 2 does not divide the image side, 9 px"):
+        resized(model("learned-1d"), 9)
+
+
+def test_a_plugin_whose_table_depends_on_the_size_is_refused_unless_it_says_how_it_carries_over(monkeypatch):
+    class Table(PosEmbed):
+        def __init__(self, cfg):
+            super().__init__(cfg)
+            self.table = nn.Parameter(torch.zeros(cfg.num_patches, cfg.embed_dim))
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
+    with pytest.raises(ValueError, match="^pos_embed: 'mine' cannot be used at 12 px: its class does not override"):
+        resized(model("mine"), 12)
+    monkeypatch.setattr(Table, "resized", lambda self, cfg: {"table": torch.ones(cfg.num_patches, cfg.embed_dim)})
+    assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)

@@ -1,0 +1,31 @@
+"""Interpolation of learned tables to another grid. Bicubic, as in timm's `resample_abs_pos_embed` and `pos_embed_rel`."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def resize_grid(table: Tensor, size: int) -> Tensor:
+    """A table over a grid, in raster order [N, D], for a grid of `size` x `size` patches: [size * size, D]."""
+    old = round(len(table) ** 0.5)
+    image = table.T.reshape(1, -1, old, old)
+    return F.interpolate(image, (size, size), mode="bicubic", antialias=True)[0].flatten(1).T.contiguous()
+
+
+def resize_rows(table: Tensor, size: int, antialias: bool = True) -> Tensor:
+    """A table over one axis [L, D] with `size` rows."""
+    image = table.T[None, :, :, None].repeat(1, 1, 1, 2)  # [1, D, L, 2]: torch 2.15 is wrong for images of width 1
+    return F.interpolate(image, (size, 2), mode="bicubic", antialias=antialias)[0, :, :, 0].T.contiguous()
+
+
+def resize_tokens(table: Tensor, class_tokens: int, size: int) -> Tensor:
+    """A table [C + N, D]: rows of the class token stay, those of the grid are interpolated."""
+    return torch.cat([table[:class_tokens], resize_grid(table[class_tokens:], size)])
+
+
+def resize_offsets(table: Tensor, side: int) -> Tensor:
+    """A table over row and column offsets, [H, S * S], for `side` offsets on each axis: [H, side * side]."""
+    old = round(table.shape[1] ** 0.5)
+    return F.interpolate(table.reshape(1, -1, old, old), (side, side), mode="bicubic")[0].flatten(1)

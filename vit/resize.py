@@ -1,0 +1,38 @@
+"""A trained model at another image size, without further training (arXiv 2010.11929, section 3.2)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+
+from vit.config import ViTConfig
+from vit.model import ViT
+from vit.pos_embed import PosEmbed
+
+
+def resized(model: ViT, img_size: int) -> ViT:
+    """The model for square images of another size (pixels), with the same patch size and all learned values.
+
+    Each positional embedding says how it carries over: see `PosEmbed.resized`. The same size gives the model itself.
+    Raises `ValueError` where the patch size does not divide the image side, or where a plug-in has parameters that depend
+    on the size and does not override `PosEmbed.resized`.
+    """
+    if img_size == model.cfg.img_size:
+        return model
+    cfg = ViTConfig(**{**model.cfg.model_dump(), "img_size": img_size})
+    weight = next(model.parameters())
+    with torch.random.fork_rng(devices=[]):
+        new = ViT(cfg)
+    state = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("pos.")}
+    for number, module in enumerate(model.pos):
+        own = new.pos[number].state_dict()
+        for name, tensor in cast(PosEmbed, module).resized(cfg).items():
+            if name not in own or own[name].shape != tensor.shape:
+                raise ValueError(
+                    f"pos_embed: {cfg.pos_embed!r} cannot be used at {img_size} px: its class does not override `resized`, and "
+                    f"{name} depends on the image size"
+                )
+            state[f"pos.{number}.{name}"] = tensor
+    new.to(weight.device, weight.dtype).load_state_dict(state, strict=False)  # fixed values are those of the new size
+    return new.train(model.training)
