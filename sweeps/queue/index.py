@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import copy
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
@@ -88,6 +90,12 @@ class RunIndex:
         if name in self.runs:
             self._trials[name][trial.number] = trial
             self._classify(name)
+
+    def close(self, number: int, state: TrialState, notes: Mapping[str, Any]) -> None:
+        """Take in the end of a running trial: its state, and user attributes that it gets."""
+        trial = copy.copy(self.running_trials[number])
+        trial.state, trial.user_attrs = state, {**trial.user_attrs, **notes}
+        self.update(trial)
 
     def set_record(self, name: str, exists: bool) -> None:
         """State whether a run has a record. It holds until a later trial of the run leaves one."""

@@ -285,7 +285,12 @@ class Queue:
         try:
             for key, note in result.notes.items():
                 self.storage.set_trial_user_attr(self._trial_id(number), key, note)
-            self.index.update(self.study.tell(number, result.value, result.state))
+            if result.state == TrialState.PRUNED:  # Optuna takes the last intermediate value
+                self.index.update(self.study.tell(number, state=result.state))
+            else:  # a third of the statements of `tell`
+                values = None if result.value is None else [result.value]
+                self.storage.set_trial_state_values(self._trial_id(number), result.state, values)
+                self.index.close(number, result.state, result.notes)
         except (optuna.exceptions.UpdateFinishedTrialError, ValueError):
             trial = self.storage.get_trial(self._trial_id(number))
             if not trial.state.is_finished():

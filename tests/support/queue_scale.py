@@ -1,0 +1,128 @@
+"""Measure the time that the queue takes for each run: processes assign and settle runs whose training takes no time.
+
+python tests/support/queue_scale.py --runs 1000 --processes 8 --workers 64 [--storage URL | --postgres]
+
+Each process is a sweep with its share of the workers. A run is "trained" by writing a summary. The table shows, for each
+tenth of the runs, the milliseconds between two ended runs of the whole queue, and those of one call of `assign` and `settle`
+without waiting for the lock. --postgres starts a server on loopback for the measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import statistics
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+from experiments.canonical import canonical
+from sweeps.plan import Plan, make_plan
+from sweeps.queue.connect import connect
+from sweeps.queue.process import current_process
+from sweeps.queue.queue import Queue
+from sweeps.study import parse_study
+
+
+def scale_plan(runs: int) -> Plan:
+    """A study of ten variants with as many seeds as needed."""
+    factors = {"optim.lr": [0.001 * (i + 1) for i in range(10)]}
+    return make_plan(parse_study({"name": "scale", "factors": factors, "seeds": -(-runs // 10)}, "scale"))
+
+
+def write_record(folder: Path, run_id: str) -> None:
+    """A summary as the queue reads it, without the other files, and without waiting for the disk."""
+    folder.mkdir()
+    metrics = {"val/acc": 0.5, "val/loss": 1.0, "test/acc": 0.5}
+    body = {"schema": 1, "run_id": run_id, "status": "finished", **metrics, "files": {}}
+    body["digest"] = hashlib.sha256(canonical(body)).hexdigest()
+    (folder / "summary.json").write_text(json.dumps(body))
+
+
+def drive(runs: int, folder: Path, url: str | None, workers: int, start, results) -> None:
+    """A sweep: its workers take turns, each with one run at a time. Sends (end, assign, settle) for each run, in seconds."""
+    plan = scale_plan(runs)
+    queue = Queue(plan, folder, current_process(), storage=connect(plan, folder, url))
+    held: dict[str, float] = {}
+    enter, leave = queue.store._enter, queue.store._leave
+
+    def entering() -> None:
+        enter()
+        held["since"] = time.monotonic()
+
+    def leaving() -> None:
+        leave()
+        held["for"] = time.monotonic() - held["since"]
+
+    queue.store._enter, queue.store._leave = entering, leaving
+    queue.reconcile()
+    start.wait()
+    rows, busy = [], True
+    while busy:
+        busy = []
+        for _ in range(workers):
+            if taken := queue.assign(current_process()):
+                busy.append((taken[0], held["for"]))
+        for assignment, assigning in busy:
+            write_record(folder / assignment.run.name, assignment.run.run_id)
+            queue.settle(assignment)
+            rows.append((time.time(), assigning, held["for"]))
+    results.put(rows)
+
+
+def measure(runs: int, folder: Path, url: str | None, processes: int, workers: int) -> list[tuple[float, float, float]]:
+    """Drive a queue with several processes at once. One row for each run, in the order in which they ended."""
+    connect(scale_plan(runs), folder, url)
+    spawn = get_context("spawn")
+    start, results = spawn.Barrier(processes + 1), spawn.Queue()
+    shares = [workers // processes] * processes
+    children = [spawn.Process(target=drive, args=(runs, folder, url, share, start, results)) for share in shares]
+    for child in children:
+        child.start()
+    start.wait()
+    begun = time.time()
+    rows = sorted(row for _ in children for row in results.get())
+    for child in children:
+        child.join()
+    return [(begun, 0.0, 0.0), *rows]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--storage")
+    parser.add_argument("--postgres", action="store_true")
+    options = parser.parse_args()
+    server = None
+    if options.postgres:
+        from postgres import Server
+
+        server = Server()
+        server.start(fsync="on", max_connections=200)
+        options.storage = server.new_database()
+    try:
+        with tempfile.TemporaryDirectory() as parent:
+            folder = Path(parent) / "scale"
+            folder.mkdir()
+            rows = measure(options.runs, folder, options.storage, options.processes, options.workers)
+    finally:
+        if server:
+            server.remove()
+    count = len(rows) - 1
+    print(f"{count} runs, {options.processes} processes, {options.workers} workers, {options.storage or 'SQLite'}")
+    print("runs ended   ms a run   assign, ms   settle, ms")
+    for part in range(10):
+        first, last = count * part // 10, count * (part + 1) // 10
+        own = rows[first + 1 : last + 1]
+        between = (own[-1][0] - rows[first][0]) / len(own)
+        means = [statistics.fmean(row[i] for row in own) for i in (1, 2)]
+        print(f"{last:10d}   {between * 1e3:8.1f}   {means[0] * 1e3:10.1f}   {means[1] * 1e3:10.1f}")
+    print(f"{'all':>10}   {(rows[-1][0] - rows[0][0]) / count * 1e3:8.1f}")
+
+
+if __name__ == "__main__":
+    main()
