@@ -59,7 +59,7 @@ def drive(runs: int, folder: Path, url: str | None, workers: int, start, results
     queue.store._enter, queue.store._leave = entering, leaving
     queue.reconcile()
     start.wait()
-    rows, busy = [], True
+    rows, busy, begun = [], True, time.process_time()
     while busy:
         busy = []
         for _ in range(workers):
@@ -69,11 +69,13 @@ def drive(runs: int, folder: Path, url: str | None, workers: int, start, results
             write_record(folder / assignment.run.name, assignment.run.run_id)
             queue.settle(assignment)
             rows.append((time.time(), assigning, held["for"]))
-    results.put(rows)
+    results.put((rows, time.process_time() - begun))
 
 
-def measure(runs: int, folder: Path, url: str | None, processes: int, workers: int) -> list[tuple[float, float, float]]:
-    """Drive a queue with several processes at once. One row for each run, in the order in which they ended."""
+def measure(
+    runs: int, folder: Path, url: str | None, processes: int, workers: int
+) -> tuple[list[tuple[float, float, float]], float]:
+    """Drive a queue with several processes at once. One row for each run, in the order in which they ended; CPU seconds."""
     connect(scale_plan(runs), folder, url)
     spawn = get_context("spawn")
     start, results = spawn.Barrier(processes + 1), spawn.Queue()
@@ -83,10 +85,11 @@ def measure(runs: int, folder: Path, url: str | None, processes: int, workers: i
         child.start()
     start.wait()
     begun = time.time()
-    rows = sorted(row for _ in children for row in results.get())
+    parts = [results.get() for _ in children]
+    rows = sorted(row for part, _ in parts for row in part)
     for child in children:
         child.join()
-    return [(begun, 0.0, 0.0), *rows]
+    return [(begun, 0.0, 0.0), *rows], sum(cpu for _, cpu in parts)
 
 
 def main() -> None:
@@ -108,7 +111,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "scale"
             folder.mkdir()
-            rows = measure(options.runs, folder, options.storage, options.processes, options.workers)
+            rows, cpu = measure(options.runs, folder, options.storage, options.processes, options.workers)
     finally:
         if server:
             server.remove()
@@ -121,7 +124,9 @@ def main() -> None:
         between = (own[-1][0] - rows[first][0]) / len(own)
         means = [statistics.fmean(row[i] for row in own) for i in (1, 2)]
         print(f"{last:10d}   {between * 1e3:8.1f}   {means[0] * 1e3:10.1f}   {means[1] * 1e3:10.1f}")
-    print(f"{'all':>10}   {(rows[-1][0] - rows[0][0]) / count * 1e3:8.1f}")
+    print(
+        f"{'all':>10}   {(rows[-1][0] - rows[0][0]) / count * 1e3:8.1f}   {cpu / count * 1e3:.1f} ms of CPU time in the processes"
+    )
 
 
 if __name__ == "__main__":

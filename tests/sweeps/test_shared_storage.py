@@ -1,5 +1,6 @@
 """Sweeps of several hosts with one PostgreSQL. Training is replaced by stub_sweep.py; a host is a name that a process has."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -214,3 +215,35 @@ def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_recor
         assert (here / run / "summary.json").read_bytes() == (there / run / "summary.json").read_bytes()
     assert collect(hosts)[0] == 0
     assert hosts.run("one")[0] == 0 and len(hosts.noted("end")) == RUNS
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of two MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a file system can be mounted only by root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["SQLite", "PostgreSQL"])
+def test_a_full_disk_is_one_line_and_the_same_command_resumes(shared, hosts, small_disk):
+    """It holds the records, and without a PostgreSQL the queue too."""
+    options = ["--out", str(small_disk), "--workers", "2", *(["--storage", hosts.url] if shared else [])]
+    sweep = hosts.start("one", *options, nap=0.3)
+    hosts.wait_for("end", 2)
+    with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+        while True:
+            filler.write(bytes(512))
+    _, err = sweep.communicate(timeout=120)
+    assert sweep.returncode == 2
+    (line,) = (line for line in err.splitlines() if "error" in line)
+    assert line.startswith(f"vit-sweep: error: {small_disk}/tiny/")
+    assert "No space left on device" in line or "full" in line or "disk I/O error" in line
+    (small_disk / "filler").unlink()
+    status, out, err = hosts.run("one", *options)
+    assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out, err
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
