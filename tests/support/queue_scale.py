@@ -18,6 +18,9 @@ import time
 from multiprocessing import get_context
 from pathlib import Path
 
+import optuna
+import sqlalchemy
+
 from experiments.canonical import canonical
 from sweeps.plan import Plan, make_plan
 from sweeps.queue.connect import connect
@@ -39,6 +42,42 @@ def write_record(folder: Path, run_id: str) -> None:
     body = {"schema": 1, "run_id": run_id, "status": "finished", **metrics, "files": {}}
     body["digest"] = hashlib.sha256(canonical(body)).hexdigest()
     (folder / "summary.json").write_text(json.dumps(body))
+
+
+def add_ended(queue: Queue, count: int) -> None:
+    """Let the first runs of the plan have ended: write their records, and copies of one trial of the queue, in bulk."""
+    (assignment,) = queue.assign(current_process())
+    write_record(queue.dir / assignment.run.name, assignment.run.run_id)
+    queue.settle(assignment)
+    (model,) = queue.study.get_trials()
+    runs = list(queue.runs.values())[1:count]
+    for run in runs:
+        write_record(queue.dir / run.name, run.run_id)
+    with queue.store.lock(), queue.store.rdb.engine.begin() as connection:
+
+        def insert(table: str, rows: list[dict]) -> None:
+            names = rows[0].keys()
+            values = ", ".join(f":{name}" for name in names)
+            connection.execute(sqlalchemy.text(f"insert into {table} ({', '.join(names)}) values ({values})"), rows)
+
+        times = {"datetime_start": model.datetime_start, "datetime_complete": model.datetime_complete}
+        fixed = {"study_id": queue.study_id, "state": "COMPLETE", **times}
+        insert("trials", [{**fixed, "number": i + 1} for i in range(len(runs))])
+        added = sqlalchemy.text("select trial_id from trials where number > 0 order by number")
+        made = list(zip(connection.execute(added).scalars().all(), runs))
+        ((name, levels),) = queue.distributions.items()
+        choices = {"param_name": name, "distribution_json": optuna.distributions.distribution_to_json(levels)}
+        insert(
+            "trial_params",
+            [{"trial_id": i, "param_value": levels.to_internal_repr(run.levels[name]), **choices} for i, run in made],
+        )
+        value = {"objective": 0, "value": 0.5, "value_type": "FINITE"}
+        insert("trial_values", [{"trial_id": i, **value} for i, _ in made])
+        for i, run in made:
+            own = {"run": run.name, "run_id": run.run_id, "variant": run.variant, "seed": run.seed}
+            attrs = {**model.user_attrs, **own}
+            rows = [{"trial_id": i, "key": key, "value_json": json.dumps(value)} for key, value in attrs.items()]
+            insert("trial_user_attributes", rows)
 
 
 def drive(runs: int, folder: Path, url: str | None, workers: int, start, results) -> None:
@@ -73,10 +112,13 @@ def drive(runs: int, folder: Path, url: str | None, workers: int, start, results
 
 
 def measure(
-    runs: int, folder: Path, url: str | None, processes: int, workers: int
+    runs: int, folder: Path, url: str | None, processes: int, workers: int, ended: int
 ) -> tuple[list[tuple[float, float, float]], float]:
     """Drive a queue with several processes at once. One row for each run, in the order in which they ended; CPU seconds."""
-    connect(scale_plan(runs), folder, url)
+    plan = scale_plan(runs)
+    storage = connect(plan, folder, url)
+    if ended:
+        add_ended(Queue(plan, folder, current_process(), storage=storage), ended)
     spawn = get_context("spawn")
     start, results = spawn.Barrier(processes + 1), spawn.Queue()
     shares = [workers // processes] * processes
@@ -97,6 +139,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--ended", type=int, default=0, help="number of runs that have ended before the measurement")
     parser.add_argument("--storage")
     parser.add_argument("--postgres", action="store_true")
     options = parser.parse_args()
@@ -111,19 +154,23 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "scale"
             folder.mkdir()
-            rows, cpu = measure(options.runs, folder, options.storage, options.processes, options.workers)
+            rows, cpu = measure(
+                options.runs, folder, options.storage, options.processes, options.workers, options.ended
+            )
     finally:
         if server:
             server.remove()
     count = len(rows) - 1
-    print(f"{count} runs, {options.processes} processes, {options.workers} workers, {options.storage or 'SQLite'}")
+    print(
+        f"{options.runs} runs, {options.ended} ended before, {options.processes} processes, {options.workers} workers, {options.storage or 'SQLite'}"
+    )
     print("runs ended   ms a run   assign, ms   settle, ms")
     for part in range(10):
         first, last = count * part // 10, count * (part + 1) // 10
         own = rows[first + 1 : last + 1]
         between = (own[-1][0] - rows[first][0]) / len(own)
         means = [statistics.fmean(row[i] for row in own) for i in (1, 2)]
-        print(f"{last:10d}   {between * 1e3:8.1f}   {means[0] * 1e3:10.1f}   {means[1] * 1e3:10.1f}")
+        print(f"{options.ended + last:10d}   {between * 1e3:8.1f}   {means[0] * 1e3:10.1f}   {means[1] * 1e3:10.1f}")
     print(
         f"{'all':>10}   {(rows[-1][0] - rows[0][0]) / count * 1e3:8.1f}   {cpu / count * 1e3:.1f} ms of CPU time in the processes"
     )
