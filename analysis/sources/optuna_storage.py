@@ -101,7 +101,8 @@ def _imported(trial: Any, metric: str, index: int = 0) -> ImportedRun:
     name = f"{attrs['run']} (trial {trial.number})" if "run" in attrs else f"trial {trial.number}"
     rows = [{"epoch": float(step), metric: value} for step, value in sorted(trial.intermediate_values.items())]
     params = trial.params or trial.system_attrs.get("fixed_params", {})  # a waiting trial has the latter only
-    return ImportedRun(name, status, nested(params), str(attrs.get("variant", "")), summary, rows)
+    own = {"seed": attrs["seed"]} if "run" in attrs and "seed" in attrs else {}  # `vit-sweep` stores it as an attribute
+    return ImportedRun(name, status, nested({**own, **params}), str(attrs.get("variant", "")), summary, rows)
 
 
 def _time(moment: Any) -> str | None:

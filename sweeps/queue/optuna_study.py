@@ -16,6 +16,13 @@ from experiments.metric import Metric
 from experiments.runs.spec import RunSpec
 from sweeps.queue.trials import RETRIED, RUN, VARIANT, is_assigned, new_trial
 
+NOTE = "note"  # user attribute of the study, which dashboards show
+TEXT = (
+    "Each trial is one attempt at one run of an ablation study; its value is the run's validation metric at the end. "
+    "The best trial is the best single run: a variant with a lucky seed. vit-report compares the variants. "
+    'A trial that failed with the reason "interrupted" lost its worker; a later trial continued its run.'
+)
+
 
 def load_study(
     storage: BaseStorage,
@@ -52,6 +59,8 @@ def load_study(
         }
         for key, value in {**attributes, **({RETRIED: retried} if retried else {})}.items():
             study.set_user_attr(key, value)
+    if NOTE not in study.user_attrs:
+        study.set_user_attr(NOTE, TEXT)
     if study.direction == _direction(metric) and study.metric_names != [metric]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

@@ -7,7 +7,9 @@ several.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -241,6 +243,14 @@ class Queue:
             except optuna.exceptions.UpdateFinishedTrialError:
                 lost.append(assignment)
         return lost
+
+    @exclusive
+    def report(self, assignment: Assignment, row: Mapping[str, float]) -> None:
+        """Store the metric of an epoch as an intermediate value, for dashboards. Nothing depends on it."""
+        value = row.get(self.metric)
+        if value is not None and math.isfinite(value):
+            with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # `heartbeat` finds that out too
+                self.storage.set_trial_intermediate_value(assignment.trial_id, int(row["epoch"]), value)
 
     @exclusive
     def cancel(self) -> None:
