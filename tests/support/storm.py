@@ -105,16 +105,17 @@ def disturb(
             if sweep is not None and sweep.returncode == 0:
                 break  # all runs have finished
             sweep, storm.sweeps = start(study, out, workers), storm.sweeps + 1
-            begun = time.monotonic()
         time.sleep(rng.uniform(0.2, 4.0))
         victims = workers_of(sweep)
         if mid_training and not in_training(folder, epochs):
             continue
-        if rng.random() < 0.3 and time.monotonic() - begun > 5:
+        if not victims:
+            continue
+        if rng.random() < 0.3:
             sweep.kill()
             sweep.wait()
             storm.kills["sweep"] += 1
-        elif victims:
+        else:
             os.kill(rng.choice(victims), signal.SIGKILL)
             storm.kills["worker"] += 1
     if sweep is None or sweep.wait() != 0:

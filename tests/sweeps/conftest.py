@@ -2,6 +2,11 @@
 
 import pytest
 from postgres import Server
+from stubbed_run import Stubbed, tiny_plan
+
+from sweeps.queue.process import current_process
+from sweeps.queue.queue import Queue
+from sweeps.study_folder import write_plan
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +18,17 @@ def postgres():
         yield server
     finally:
         server.remove()
+
+
+@pytest.fixture
+def stubbed(tmp_path) -> Stubbed:
+    """`vit-sweep run` on a study of two heads, three seeds each."""
+    return Stubbed(tmp_path)
+
+
+@pytest.fixture
+def queue(tmp_path) -> Queue:
+    """The queue of that study, with six runs; this process is its sweep."""
+    plan = tiny_plan()
+    write_plan(plan, tmp_path, "here")
+    return Queue(plan, tmp_path, current_process())

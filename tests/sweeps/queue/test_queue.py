@@ -1,0 +1,242 @@
+"""The queue: which runs are assigned, to whom, and when an assignment ends."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+
+import optuna
+import pytest
+import sqlalchemy
+from stubbed_run import SUPPORT, tiny_plan
+
+from experiments.errors import UserError
+from experiments.runs import record, resume
+from experiments.runs.record import is_finished
+from sweeps.builtin import STUDIES
+from sweeps.plan import make_plan
+from sweeps.queue.process import LEASE_TIMEOUT, ProcessInfo, current_process, process_info
+from sweeps.queue.queue import Queue
+from sweeps.study_folder import write_plan
+
+
+def test_reconciling_twice_is_the_same_as_once(queue):
+    queue.assign(current_process())
+    first, count = queue.reconcile(), len(queue.study.get_trials())
+    assert queue.reconcile() == first
+    assert len(queue.study.get_trials()) == count == 1  # a trial is made when its run is assigned
+
+
+def test_an_assignment_of_another_machine_ends_at_the_lease_timeout(queue):
+    queue.reconcile()
+    (assignment,) = queue.assign(ProcessInfo("elsewhere", 1, "1", time.time()))
+    assert list(queue.reconcile().running) == [assignment.run.name]
+    stored = queue.storage.get_trial(assignment.trial_id).user_attrs["owner"]
+    silent = {**stored, "beat": stored["beat"] - 2 * LEASE_TIMEOUT}
+    queue.storage.set_trial_user_attr(assignment.trial_id, "owner", silent)
+    assert len(queue.reconcile().waiting) == 6
+    (again,) = queue.assign(current_process())
+    assert again.run == assignment.run
+    queue.heartbeat([again])
+    assert list(queue.reconcile().running) == [assignment.run.name]
+
+
+def test_the_queue_of_an_earlier_version_is_understood(queue):
+    (assignment,) = queue.assign(current_process())
+    stored = {"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time(), "sweep": {"pid": 2, "start": "2"}}
+    queue.storage.set_trial_user_attr(assignment.trial_id, "owner", stored)
+    assert list(queue.reconcile().running) == [assignment.run.name]
+
+
+def test_an_assignment_starts_with_a_heartbeat(queue):
+    """A worker that started long ago gets its next run: its heartbeat is not the time of its start."""
+    queue.reconcile()
+    (assignment,) = queue.assign(ProcessInfo("elsewhere", 1, "1", time.time() - 2 * LEASE_TIMEOUT))
+    assert list(queue.reconcile().running) == [assignment.run.name]
+
+
+def test_runs_that_failed_as_a_cohort_are_tried_alone(queue):
+    queue.reconcile()
+    together = queue.assign(current_process(), 3)
+    assert len(together) == 3
+    for assignment in together:
+        queue.settle(assignment, "failed", "no memory")
+    queue.reconcile()
+    # in the order of the plan; the other variant has never failed
+    assignments = [queue.assign(current_process(), 3) for _ in range(4)]
+    assert [len(taken) for taken in assignments] == [1, 3, 1, 1]
+    assert [taken[0].run for taken in assignments if len(taken) == 1] == [assignment.run for assignment in together]
+
+
+def test_runs_interrupted_as_a_cohort_are_assigned_together_whatever_the_size_of_new_cohorts(queue):
+    """The others are not added to them, so that a cohort on a GPU goes on with the numbers it would have had."""
+    queue.reconcile()
+    heads = [[run for run in queue.runs.values() if run.levels["model.head"] == head] for head in ("logits", "softmax")]
+    members = [run.run_id for run in heads[0][:2]]
+    for run in heads[0][:2]:
+        (queue.dir / run.name).mkdir()
+        resume.write(queue.dir / run.name, {"run_id": run.run_id, "rows": [], "members": members}, {}, durable=False)
+    for size in (1, 5):
+        taken = [queue.assign(current_process(), size) for _ in range(3)]
+        assert [assignment.run for assignment in taken[0]] == heads[0][:2]
+        assert [len(part) for part in taken[1:]] == ([1, 1] if size == 1 else [3, 1])
+        for assignment in [assignment for part in taken for assignment in part]:
+            queue.settle(assignment, "interrupted")
+        queue.reconcile()
+
+
+def test_a_queue_that_cannot_be_written_is_one_line(queue):
+    queue.reconcile()
+    (queue.dir / "optuna.db").chmod(0o444)
+    with queue.store.rdb.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    with pytest.raises(
+        UserError,
+        match=r"optuna\.db: cannot be used \(attempt to write a readonly database\); if it is damaged, delete it",
+    ):
+        queue.assign(current_process())
+
+
+def test_the_sweep_of_a_dead_worker_settles_its_assignment(queue, tmp_path):
+    queue.reconcile()
+    worker = subprocess.Popen(["sleep", "600"])
+    (assignment,) = queue.assign(process_info(worker.pid))
+    worker.kill()
+    worker.wait()
+    other = Queue(tiny_plan(), tmp_path, current_process())
+    for one in (queue, other):  # this process is the sweep, and it is alive
+        assert list(one.reconcile().running) == [assignment.run.name]
+    assert queue.settle(assignment, "failed", "no memory") == "failed"
+    assert len(other.reconcile().waiting) == 6
+
+
+def test_a_running_trial_without_a_process_is_closed(queue):
+    """An earlier version was killed between two steps that are one now."""
+    run = next(iter(queue.runs.values()))
+    attrs = {"run": run.name, "run_id": run.run_id, "variant": run.variant}
+    running = optuna.trial.TrialState.RUNNING
+    trial = optuna.trial.create_trial(
+        state=running, params=run.levels, distributions=queue.distributions, user_attrs=attrs
+    )
+    queue.study.add_trial(trial)
+    assert len(queue.reconcile().waiting) == 6
+    assert [trial.state.name for trial in queue.study.get_trials()] == ["FAIL"]
+
+
+def test_an_assignment_that_was_taken_over_is_not_changed(queue):
+    queue.reconcile()
+    (assignment,) = queue.assign(current_process())
+    queue.study.tell(
+        assignment.number, state=optuna.trial.TrialState.FAIL
+    )  # as another machine does after the lease timeout
+    assert queue.heartbeat([assignment]) == [assignment]
+    assert queue.settle(assignment, "failed", "late") == "taken over"
+    assert len(queue.reconcile().waiting) == 6
+
+
+def test_a_cohort_has_runs_that_differ_only_in_seed_and_rates(tmp_path):
+    factors = {"model.head": ["logits", "softmax"], "optim.lr": [0.1, 0.2]}
+    plan = tiny_plan(factors=factors, seeds=2)  # four runs of either head
+    write_plan(plan, tmp_path, "here")
+    queue = Queue(plan, tmp_path, current_process())
+    queue.reconcile()
+    first, second, third = (queue.assign(current_process(), max_runs=3) for _ in range(3))
+    heads = [[assignment.run.levels["model.head"] for assignment in part] for part in (first, second, third)]
+    assert heads == [["logits"] * 3, ["softmax"] * 3, ["logits"]]  # in the order of the plan, seed by seed
+    assert len({assignment.run.name for assignment in first + second + third}) == 7
+
+
+def test_many_processes_never_get_the_same_run(tmp_path):
+    plan = make_plan(STUDIES["position"])
+    write_plan(plan, tmp_path, "here")
+    Queue(plan, tmp_path, current_process()).reconcile()
+    code = f"""
+import sys
+sys.path.insert(0, {str(SUPPORT)!r})
+import stub_sweep  # without torch it starts sooner
+from pathlib import Path
+from sweeps.builtin import STUDIES
+from sweeps.queue.queue import Queue
+from sweeps.queue.process import current_process
+from sweeps.plan import make_plan
+queue = Queue(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), current_process())
+while assignments := queue.assign(current_process()):
+    print(assignments[0].run.name)
+"""
+    options = {"cwd": SUPPORT.parents[1], "env": {**os.environ, "STUB": "{}"}, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([sys.executable, "-c", code], **options) for _ in range(3)]
+    assigned = [name for process in processes for name in process.communicate(timeout=120)[0].split()]
+    assert sorted(assigned) == sorted(run.name for run in plan.runs)
+
+
+def fail(queue, error="RuntimeError: no memory"):
+    (assignment,) = queue.assign(current_process())
+    queue.settle(assignment, "failed", error)
+    return assignment.run.name
+
+
+def test_failures_count_whichever_sweep_had_them_until_a_retry(queue):
+    others = [Queue(tiny_plan(), queue.dir, replace(current_process(), start=start)) for start in "12"]
+    names = {fail(each) for each in (queue, *others)}
+    (name,) = names  # it is the first in the plan
+    for each in (queue, *others):
+        assert each.reconcile().failed == {name: "RuntimeError: no memory"}
+    assert others[0].retry() == [name]
+    for each in (queue, *others):
+        assert each.reconcile().failed == {}
+    assert fail(queue) == name
+    assert others[1].retry([list(queue.runs)[1]]) == []
+    assert (fail(queue), fail(queue)) == (name, name)
+    assert list(others[1].reconcile().failed) == [name]
+    with pytest.raises(UserError, match=r"'logits' is not a run of this study; "):
+        queue.retry(["logits"])
+
+
+def test_a_cancelled_queue_assigns_nothing_until_a_retry(queue):
+    other = Queue(tiny_plan(), queue.dir, current_process())
+    (assignment,) = queue.assign(current_process())
+    other.cancel()
+    assert queue.assign(current_process()) == []
+    assert queue.heartbeat([assignment]) == [] and queue.cancelled
+    queue.settle(assignment, "interrupted")
+    other.retry()
+    assert queue.assign(current_process())[0].run == assignment.run
+    assert not queue.cancelled
+
+
+def test_an_assignment_costs_as_much_at_the_end_of_a_long_study_as_at_its_start(tmp_path, monkeypatch):
+    """In statements to the database and in looks at the folders of runs."""
+    plan, cost, costs = tiny_plan(seeds=30), Counter(), []
+    write_plan(plan, tmp_path, "here")
+    queue = Queue(plan, tmp_path, current_process(), attempts=1)
+    queue.reconcile()
+    sqlalchemy.event.listen(queue.store.rdb.engine, "before_cursor_execute", lambda *_: cost.update(["statements"]))
+    monkeypatch.setattr(record, "is_finished", lambda folder: cost.update(["files"]) or is_finished(folder))
+    for _ in plan.runs:
+        cost.clear()
+        fail(queue)
+        costs.append(dict(cost))
+    assert len(queue.reconcile().failed) == 60
+    assert costs[3] == costs[-1]
+
+
+def test_a_trial_that_was_made_before_the_connection_was_lost_is_not_left_running(queue, monkeypatch):
+    """The database has the trial, and the answer never arrives: the operation is repeated."""
+    add, lost = queue.study.add_trial, []
+
+    def add_and_lose(trial):
+        add(trial)
+        if not lost:
+            lost.append(trial)
+            cause = sqlite3.OperationalError("database is locked")  # which the storage tries again
+            raise sqlalchemy.exc.OperationalError("", {}, cause)
+
+    monkeypatch.setattr(queue.study, "add_trial", add_and_lose)
+    (assignment,) = queue.assign(current_process())
+    assert [trial.state.name for trial in queue.study.get_trials()] == ["FAIL", "RUNNING"]
+    assert queue.study.get_trials()[0].user_attrs["reason"] == "interrupted"
+    assert assignment.number == 1
+    assert list(queue.reconcile().running) == [assignment.run.name]

@@ -1,0 +1,67 @@
+"""A queue that is lost, damaged, or older than its study. Training is replaced by stub_sweep.py."""
+
+import json
+from collections import Counter
+
+from stubbed_run import STUDY
+
+
+def test_finished_runs_are_skipped_when_the_queue_is_lost(stubbed):
+    stubbed.run("--seeds", "2")
+    (stubbed.dir / "optuna.db").unlink()
+    status, _, err = stubbed.run()  # and with more seeds
+    assert status == 0
+    assert "4 of 6 runs are already done" in err
+    assert set(stubbed.ended().values()) == {1}
+    assert Counter(trial.state.name for trial in stubbed.trials()) == {"COMPLETE": 6}
+    assert json.loads((stubbed.dir / "study.json").read_text())["seeds"] == [0, 1, 2]
+    before = len(stubbed.trials())
+    assert stubbed.run("--seeds", "1")[0] == 0
+    assert len(stubbed.trials()) == before
+
+
+def test_a_run_whose_record_was_deleted_is_trained_again(stubbed):
+    stubbed.run()
+    (folder,) = stubbed.dir.glob("softmax-s2-*")
+    (folder / "summary.json").unlink()
+    assert stubbed.run()[0] == 0
+    assert stubbed.ended()[folder.name] == 2
+    assert sum(stubbed.ended().values()) == 7
+
+
+def test_a_study_that_gains_a_factor_trains_only_the_new_runs(stubbed):
+    assert stubbed.run("--seeds", "1")[0] == 0
+    before = stubbed.ended()
+    factors = {"model.head": ["logits", "softmax", "mlp"], "model.pool": ["gap", "cls"]}
+    (stubbed.folder / "tiny.yaml").write_text(json.dumps({**STUDY, "factors": factors}))
+    status, _, err = stubbed.run("--seeds", "1")
+    assert status == 0, err
+    assert "2 of 6 runs are already done" in err
+    assert len(stubbed.ended()) == 6
+    assert set(stubbed.ended().values()) == {1}
+    assert before.keys() < stubbed.ended().keys()
+    trials = stubbed.trials()
+    assert sorted(trial.user_attrs["run"] for trial in trials) == sorted(stubbed.ended())
+    assert all(trial.params.keys() == {"model.head", "model.pool"} for trial in trials)
+
+
+def test_a_queue_that_is_not_a_database_gives_one_line(stubbed):
+    stubbed.run("--seeds", "1")
+    (stubbed.dir / "optuna.db").write_text("something else, and long enough to be looked at" * 100)
+    status, _, err = stubbed.run()
+    assert status == 2
+    assert "optuna.db: cannot be used" in err
+    assert err.count("\n") == 1
+    assert len(stubbed.ended()) == 2
+
+
+def test_a_changed_record_is_refused_by_name(stubbed):
+    stubbed.run("--seeds", "1")
+    (folder,) = stubbed.dir.glob("logits-s0-*")
+    summary = folder / "summary.json"
+    summary.write_text(summary.read_text().replace('"val/acc": 0.5', '"val/acc": 0.9'))
+    (stubbed.dir / "optuna.db").unlink()
+    status, _, err = stubbed.run()
+    assert status == 2
+    assert str(summary) in err
+    assert err.count("\n") == 1

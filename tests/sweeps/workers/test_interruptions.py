@@ -1,0 +1,165 @@
+"""A sweep that is killed, stopped by a signal, or runs twice at once."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from storm import storm
+from stubbed_run import STUDY, SUPPORT, lives, tiny_plan, until
+
+from experiments.runs.record import METRICS, is_finished
+from experiments.runs.run import train
+from sweeps.plan import make_plan
+from sweeps.queue.process import process_info
+from sweeps.queue.queue import Queue
+from sweeps.study import parse_study
+from sweeps.study_folder import write_plan
+
+
+def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(tmp_path):
+    settings = {"data.train_limit": 200, "model.depth": 1, "model.attn_drop_rate": 0.1, "train.epochs": 4}
+    study = tmp_path / "real.yaml"
+    study.write_text(json.dumps({**STUDY, "name": "real", "base": settings, "seeds": 2}))
+    plan = make_plan(parse_study(json.loads(study.read_text()), "real"))
+    for run in plan.runs:  # the oracle: each run alone, never interrupted
+        train([run], tmp_path / "alone", device="cpu")
+    command = [sys.executable, "-m", "sweeps.main", "run", str(study), "--out", str(tmp_path), "--tracking", "off"]
+    sweep = subprocess.Popen([*command, "--workers", "2"], cwd=SUPPORT.parents[1], start_new_session=True)
+    until(lambda: list((tmp_path / "real").glob(f"*/{METRICS}")))
+    time.sleep(random.uniform(0, 0.5))
+    os.kill(sweep.pid, signal.SIGKILL)
+    sweep.wait()
+    before = {run.name: is_finished(tmp_path / "real" / run.name) for run in plan.runs}
+    again = subprocess.run(
+        [*command, "--workers", "1"], cwd=SUPPORT.parents[1], capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    for run in plan.runs:
+        swept, alone = (tmp_path / place / run.name / METRICS for place in ("real", "alone"))
+        assert swept.read_bytes() == alone.read_bytes(), before
+
+
+def test_killed_again_and_again_no_run_is_trained_twice(stubbed):
+    status, rng = None, random.Random(time.time_ns())
+    for _ in range(6):
+        sweep = stubbed.start(nap=0.1)
+        try:
+            status = sweep.wait(timeout=rng.uniform(1.0, 2.5))
+        except subprocess.TimeoutExpired:
+            sweep.kill()
+            sweep.communicate()
+    status, out, err = stubbed.run()
+    assert (status, err.count("error")) == (0, 0), err
+    assert "6 runs: 6 finished" in out
+    assert set(stubbed.ended().values()) == {1}
+    assert len(stubbed.ended()) == 6
+
+
+def test_workers_die_with_the_sweep(stubbed):
+    sweep = stubbed.start(nap=30)
+    stubbed.wait_for("start", 2)
+    workers = [pid for _, pid in stubbed.noted("start")]
+    assert len(set(workers)) == 2
+    sweep.kill()
+    sweep.communicate()
+    until(lambda: not any(map(lives, workers)), seconds=5)
+
+
+def test_ctrl_c_ends_everything_and_says_how_to_resume(stubbed):
+    sweep = stubbed.start(nap=30)
+    stubbed.wait_for("start", 2)
+    workers = [pid for _, pid in stubbed.noted("start")]
+    os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    _, err = sweep.communicate(timeout=20)
+    assert sweep.returncode == 130
+    assert err.splitlines()[-1] == "vit-sweep: interrupted; run the same command again to resume"
+    assert "Traceback" not in err
+    assert not any(map(lives, workers))
+    assert Counter(trial.user_attrs.get("reason") for trial in stubbed.trials())["interrupted"] == 2
+    assert stubbed.run()[0] == 0
+    assert len(stubbed.ended()) == 6
+
+
+def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
+    status, out, err = stubbed.run(**{"seed 1": "kill-once", "seed 2": "raise-once"})
+    assert status == 0, err
+    assert "6 finished" in out
+    assert "killed by SIGKILL (possibly out of memory)" in err
+    assert "RuntimeError: out of cheese" in err
+    assert set(stubbed.ended().values()) == {1}
+    assert Counter(trial.state.name for trial in stubbed.trials()) == {"COMPLETE": 6, "FAIL": 4}
+
+
+def test_two_sweeps_at_once_share_the_runs(stubbed):
+    sweeps = [stubbed.start(nap=0.3) for _ in range(2)]
+    outs = [sweep.communicate(timeout=120) for sweep in sweeps]
+    assert [sweep.returncode for sweep in sweeps] == [0, 0], outs
+    assert all("6 runs: 6 finished" in out for out, _ in outs)
+    assert set(stubbed.ended().values()) == {1}
+    assert len({pid for _, pid in stubbed.noted("end")}) > 2  # workers of both
+
+
+def test_a_run_of_a_living_process_is_waited_for_and_taken_over_when_it_dies(stubbed):
+    holder = subprocess.Popen(["sleep", "600"])
+    plan = tiny_plan()
+    write_plan(plan, stubbed.dir, "earlier")
+    queue = Queue(plan, stubbed.dir, process_info(holder.pid))
+    queue.reconcile()
+    (assignment,) = queue.assign(process_info(holder.pid))
+    sweep = stubbed.start()
+    stubbed.wait_for("end", 5)
+    time.sleep(1.0)
+    assert sweep.poll() is None
+    assert assignment.run.name not in stubbed.ended()
+    holder.kill()
+    holder.wait()
+    _, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 0
+    assert f"waiting for {assignment.run.name}: process {holder.pid} on" in err
+    assert set(stubbed.ended().values()) == {1}
+    assert len(stubbed.ended()) == 6
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2"])
+def test_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, name):
+    """Slurm sends them to every process of a job, and some of them twice."""
+    sweep = stubbed.start(nap=30)
+    stubbed.wait_for("start", 2)
+    number = getattr(signal, name)
+    os.killpg(sweep.pid, number)
+    time.sleep(0.01)
+    os.killpg(sweep.pid, number)
+    _, err = sweep.communicate(timeout=60)
+    assert sweep.returncode == 128 + number
+    assert err.splitlines()[-1] == "vit-sweep: interrupted; run the same command again to resume"
+    assert not any(lives(pid) for _, pid in stubbed.noted("start"))
+    assert Counter(trial.user_attrs["reason"] for trial in stubbed.trials()) == {"interrupted": 2}
+
+
+def test_two_pid_namespaces_with_one_host_name_train_each_run_once(stubbed):
+    """As two containers do: each sees none of the other's processes, and its pids are those of others."""
+    prefix = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    if os.geteuid():
+        prefix += ["--user", "--map-root-user"]
+    if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("unshare may not make PID namespaces here")
+    sweeps = [stubbed.start(prefix=prefix, nap=0.3) for _ in range(2)]
+    outs = [sweep.communicate(timeout=180) for sweep in sweeps]
+    assert [sweep.returncode for sweep in sweeps] == [0, 0], outs
+    assert all("6 runs: 6 finished" in out for out, _ in outs)
+    assert len(stubbed.ended()) == 6 and set(stubbed.ended().values()) == {1}
+    namespaces = {trial.user_attrs["owner"]["namespace"] for trial in stubbed.trials()}
+    assert len(namespaces) == 2, "one of them has trained all runs"
+
+
+def test_a_small_storm_of_kills_changes_no_number(tmp_path):
+    found = storm(tmp_path, runs=4, epochs=3, workers=2, kills=3)
+    assert (found.status, found.overlaps, found.different) == (0, 0, []), found.table()
+    assert set(found.trained.values()) == {1} and len(found.trained) == 4, found.table()

@@ -1,0 +1,52 @@
+"""What a sweep does with runs that fail, diverge or finish, and what it prints. Training is replaced by stub_sweep.py."""
+
+from collections import Counter
+
+
+def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_finish(stubbed):
+    status, out, err = stubbed.run(**{"seed 1": "raise"})
+    assert status == 1
+    assert "6 runs: 4 finished, 2 failed" in out, err
+    (folder,) = stubbed.dir.glob("logits-s1-*")
+    assert f"failed: {folder.name}: RuntimeError: out of cheese (see {folder}/error.txt)" in out
+    assert "Traceback" in (folder / "error.txt").read_text()
+    assert Counter(name for name, _ in stubbed.noted("start"))[folder.name] == 3
+    assert stubbed.run()[0] == 0  # the cause is gone; the same command makes three more attempts
+    assert set(stubbed.ended().values()) == {1}
+
+
+def test_bad_input_found_by_a_worker_stops_the_sweep_and_leaves_nothing(stubbed):
+    status, out, err = stubbed.run("--out", str(stubbed.folder / "new" / "place"), **{"seed 0": "refuse"})
+    assert status == 2
+    assert out.startswith("tiny: 2 variants x 3 seeds, 6 runs to train")  # said before a worker looks at the data
+    assert err.startswith("vit-sweep: error: data.root: 'nowhere' holds no images")
+    assert err.count("\n") == 1
+    assert not (stubbed.folder / "new").exists()
+
+
+def test_diverged_runs_are_not_tried_again(stubbed):
+    status, out, _ = stubbed.run(**{"seed 1": "diverge"})
+    assert status == 0
+    assert "6 runs: 4 finished, 2 diverged" in out
+    diverged = [trial for trial in stubbed.trials() if trial.user_attrs.get("status") == "diverged"]
+    assert [trial.state.name for trial in diverged] == ["FAIL", "FAIL"]
+    assert stubbed.run()[0] == 0
+    assert set(Counter(name for name, _ in stubbed.noted("start")).values()) == {1}
+
+
+def test_the_terminal_shows_what_starts_each_score_and_a_table(stubbed):
+    """Two seeds end, with .50 and .51. By hand: mean 50.5, half = 12.706 x .707 / sqrt(2) = 6.4 points."""
+    status, out, err = stubbed.run("--tracking", "off", **{"seed 2": "diverge"})
+    assert status == 0, err
+    first, *_, last = out.splitlines()
+    assert first.startswith("tiny: 2 variants x 3 seeds, 6 runs to train with 2 workers on the CPU; metric test/acc,")
+    assert "equivalence margin 1 point" in first
+    assert err.count("finished, test/acc 51.0 %") == 2
+    assert "50.5 ± 6.4  n = 2  logits (baseline, 1 diverged)" in out
+    assert last == f"next: vit-report {stubbed.dir}"
+
+
+def test_the_traceback_of_a_failed_attempt_is_removed_when_the_run_finishes(stubbed):
+    status, _, err = stubbed.run("--seeds", "1", **{"seed 0": "raise-once"})
+    assert status == 0 and "RuntimeError: out of cheese" in err
+    assert not list(stubbed.dir.glob("*/error.txt"))

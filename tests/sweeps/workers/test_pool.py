@@ -1,0 +1,126 @@
+"""The pool of workers, with workers whose messages the test gives."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import optuna
+import pytest
+from stubbed_run import tiny_plan
+
+from experiments.runs.record import CHECKPOINT, CONFIG, METRICS, write_summary
+from sweeps.queue.process import current_process
+from sweeps.queue.queue import Queue
+from sweeps.workers.pool import WorkerPool
+
+
+class FakeWorker:
+    """A worker whose messages the test gives."""
+
+    def __init__(self, config):
+        self.config, self.info, self.pipe = config, current_process(), None
+        self.assignments, self.upcoming, self.submitted, self.stopped = [], [], [], False
+
+    def submit(self, runs, study_dir):
+        self.submitted.append([run.name for run in runs])
+
+    def receive(self):
+        return self.message
+
+    def stop(self, timeout=0.0):
+        self.stopped = True
+
+
+@pytest.fixture
+def pool(queue):
+    """A pool with one worker, which has the first cohort: two runs of three epochs."""
+    display = SimpleNamespace(row=lambda *_: None, skip=lambda *_: None, ended=lambda *_: None, failed=lambda *_: None)
+    pool = WorkerPool(queue, [None], display, 2, "test/acc")
+    pool.workers = [FakeWorker(None)]
+    queue.reconcile()
+    pool._assign()
+    return pool
+
+
+def tell(pool, *message):
+    (worker,) = pool.workers
+    worker.message = message
+    pool._receive(worker)
+
+
+def test_a_worker_gets_its_next_runs_in_the_last_epoch_of_a_cohort(pool):
+    (worker,), names = pool.workers, [run.name for run in pool.queue.runs.values()]
+    tell(pool, "row", 0, {"epoch": 1})
+    assert len(worker.submitted) == 1
+    for job in (0, 1):
+        tell(pool, "row", job, {"epoch": 2})  # two of three epochs are done
+    assert len(worker.submitted) == 2
+    first, second = worker.submitted
+    assert [a.run.name for a in worker.assignments] == first and [a.run.name for a in worker.upcoming] == second
+    assert set(pool.queue.reconcile().running) == {*first, *second}
+    for name in first:
+        (pool.queue.dir / name).mkdir()
+        for file in (CONFIG, METRICS, CHECKPOINT):
+            (pool.queue.dir / name / file).write_text("{}")
+        summary = {"run_id": pool.queue.runs[name].run_id, "status": "finished", "val/acc": 0.5}
+        write_summary(pool.queue.dir / name, summary)
+    tell(pool, "done")
+    assert [a.run.name for a in worker.assignments] == second and worker.upcoming == []
+    assert pool.busy == [worker]
+    assert set(pool.queue.reconcile().waiting) == {*names} - {*first, *second}
+
+
+def test_runs_that_were_not_begun_are_not_failed_with_those_that_were(pool):
+    (worker,) = pool.workers
+    tell(pool, "row", 0, {"epoch": 2})
+    first, second = worker.submitted
+    tell(pool, "died", "the worker was killed by SIGKILL")
+    assert worker.stopped and pool.workers == []
+    reasons = {
+        t.user_attrs["run"]: t.user_attrs["reason"] for t in pool.queue.study.get_trials() if "reason" in t.user_attrs
+    }
+    assert reasons == {**dict.fromkeys(first, "failed"), **dict.fromkeys(second, "interrupted")}
+    assert {*first, *second} <= set(pool.queue.reconcile().waiting)
+
+
+def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enqueued(queue):
+    queue.reconcile()
+    stopped, notes = [], []
+    worker = SimpleNamespace(
+        assignments=queue.assign(current_process(), 2), upcoming=[], stop=lambda: stopped.append(True)
+    )
+    pool = WorkerPool(queue, [None], SimpleNamespace(note=notes.append), 2, "test/acc")
+    pool.workers = [worker]
+    lost, kept = worker.assignments
+    queue.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease timeout
+    for assignment in queue.heartbeat(worker.assignments):
+        pool._withdraw(assignment)
+    assert stopped == [True] and pool.workers == []
+    assert notes == [f"{lost.run.name}: another sweep has taken it over"]
+    assert kept.run.name in queue.reconcile().waiting
+
+
+def test_few_of_the_epochs_of_a_long_run_are_stored_as_intermediate_values(pool, monkeypatch):
+    stored, clock = [], [0.0]
+    monkeypatch.setattr(pool.queue, "report", lambda assignment, row: stored.append(row["epoch"]))
+    monkeypatch.setattr("sweeps.workers.pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    (assignment, *_), config = pool.workers[0].assignments, SimpleNamespace(train=SimpleNamespace(epochs=300))
+    long = replace(assignment, run=SimpleNamespace(config=config))
+    for epoch in range(1, 301):
+        clock[0] += 10
+        pool._report(long, {"epoch": epoch})
+    assert 15 <= len(stored) <= 20 and stored[-1] == 300
+    stored.clear()
+    for epoch in range(1, 301):  # all of them within the interval of one value
+        clock[0] += 0.001
+        pool._report(replace(long, number=99), {"epoch": epoch})
+    assert stored == []
+
+
+def test_a_cancelled_sweep_ends_at_a_heartbeat_and_says_why(pool):
+    notes = []
+    pool.display.note = notes.append
+    Queue(tiny_plan(), pool.dir, current_process()).cancel()
+    pool._heartbeat()
+    with pytest.raises(KeyboardInterrupt):
+        pool.run()
+    assert notes == ["the study was cancelled with vit-sweep cancel"]
