@@ -45,7 +45,8 @@ def test_optunas_own_views_of_the_study_make_sense(stubbed):
     assert (study.metric_names, study.direction.name) == (["val/acc"], "MAXIMIZE")
     assert study.best_trial.value == 0.52 and study.best_trial.user_attrs["seed"] == 2
     table = study.trials_dataframe()
-    assert {"values_val/acc", "params_model.head", "user_attrs_seed", "user_attrs_run", "state"} <= set(table.columns)
+    columns = {"value_val/acc", "params_model.head", "user_attrs_seed", "user_attrs_run", "state"}
+    assert columns <= set(table.columns), table.columns
     assert set(table.state) == {"COMPLETE"} and len(table) == 6
     assert optuna.importance.get_param_importances(study).keys() == {"model.head"}
     assert "lucky seed" in study.user_attrs["note"]
