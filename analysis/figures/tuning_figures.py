@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from analysis import formatting
 from analysis.figures import captions
@@ -61,6 +62,8 @@ def _draw_trials(results: Results, found: TuningResults, path: str, variants: li
         name_artists(best, f"v{index}-chosen", tips, [f"chosen for {brief_names(results)[variant]}"])
     if found.tuning.space[path].get("log"):
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(formatting.factor_name(path, {RATE: "peak learning rate"}))
     _finish(figure, axes, results, variants, handles, tips)
     return figure

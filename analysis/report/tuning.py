@@ -40,9 +40,13 @@ def budget_text(found: TuningResults) -> str:
     tuning = found.tuning
     names = formatting.listing([_name(path) for path in tuning.space])
     seeds = sorted(tuning.trials["seed"].unique())
+    epochs = sorted(choice.epochs for choice in tuning.choices.values())
+    trained = f" So the trials of a variant trained {epochs[0]} to {epochs[-1]} epochs in all." * (
+        epochs[0] < epochs[-1]
+    )
     return (
         f"Before this comparison, {names} were tuned for each variant separately, by {SAMPLERS.get(tuning.sampler, tuning.sampler)}. "
-        f"Every variant had the same budget: {formatting.plural(tuning.budget, 'trial')}. {PRUNERS.get(tuning.pruner, '')} "
+        f"Every variant had the same budget: {formatting.plural(tuning.budget, 'trial')}. {PRUNERS.get(tuning.pruner, '')}{trained} "
         f"The trials used validation images only, and seeds {seeds[0]} to {seeds[-1]}, which this comparison does not use. "
         f"Tried: {'; '.join(f'{_name(path)} {_range(tried)}' for path, tried in tuning.space.items())}."
     )

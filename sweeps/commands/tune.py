@@ -143,6 +143,7 @@ def range_text(tried: dict[str, Any]) -> str:
 
 def _report(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: str) -> int:
     """Print the settings found, where they are, and the next command."""
+    from experiments.runs import record
     from sweeps.study import format_level
     from sweeps.tuning.tuned import TUNED
 
@@ -158,5 +159,7 @@ def _report(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: str) -
             f"{label}: validation accuracy {found.val_acc:.1%} in trial {found.trial}, {found.epochs} epochs in all: {chosen}"
         )
     print(f"result: {study_dir / TUNED}")
+    if (study_dir / record.STUDY).exists() and not record.read_study(study_dir).get("tuned"):
+        print(f"note: {study_dir} holds runs that are not tuned; train the tuned ones with another --out")
     print(f"next: {command}")
     return 1 if outcome.failed else 0

@@ -18,7 +18,10 @@ Space = Mapping[str, Range]
 TUNABLE = tuple(
     path
     for path in SETTINGS
-    if path.startswith("optim.") or path.endswith("drop_rate") or path in ("train.batch_size", "train.label_smoothing")
+    if path.startswith("optim.")
+    or ".drop_" in path
+    or path.endswith("drop_rate")
+    or path in ("train.batch_size", "train.label_smoothing")
 )
 WARMUP, SCHEDULE = "optim.warmup_epochs", "optim.schedule"
 SPREAD = 10.0  # default ends: this factor below and above the base's value

@@ -227,3 +227,19 @@ def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(capsys, tmp_path)
     before = result.read_bytes()
     assert "the settings of 'gap' are not those of trial" in refused(capsys, *words(path, "--trials", 2, *options))
     assert result.read_bytes() == before
+
+
+def test_two_commands_on_a_postgresql_server_share_the_budget(postgres, tmp_path):
+    url = postgres.new_database()
+    path = study(tmp_path)
+    command = words(path, "--trials", 3, "--workers", 1, "--storage", url)
+    both = [start(command), start(command)]
+    for process in both:
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+    folder = tmp_path / "runs" / "mine"
+    tuned = read_tuned(folder / "tuned.yaml")
+    assert Counter(trial["variant"] for trial in tuned["trials"]) == {"cls": 3, "gap": 3}
+    check_against_records(tuned, folder)
+    assert not (folder / "optuna.db").exists()
+    assert len([name for name in optuna.get_all_study_names(url) if name.startswith("mine tuning ")]) == 2

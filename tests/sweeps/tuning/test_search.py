@@ -1,0 +1,203 @@
+"""The trials of a variant: who trains them, what happens to those of a dead process, and what Optuna keeps. No training."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import optuna
+import pytest
+
+from experiments.errors import TakenOver
+from sweeps.plan import make_plan
+from sweeps.queue.process import current_process
+from sweeps.queue.storage import open_storage
+from sweeps.study import parse_study
+from sweeps.tuning.plan import FIRST_SEED, TuningPlan
+from sweeps.tuning.result import best_trial, importances, tuned_result
+from sweeps.tuning.search import Search
+from sweeps.tuning.space import default_space, parse_space
+from sweeps.tuning.tuned import Range, TrialRow
+
+STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 2, "base": {"train.epochs": 27}}
+
+
+def plan(trials=4, sampler="tpe", pruner="halving", params=None) -> TuningPlan:
+    study = make_plan(parse_study(STUDY, "mine"))
+    runs = study.runs[:2]
+    space = parse_space(params, runs) if params else default_space(study.base, runs)
+    return TuningPlan(study, space, trials, sampler, pruner)
+
+
+def search(folder, process=None, variant=0, **options) -> Search:
+    """The search of a variant, as a process of its own opens it."""
+    own = plan(**options)
+    return Search(own, own.variants[variant], open_storage(None, folder), process or current_process())
+
+
+def row(epoch: int, accuracy: float) -> dict[str, float]:
+    return {"epoch": epoch, "val/acc": accuracy, "val/loss": 1.0}
+
+
+def summary(status="finished", accuracy=0.9, epochs=27) -> dict:
+    return {"status": status, "epochs": epochs, "val/acc": accuracy, "val/loss": 1 - accuracy}
+
+
+DEAD = replace(current_process(), pid=2**22 + 1, start="0")  # no process has this pid
+OTHER_HOST = replace(current_process(), host="elsewhere", boot="other", start="1")
+
+
+def die(own: Search, trials) -> None:
+    """Give the trials to a process that is dead."""
+    for trial in trials:
+        own._open(trial.number).set_user_attr("process", asdict(DEAD))
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "qmc"])
+def test_a_trial_of_a_dead_process_goes_on_with_the_same_run(tmp_path, sampler):
+    first = search(tmp_path, sampler=sampler)
+    begun = [first.next() for _ in range(3)]
+    first.report(begun[0], row(1, 0.5))
+    die(first, begun)
+    second = search(tmp_path, OTHER_HOST, sampler=sampler)
+    taken = [second.next() for _ in range(4)]
+    assert [trial.run.name for trial in taken[:3]] == [trial.run.name for trial in begun]
+    assert [trial.number for trial in taken] == [0, 1, 2, 3] and second.next() is None
+    assert len({trial.run.run_id for trial in taken}) == 4
+    assert [trial.run.seed for trial in taken] == [FIRST_SEED + n for n in range(4)]
+    with pytest.raises(TakenOver):
+        first.report(begun[0], row(2, 0.5))  # it was only suspended
+
+
+def test_a_trial_whose_process_died_before_it_had_parameters_is_completed(tmp_path):
+    undisturbed = search(tmp_path / "a").next() if (tmp_path / "a").mkdir() is None else None
+    (tmp_path / "b").mkdir()
+    broken = search(tmp_path / "b")
+    broken.study.ask()  # as if the process had been killed here
+    found = search(tmp_path / "b").next()
+    assert (found.number, found.run) == (0, undisturbed.run)
+
+
+@pytest.mark.parametrize("process", [current_process(), OTHER_HOST])
+def test_a_trial_of_a_living_process_is_left_to_it(tmp_path, process):
+    first = search(tmp_path, process, trials=1)
+    begun = first.next()
+    assert search(tmp_path, replace(current_process(), pid=1), trials=1).next() is None
+    first.settle(begun, summary())
+    assert search(tmp_path, trials=1).counts() == (1, 0)
+
+
+def test_variants_get_the_same_numbers_and_each_has_its_own_optuna_study(tmp_path):
+    one, two = search(tmp_path, variant=0), search(tmp_path, variant=1)
+    for number in range(3):
+        first, second = one.next().run, two.next().run
+        assert first.config.optim == second.config.optim and first.seed == second.seed == FIRST_SEED + number
+        assert first.config.model.pool != second.config.model.pool
+    names = optuna.get_all_study_names(f"sqlite:///{tmp_path / 'optuna.db'}")
+    assert sorted(name.rpartition(": ")[2] for name in names) == ["cls", "gap"]
+
+
+def test_an_attempt_that_fails_is_tried_again_and_three_use_up_the_trial(tmp_path):
+    own = search(tmp_path, trials=1)
+    for last in (False, False, True):
+        trial = own.next()
+        assert trial.number == 0 and own.fail(trial, "the worker was killed") is last
+    assert own.next() is None
+    (found,) = own.rows()
+    assert (found.status, found.val_acc) == ("failed", None)
+    assert best_trial(own.rows()) is None
+
+
+@pytest.mark.parametrize("pruner, ended", [("halving", {3, 9}), ("none", set())])
+def test_low_trials_are_stopped_at_a_ninth_and_a_third_of_the_epochs(tmp_path, pruner, ended):
+    """Trial n has the accuracy of 1 - n / 10, so that each is worse than those before it."""
+    own, stopped = search(tmp_path, trials=6, pruner=pruner), set()
+    for number in range(6):
+        trial = own.next()
+        last = next((epoch for epoch in range(1, 28) if own.report(trial, row(epoch, 1 - number / 10))), None)
+        stopped |= {last} - {None}
+        own.settle(trial, summary("pruned" if last else "finished", 1 - number / 10, last or 27))
+    assert stopped <= ended and bool(stopped) == bool(ended)
+    states = [trial.state.name for trial in own.study.get_trials()]
+    assert states[0] == "COMPLETE" and (set(states[1:]) == ({"PRUNED"} if ended else {"COMPLETE"}))
+    assert own.study.best_trial.number == 0
+
+
+def test_a_decision_to_prune_is_kept(tmp_path):
+    own = search(tmp_path, trials=2)
+    best = own.next()
+    assert not any(own.report(best, row(epoch, 0.9)) for epoch in range(1, 28))
+    low = own.next()
+    assert [own.report(low, row(epoch, 0.1)) for epoch in (1, 2, 3)] == [False, False, True]
+    die(own, [low])  # before the worker has heard it
+    after = search(tmp_path, trials=2)
+    taken = after.next()
+    assert taken.run == low.run and after.report(taken, row(3, 0.1)) is True
+
+
+def test_more_trials_extend_a_search_and_the_best_is_kept(tmp_path):
+    own = search(tmp_path, trials=2)
+    for accuracy in (0.8, 0.6):
+        own.settle(own.next(), summary(accuracy=accuracy))
+    assert own.next() is None
+    more = search(tmp_path, trials=3)
+    more.settle(more.next(), summary("diverged", float("nan")))
+    assert [(found.status, found.val_acc) for found in more.rows()] == [
+        ("finished", 0.8),
+        ("finished", 0.6),
+        ("diverged", None),
+    ]
+    tuned = tuned_result(replace(more.plan, study=_only(more)), {"cls": more.rows()})
+    assert tuned.variants["cls"].val_acc == 0.8 and tuned.variants["cls"].epochs == 3 * 27
+    json.dumps(tuned.tree(), allow_nan=False)
+
+
+def _only(own: Search):
+    """The plan of the study with the variant of this search only."""
+    return replace(own.plan.study, runs=[run for run in own.plan.study.runs if run.variant == own.variant.variant])
+
+
+def test_the_best_is_decided_by_accuracy_then_loss_then_number():
+    def trial(number, accuracy, loss, status="finished"):
+        metrics = {"val/acc": accuracy, "val/loss": loss}
+        return TrialRow(variant="v", trial=number, seed=number, status=status, epochs=1, settings={}, **metrics)
+
+    rows = [
+        trial(0, 0.9, 0.5),
+        trial(1, 0.95, 0.4),
+        trial(2, 0.95, 0.3),
+        trial(3, 0.95, 0.3),
+        trial(4, 0.99, 0.1, "pruned"),
+    ]
+    assert best_trial(rows).trial == 2
+
+
+def test_importances_find_the_setting_that_matters():
+    space = {"optim.lr": Range(low=1e-4, high=1e-1, log=True), "optim.weight_decay": Range(low=0.0, high=1.0)}
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(40):
+        rate, decay = 10 ** rng.uniform(-4, -1), rng.uniform()
+        accuracy = 0.9 - 0.2 * abs(np.log10(rate) + 2.5) + 0.001 * rng.standard_normal()
+        settings = {"optim.lr": rate, "optim.weight_decay": decay}
+        values = {"val/acc": accuracy, "val/loss": 1.0, "settings": settings}
+        rows.append(TrialRow(variant="v", trial=number, seed=number, status="finished", epochs=1, **values))
+    found = importances(space, rows)
+    assert found["optim.lr"] > 0.9 and sum(found.values()) == pytest.approx(1, abs=1e-3)
+    assert importances(space, rows[:7]) == {}
+
+
+def test_the_default_space_leaves_factors_and_a_warm_up_without_effect_out():
+    study = make_plan(parse_study({**STUDY, "factors": {"optim.lr": [0.1, 0.2]}}, "mine"))
+    assert list(default_space(study.base, study.runs)) == ["optim.weight_decay", "optim.warmup_epochs"]
+    study = make_plan(parse_study({**STUDY, "base": {"optim.schedule": "constant", "optim.lr": 0.02}}, "mine"))
+    space = default_space(study.base, study.runs)
+    assert list(space) == ["optim.lr", "optim.weight_decay"]
+    assert (space["optim.lr"].low, space["optim.lr"].high, space["optim.lr"].log) == (0.002, 0.2, True)
+
+
+def test_whole_numbers_and_choices_are_tried_as_such(tmp_path):
+    own = search(tmp_path, trials=8, params="train.batch_size=16..64,optim.name=adamw|sgd,optim.momentum=0..0.9")
+    configs = [own.next().run.config for _ in range(8)]
+    assert all(isinstance(config.train.batch_size, int) and 16 <= config.train.batch_size <= 64 for config in configs)
+    assert {config.optim.name for config in configs} == {"adamw", "sgd"}
+    assert all(0 <= config.optim.momentum <= 0.9 for config in configs)
