@@ -47,7 +47,7 @@ class Resources:
     @property
     def signal_delay(self) -> int:
         """Seconds from the signal to the end of the time limit. Slurm may send the signal up to a minute earlier."""
-        return min(60, self.minutes * 60 // 4)
+        return max(10, min(60, self.minutes * 60 // 8))
 
 
 @dataclass(frozen=True)

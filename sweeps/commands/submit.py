@@ -114,8 +114,8 @@ def _option(text: str) -> tuple[str, str | bool]:
 
 def submit(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan and submit the jobs."""
-    _check(arguments)
     plan, study_dir, is_new = _plan(arguments)
+    _check(arguments)
     from sweeps import cluster
     from sweeps.queue.connect import connect
     from sweeps.queue.process import current_process

@@ -1,0 +1,225 @@
+"""vit-sweep submit: workers as jobs, on this machine and on a real Slurm cluster of one node."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import slurm
+from stubbed import until
+from tiny import TINY
+
+from experiments.runs import record
+from sweeps.commands.submit import _memory, _minutes, _option
+from sweeps.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGGED = """
+import importlib.abc, importlib.util, os, sys
+
+class Finder(importlib.abc.MetaPathFinder):
+    '''Every process notes each epoch that it has trained, before it is saved.'''
+
+    def find_spec(self, name, path, target=None):
+        if name != "experiments.runs.state":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
+        spec.loader.exec_module = lambda module: (run(module), log_epochs(module.RunState))
+        return spec
+
+def log_epochs(state):
+    add_epoch = state.add_epoch
+    def logged(self, row, *rest, **options):
+        with open(os.environ["EPOCH_LOG"], "a") as log:
+            log.write(f"{self.dir.name} {int(row['epoch'])}\\n")
+        return add_epoch(self, row, *rest, **options)
+    state.add_epoch = logged
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+class Site:
+    """A folder with a study, and an environment in which every process notes the epochs that it trains."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], epochs: int, seeds: int = 2) -> None:
+        self.folder, self.dir, self.epochs = folder, folder / "runs" / "tiny", epochs
+        study = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "seeds": seeds}
+        base = {**TINY, "train.epochs": epochs, "data.train_limit": 1200}
+        (folder / "tiny.yaml").write_text(json.dumps({**study, "base": base}))
+        (folder / "sitecustomize.py").write_text(textwrap.dedent(LOGGED))
+        path = os.pathsep.join([str(folder), str(ROOT)])
+        self.environment = {**environment, "PYTHONPATH": path, "EPOCH_LOG": str(folder / "epochs")}
+
+    def vit_sweep(self, *words: object) -> str:
+        """Standard output of `vit-sweep WORDS`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "sweeps.main", *map(str, words)],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def status(self) -> dict:
+        return json.loads(self.vit_sweep("status", self.dir, "--json"))
+
+    def trained(self) -> Counter[tuple[str, int]]:
+        """(run, epoch) -> how often it was trained."""
+        path = Path(self.environment["EPOCH_LOG"])
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter((name, int(epoch)) for name, epoch in map(str.split, lines))
+
+    def requeued(self) -> int:
+        """How often a job was requeued."""
+        paths = (self.dir / "cluster").glob("*_log.*")
+        return sum(path.read_text().count("Requeued job") for path in paths)
+
+    def check_records(self, repeated: int) -> None:
+        """Every run has a complete record, and at most so many epochs were trained twice."""
+        entries = record.read_study(self.dir)["runs"]
+        for entry in entries:
+            rows = record.read_run(self.dir / entry["run"], checkpoint=True).rows
+            assert [row["epoch"] for row in rows] == list(range(1, self.epochs + 1))
+        trained = self.trained()
+        assert len(trained) == len(entries) * self.epochs
+        assert trained.total() - len(trained) <= repeated, trained.most_common(5)
+        assert max(trained.values()) <= 2
+
+
+def test_local_jobs_share_the_runs_and_outlive_the_command(tmp_path):
+    pytest.importorskip("submitit")
+    site = Site(tmp_path, dict(os.environ), epochs=2)
+    out = site.vit_sweep("submit", "tiny.yaml", "--cluster", "local", "--nodes", 2, "--time", 10, "--tracking", "off")
+    assert "tiny: 4 runs to train, 2 jobs submitted" in out
+    until(lambda: site.status()["counts"]["finished"] == 4, 300)
+    site.check_records(repeated=0)
+    until(lambda: not site.status()["jobs"])
+    assert "nothing to submit" in site.vit_sweep("submit", site.dir, "--cluster", "local")
+
+
+@pytest.fixture
+def node(tmp_path_factory):
+    pytest.importorskip("submitit")
+    if reason := slurm.why_not():
+        pytest.skip(reason)
+    cluster = slurm.SlurmNode(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.parametrize("stop", ["a signal", "the time limit"])
+def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
+    """One of two jobs is cancelled. The other one is stopped as at its time limit, is requeued, and trains what is left."""
+    if stop == "the time limit" and not os.environ.get("SLOW_TESTS"):
+        pytest.skip("takes some minutes; SLOW_TESTS=1 runs it")
+    site = Site(tmp_path, node.environment, epochs=int(os.environ.get("CLUSTER_EPOCHS", "60")))
+    minutes = 10 if stop == "a signal" else 2
+    out = site.vit_sweep("submit", "tiny.yaml", "--nodes", 2, "--time", minutes, "--tracking", "off")
+    first, second = out.splitlines()[0].rpartition(": ")[2].split(", ")
+    until(lambda: len({name for name, _ in site.trained()}) == 2, 300)
+    assert {job["state"] for job in site.status()["jobs"]} == {"RUNNING"}
+    node.run("scancel", first)
+    if stop == "a signal":
+        node.run("scancel", "--signal=USR2", second)
+    until(lambda: [job["job"] for job in site.status()["jobs"]] == [second])
+    until(lambda: site.requeued() == 1, 180)
+    before = site.trained().total()
+    assert site.status()["counts"]["finished"] < 4, "the jobs have ended before they were stopped"
+    node.run("scontrol", "update", f"JobId={second}", "StartTime=now")  # Slurm waits two minutes
+    until(lambda: site.status()["counts"]["finished"] == 4, 900)
+    assert site.trained().total() > before
+    site.check_records(repeated=1 + site.requeued())
+    until(lambda: not site.status()["jobs"])
+
+
+@pytest.mark.parametrize(
+    "text, minutes",
+    [("90", 90), ("0:30", 1), ("1:30:00", 90), ("0:00:01", 1), ("2-0", 2880), ("1-02:30", 1590), ("1-00:00:01", 1441)],
+)
+def test_a_time_limit_is_read_as_sbatch_reads_it(text, minutes):
+    assert _minutes(text) == minutes
+
+
+@pytest.mark.parametrize(
+    "kind, text", [(_minutes, "0"), (_minutes, "1h"), (_minutes, "-5"), (_memory, "16 GB"), (_memory, "0G")]
+)
+def test_a_time_or_a_size_that_sbatch_does_not_know_is_refused(kind, text):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is not allowed: expected"):
+        kind(text)
+
+
+def test_an_option_of_sbatch_has_a_value_or_none():
+    assert [_option("qos=high"), _option("--mail_type=END"), _option("exclusive")] == [
+        ("qos", "high"),
+        ("mail-type", "END"),
+        ("exclusive", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["nowhere"], "'nowhere'"),
+        (["mine.yaml", "--cluster", "sge"], "--cluster"),
+        (["mine.yaml", "--nodes", "0"], "--nodes: '0' is not allowed"),
+        (["mine.yaml", "--gpus-per-node", "-1"], "--gpus-per-node"),
+        (["mine.yaml", "--cpus-per-task", "many"], "--cpus-per-task: 'many'"),
+        (["mine.yaml", "--time", "soon"], "--time: 'soon' is not allowed"),
+        (["mine.yaml", "--mem", "much"], "--mem: 'much' is not allowed"),
+        (["mine.yaml", "--slurm", "array=3"], "--slurm: array is not allowed: `vit-sweep submit` sets it"),
+        (["mine.yaml", "--slurm", "qos="], "--slurm: 'qos=' is not allowed"),
+        (["mine.yaml", "--cluster", "local", "--partition", "gpu"], "--partition: is not allowed with --cluster local"),
+        (["mine.yaml", "--cluster", "slurm"], "--cluster: 'slurm' is not available: this machine has no sbatch"),
+        (["mine.yaml", "--cluster", "local", "--workers", "0"], "--workers"),
+        (["mine.yaml", "--cluster", "local", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
+        (["mine.yaml", "--cluster", "local", "--set", "model.depth=2"], "is a factor"),
+        (["started", "--cluster", "local", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
+        (["started", "--cluster", "local", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
+    ],
+)
+def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, capsys, monkeypatch, words, said):
+    pytest.importorskip("submitit")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    (tmp_path / "mine.yaml").write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}}))
+    (tmp_path / "started").mkdir()
+    (tmp_path / "started" / "study.json").write_text("{}")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SystemExit) as exited:
+        main(["submit", *words])
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_jobs_that_the_cluster_refuses_leave_nothing(node, tmp_path):
+    site = Site(tmp_path, node.environment, epochs=1)
+    before = sorted(tmp_path.rglob("*"))
+    done = subprocess.run(
+        [sys.executable, "-m", "sweeps.main", "submit", "tiny.yaml", "--partition", "nowhere"],
+        cwd=tmp_path,
+        env=site.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "--cluster: slurm has refused the jobs: " in done.stderr
+    assert "invalid partition" in done.stderr
+    assert sorted(tmp_path.rglob("*")) == before
