@@ -15,6 +15,7 @@ from sweeps.commands.run import add_run
 from sweeps.commands.show import add_init, add_list, add_show
 from sweeps.commands.status import add_status
 from sweeps.commands.submit import add_submit
+from sweeps.commands.sync import add_sync
 from sweeps.commands.tune import add_tune
 from sweeps.commands.worker import add_cell, add_worker
 
@@ -31,6 +32,8 @@ COMMANDS = {
     "retry": add_retry,
     "cancel": add_cancel,
     "collect": add_collect,
+    "sync": add_sync,
+    "init": add_init,
 }
 
 

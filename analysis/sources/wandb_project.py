@@ -18,6 +18,8 @@ from experiments.config import RunConfig
 from experiments.errors import UserError
 
 TIMEOUT = 20  # seconds to wait for the server
+OFFLINE = "-offline"  # what earlier versions added to the id of a run when W&B did not answer
+HEADER = 7  # bytes at the start of a transaction log
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
@@ -81,12 +83,17 @@ def _offline(folder: Path) -> list[tuple[str, ImportedRun]]:
     )
     if not files:
         raise UserError(f"wandb:{folder}: holds no offline-run-*/run-*.wandb")
-    return [_offline_run(file) for file in files]
+    sessions: dict[str, list[dict[str, Any]]] = {}  # id of a run -> all that its folders hold, in order of time
+    for file in files:
+        if lines := _log(file):
+            sessions.setdefault(file.stem.removeprefix("run-").removesuffix(OFFLINE), []).extend(lines)
+    if not sessions:
+        raise UserError(f"wandb:{folder}: none of its {len(files)} files holds a run")
+    return [_offline_run(name, lines) for name, lines in sessions.items()]
 
 
-def _offline_run(file: Path) -> tuple[str, ImportedRun]:
-    """(job type, run) from a run's transaction log. An incomplete log is read up to its end."""
-    lines = _log(file)
+def _offline_run(run_id: str, lines: list[dict[str, Any]]) -> tuple[str, ImportedRun]:
+    """(job type, run) from the transaction logs of a run, which has one for each time that it was started."""
     runs = [line["run"] for line in lines if line["type"] == "run"]
     summary: dict[str, Any] = {}
     config: dict[str, Any] = {}
@@ -97,21 +104,28 @@ def _offline_run(file: Path) -> tuple[str, ImportedRun]:
         if line["type"] == "summary":
             summary.update(part.get("update", {}))
         elif line["type"] == "run":
+            ended = "incomplete"  # started again
             config.update(part.get("config", {}).get("update", {}))
         elif line["type"] == "environment":
             commit = commit or part.get("git", {}).get("commit")
         elif line["type"] == "exit" and part.get("exit_code", 0) == 0:
             ended = "finished"
     rows = [line["history"]["item"] for line in lines if line["type"] == "history"]
-    name = f"{runs[-1].get('display_name') or runs[-1].get('run_id')} ({file.stem.removeprefix('run-')})"
+    name = f"{runs[-1].get('display_name') or runs[-1].get('run_id')} ({run_id})"
     run = _imported(name, config, runs[-1].get("run_group"), summary, rows, ended, commit)
     return runs[-1].get("job_type", ""), run
 
 
 def _log(file: Path) -> list[dict[str, Any]]:
-    """The records of a transaction log, decoded by W&B's own `leet inspect`. Raises `UserError` where it holds no run."""
+    """The entries of a transaction log, decoded by W&B's own `leet inspect`, up to where it breaks off.
+
+    Empty for the log of a run that was killed as it started, which has only a header. Raises `UserError` where the file
+    is no such log.
+    """
     from wandb.util import get_core_path
 
+    if file.stat().st_size <= HEADER:
+        return []
     options = ["--no-observability", "--json", "--run-file", str(file), str(file.parent)]
     done = subprocess.run([get_core_path(), "leet", "inspect", *options], check=False, capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -137,9 +151,12 @@ def _imported(
         values = {key: _value(value) for key, value in row.items() if not key.startswith("_")}
         if isinstance(values.get("epoch"), int | float):  # a resumed run logs an epoch twice: the last row counts
             epochs.setdefault(float(values["epoch"]), {}).update(values)
+    status = own["status"] if own.get("status") in ENDED else ended  # another program's status may be any text
+    if _is_short(len(epochs), own.get("epochs")):
+        status = "incomplete"
     return ImportedRun(
         run=name,
-        status=own["status"] if own.get("status") in ENDED else ended,  # another program's status may be any text
+        status=status,
         config=_own_settings(config),
         variant=group or "",
         summary={"epochs": len(epochs), **own, "provenance": {"commit": commit}},
@@ -148,6 +165,11 @@ def _imported(
             for epoch, row in sorted(epochs.items())
         ],
     )
+
+
+def _is_short(epochs: int, stated: Any) -> bool:
+    """Whether W&B lost epochs of a run of ours, so that its curve would end too early."""
+    return isinstance(stated, int) and 0 < epochs < stated
 
 
 def _own_settings(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import shutil
 import threading
@@ -48,7 +49,7 @@ class Follower:
             return
         if self.mode == "online":
             try:
-                with self.watchdog.limit(2 * server.PROBE_SECONDS):
+                with self.watchdog.limit(3 * server.PROBE_SECONDS):
                     self.entity = server.probe(self.tracking.entity)
             except server.Unreachable as error:
                 self.mode, self.trouble = "offline", str(error)
@@ -123,7 +124,7 @@ class Follower:
             text = f"W&B cannot be used ({self.trouble}); runs are mirrored {where}; {later}"
         else:
             text = f"runs are mirrored to Weights & Biases {where}; {later}; switch off with --tracking off"
-        self.messages.say(f"tracking: {text}")
+        self.messages.say(f"tracking: {text}", trouble=bool(self.trouble))
 
     def _check_disk(self) -> None:
         if shutil.disk_usage(self.folder / FOLDER).free < MIN_FREE:
@@ -151,7 +152,10 @@ class Follower:
             self.messages.say(f"tracking: stopped ({server.brief(error)}); {later}")
             self.mode = "stopped"
             return True
-        with self.watchdog.limit(OTHER_SECONDS):
+        with (
+            self.watchdog.limit(OTHER_SECONDS),
+            contextlib.suppress(Exception),
+        ):  # it fails where wandb's process is dead
             wandb.teardown()
         return False
 

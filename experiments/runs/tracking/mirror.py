@@ -53,6 +53,7 @@ class Mirror:
                 self.child.stdin.close()
             self.reader.join(0 if isinstance(error, UserError) else END_SECONDS)
             if self.reader.is_alive() and not isinstance(error, UserError) and not self.in_trouble:
+                self.in_trouble = True  # and `_receive` shows nothing more
                 later = f"send the rest with {command_for_sync(self.options.folder)}"
                 self.show(f"tracking: W&B did not take everything within {END_SECONDS:.0f} s; {later}")
         finally:  # also after a second Ctrl-C
@@ -75,9 +76,9 @@ class Mirror:
             self.child = start(self.options)
 
     def _receive(self, message: dict[str, Any]) -> None:
-        if text := message.get("say"):
-            self.in_trouble = self.in_trouble or "sync" in text
-            self.show(text)
+        if not self.in_trouble:
+            self.in_trouble = message["trouble"]
+            self.show(message["say"])
 
 
 def start(options: Options) -> subprocess.Popen[str]:

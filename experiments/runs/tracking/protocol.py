@@ -56,9 +56,9 @@ class Messages:
         with suppress(OSError):
             os.write(self.handle, (json.dumps(message) + "\n").encode())
 
-    def say(self, text: str) -> None:
-        """Send a line that the user sees."""
-        self.send(say=text)
+    def say(self, text: str, trouble: bool = True) -> None:
+        """Send a line that the user sees. After one about trouble, the user sees no other."""
+        self.send(say=text, trouble=trouble)
 
 
 class Watchdog:

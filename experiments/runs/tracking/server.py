@@ -28,15 +28,18 @@ def project(given: str | None) -> str:
     return given or os.environ.get("WANDB_PROJECT") or wandb.setup().settings.project or PROJECT
 
 
-def probe(entity: str | None) -> str:
-    """Ask the server who the user is. Returns the entity that runs belong to. Raises `Unreachable` within seconds."""
+def probe(entity: str | None, seconds: int = PROBE_SECONDS) -> str:
+    """Ask the server who the user is. Returns the entity that runs belong to. Raises `Unreachable` after `seconds`."""
     import wandb
 
     try:
-        api = wandb.Api(timeout=PROBE_SECONDS)
+        api = wandb.Api(timeout=seconds)
         return entity or os.environ.get("WANDB_ENTITY") or str(api.default_entity)
-    except Exception as error:  # wandb raises errors of many kinds here
-        raise Unreachable(brief(error)) from error
+    except (
+        Exception
+    ) as error:  # wandb raises errors of many kinds here, with the same one for a wrong key and no answer
+        text = brief(error)
+        raise Unreachable(f"{base_url()} did not answer" if "in time" in text else text) from error
 
 
 def base_url() -> str:

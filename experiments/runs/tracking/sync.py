@@ -17,6 +17,8 @@ from experiments.runs.tracking.protocol import EXTRA_SECONDS, Messages, Options,
 from experiments.runs.tracking.settings import Tracking, token
 from experiments.runs.tracking.wandb_run import INIT_SECONDS, Place, WandbRun, finish_seconds, wandb_id
 
+ANSWER_SECONDS = 20  # that the server has to answer; nothing else waits here
+
 
 @dataclass
 class Synced:
@@ -50,7 +52,7 @@ def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Syn
             if "say" in message:
                 done.notes.append(message["say"])
             elif "error" in message:
-                raise UserError(f"{folder}: {message['error']}{_progress(done, infos)}")
+                raise UserError(f"{message['error']}{_progress(done, infos)}")
             elif "where" in message:
                 done.where = message["where"]
             else:
@@ -58,7 +60,7 @@ def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Syn
                 on_run(message["run"])
         if len(done.sent) + len(done.complete) < len(infos):
             reason = done.notes[-1].removeprefix("tracking: ").partition(";")[0] if done.notes else "W&B stopped"
-            raise UserError(f"{folder}: {reason}{_progress(done, infos)}")
+            raise UserError(f"{reason}{_progress(done, infos)}")
     finally:
         kill(child)
     return done
@@ -104,16 +106,18 @@ def send_records(options: Options, messages: Messages, watchdog: Watchdog) -> No
     """Send the runs that the options name. Called in the process for W&B."""
     tracking = options.tracking
     try:
-        with watchdog.limit(2 * server.PROBE_SECONDS):
-            entity = server.probe(tracking.entity)
         project = server.project(tracking.project)
+        with watchdog.limit(3 * ANSWER_SECONDS):
+            entity = server.probe(tracking.entity, ANSWER_SECONDS)
         where = sent.address(server.base_url(), entity, project)
         messages.send(where=where)
-        with watchdog.limit(60):
+        with watchdog.limit(3 * ANSWER_SECONDS):
             known = _digests(entity, project)
         place = Place(options.folder, token(options.folder), "online", project, entity)
         for info in (RunInfo(**values) for values in options.sync or []):
             messages.send(run=info.run, new=_send(info, place, where, known, watchdog))
+    except UserError as error:  # a record that cannot be read
+        messages.send(error=str(error))
     except server.Unreachable as error:
         messages.send(error=f"W&B cannot be used ({error})")
     except Exception as error:  # of any family: wandb raises many
@@ -164,7 +168,7 @@ def _digests(entity: str, project: str) -> dict[str, str]:
     import wandb
 
     try:
-        runs = wandb.Api(timeout=20).runs(f"{entity}/{project}", lazy=False)
+        runs = wandb.Api(timeout=ANSWER_SECONDS).runs(f"{entity}/{project}", lazy=False)
         return {run.id: run.summary.get("digest") for run in runs}
     except (ValueError, wandb.errors.Error):  # there is no such project yet
         return {}
