@@ -33,7 +33,6 @@ COMMANDS = {
     "cancel": add_cancel,
     "collect": add_collect,
     "sync": add_sync,
-    "init": add_init,
 }
 
 
