@@ -44,7 +44,7 @@ def _trend_plot(results: Results, trend: Trend) -> Plot:
         Line(short(row), shown[row], f"{_id(results, row, number)}-{trend.name}", list(trend.diffs[row].values()))
         for number, row in enumerate(trend.others)
     ]
-    labels = (trend.unit, f"difference in {metric.label}{', points' if metric.is_share else ''}")
+    labels = (trend.unit, f"difference{', points' if metric.is_share else ''}")
     points = [f"{point:,}" for point in trend.points]
 
     def draw(tips: Tips) -> Figure:
@@ -87,17 +87,18 @@ def draw_lines(
     columns = legend_columns([line.name for line in lines])
     figure = Figure(figsize=(width(), (2.6 if narrow() else 3.2) + 0.19 * -(-len(lines) // columns)))
     axes = figure.subplots()
+    limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
     handles: list[Any] = []
     for number, line in enumerate(lines):
         shift = DODGE * ((number + 0.5) / len(lines) - 0.5)
         values = [estimate.value * metric.scale for estimate in line.estimates]
-        halves = [formatting.half_width(estimate) * metric.scale for estimate in line.estimates]
         look: dict[str, Any] = {"color": line.style.colour, "marker": line.style.marker, "ls": line.style.dashes}
-        bars = [half if math.isfinite(half) else 0.0 for half in halves]
         places = [place + shift for place in range(len(points))]
-        handle = axes.errorbar(places, values, yerr=bars, ms=5, lw=1.2, elinewidth=1.4, **look)
+        handle = axes.errorbar(
+            places, values, yerr=_bars(line.estimates, metric.scale, limits), ms=5, lw=1.2, elinewidth=1.4, **look
+        )
         texts = [
-            f"{line.name}, {point} {labels[0]}: {formatting.with_interval(estimate, metric.scale, signed)}"
+            f"{line.name}, {point} {labels[0]}: {formatting.with_interval(estimate, metric.scale, signed, limits=limits)}"
             for point, estimate in zip(points, line.estimates, strict=True)
         ]
         mark, _, segments = handle.lines
@@ -110,6 +111,17 @@ def draw_lines(
     names = [line.name for line in lines]
     figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)
     return figure, axes
+
+
+def _bars(estimates: Sequence[Estimate], scale: float, limits: tuple[float, float]) -> list[list[float]]:
+    """The lengths of the bars below and above each mean, cut at what the metric can be; 0 where there is no interval."""
+    pairs = [
+        (each.value - max(each.low, limits[0]), min(each.high, limits[1]) - each.value)
+        if math.isfinite(formatting.half_width(each))
+        else (0.0, 0.0)
+        for each in estimates
+    ]
+    return [[max(side, 0.0) * scale for side in sides] for sides in zip(*pairs, strict=True)]
 
 
 def _row_styles(results: Results, trend: Trend) -> dict[str, VariantStyle]:

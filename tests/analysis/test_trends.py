@@ -163,6 +163,16 @@ def test_the_report_shows_other_sizes_shifts_and_permuted_images(tmp_path):
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["4", "8"]
 
 
+def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):
+    folder = write_study(tmp_path)
+    add_metrics(folder, lambda summary, variant, seed: {f"shift/{n}": 0.98 - 0.9 * (seed == 0) for n in (1, 2)})
+    (shifts,) = profile_plots(analyze(read(str(folder))))
+    for container in shifts.figure.axes[0].containers:
+        (bars,) = container.lines[2]
+        ends = np.array(bars.get_segments())[..., 1]
+        assert ends.min() >= -1e-9 and ends.max() == pytest.approx(100)
+
+
 def test_a_study_without_such_metrics_has_none_of_this(tmp_path):
     results = analyze(read(str(write_study(tmp_path))))
     assert results.trends == [] and trend_plots(results) == [] == profile_plots(results)
