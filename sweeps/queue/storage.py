@@ -308,6 +308,7 @@ class PostgresStorage(QueueStorage):
             sqlalchemy.exc.OperationalError,
             sqlalchemy.exc.InterfaceError,
             sqlalchemy.exc.InternalError,
+            sqlalchemy.exc.PendingRollbackError,  # the connection was lost within a transaction
             LockLost,
         )
         return isinstance(cause, temporary)
