@@ -126,7 +126,7 @@ def kill_core(study: Path, stop: threading.Event) -> None:
     while not stop.wait(0.2):
         if len(list(study.glob("*/summary.json"))) >= 2:
             for path in Path("/proc").glob("[0-9]*/cmdline"):
-                if b"wandb-core" in path.read_bytes():
+                if b"bin/wandb-core" in path.read_bytes():
                     os.kill(int(path.parent.name), signal.SIGKILL)
                     return
 
