@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sqlite3
 import time
@@ -74,7 +75,13 @@ def _read(storage: optuna.storages.RDBStorage, name: str) -> tuple[list[FrozenTr
         study_id = storage.get_study_id_from_name(name)
     except KeyError:  # a sweep has made the database, and not yet the study
         return [], {}
-    return storage.get_all_trials(study_id, deepcopy=False), storage.get_study_user_attrs(study_id)
+    collecting = gc.isenabled()
+    gc.disable()  # it takes half of the time that 10,000 trials need
+    try:
+        return storage.get_all_trials(study_id, deepcopy=False), storage.get_study_user_attrs(study_id)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ from sweeps.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGGED = """
-import importlib.abc, importlib.util, os, sys
+import importlib.abc, importlib.util, os, sys, time
 
 class Finder(importlib.abc.MetaPathFinder):
     '''Every process notes each epoch that it has trained, before it is saved.'''
@@ -39,6 +39,7 @@ def log_epochs(state):
     def logged(self, row, *rest, **options):
         with open(os.environ["EPOCH_LOG"], "a") as log:
             log.write(f"{self.dir.name} {int(row['epoch'])}\\n")
+        time.sleep(float(os.environ["EPOCH_SECONDS"]))
         return add_epoch(self, row, *rest, **options)
     state.add_epoch = logged
 
@@ -49,14 +50,19 @@ sys.meta_path.insert(0, Finder())
 class Site:
     """A folder with a study, and an environment in which every process notes the epochs that it trains."""
 
-    def __init__(self, folder: Path, environment: dict[str, str], epochs: int, seeds: int = 2) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], epochs: int, epoch_seconds: float = 0.0) -> None:
         self.folder, self.dir, self.epochs = folder, folder / "runs" / "tiny", epochs
-        study = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "seeds": seeds}
-        base = {**TINY, "train.epochs": epochs, "data.train_limit": 1200}
+        study = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "seeds": 2}
+        base = {**TINY, "train.epochs": epochs}
         (folder / "tiny.yaml").write_text(json.dumps({**study, "base": base}))
         (folder / "sitecustomize.py").write_text(textwrap.dedent(LOGGED))
         path = os.pathsep.join([str(folder), str(ROOT)])
-        self.environment = {**environment, "PYTHONPATH": path, "EPOCH_LOG": str(folder / "epochs")}
+        self.environment = {
+            **environment,
+            "PYTHONPATH": path,
+            "EPOCH_LOG": str(folder / "epochs"),
+            "EPOCH_SECONDS": str(epoch_seconds),
+        }
 
     def vit_sweep(self, *words: object) -> str:
         """Standard output of `vit-sweep WORDS`."""
@@ -127,8 +133,8 @@ def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
     """One of two jobs is cancelled. The other one is stopped as at its time limit, is requeued, and trains what is left."""
     if stop == "the time limit" and not os.environ.get("SLOW_TESTS"):
         pytest.skip("takes some minutes; SLOW_TESTS=1 runs it")
-    site = Site(tmp_path, node.environment, epochs=int(os.environ.get("CLUSTER_EPOCHS", "60")))
-    minutes = 10 if stop == "a signal" else 2
+    minutes, seconds = (10, 1.0) if stop == "a signal" else (2, 6.0)
+    site = Site(tmp_path, node.environment, epochs=15, epoch_seconds=seconds)
     out = site.vit_sweep("submit", "tiny.yaml", "--nodes", 2, "--time", minutes, "--tracking", "off")
     first, second = out.splitlines()[0].rpartition(": ")[2].split(", ")
     until(lambda: len({name for name, _ in site.trained()}) == 2, 300)
@@ -138,6 +144,7 @@ def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
         node.run("scancel", "--signal=USR2", second)
     until(lambda: [job["job"] for job in site.status()["jobs"]] == [second])
     until(lambda: site.requeued() == 1, 180)
+    until(lambda: node.run("squeue", "--noheader", "--format=%T").strip() == "PENDING")
     before = site.trained().total()
     assert site.status()["counts"]["finished"] < 4, "the jobs have ended before they were stopped"
     node.run("scontrol", "update", f"JobId={second}", "StartTime=now")  # Slurm waits two minutes

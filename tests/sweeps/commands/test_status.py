@@ -16,6 +16,7 @@ import pytest
 from experiments.runs import record
 from sweeps.main import main
 from sweeps.plan import make_plan
+from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 from sweeps.study import parse_study
@@ -136,6 +137,16 @@ def test_it_neither_waits_for_a_writer_nor_changes_the_queue(plan, tmp_path, cap
     writer.execute("ROLLBACK")
     writer.close()
     assert database.read_bytes() == before
+
+
+def test_it_finds_a_queue_in_postgresql_and_does_not_wait_for_its_lock(plan, tmp_path, capsys, postgres):
+    store = connect(plan, tmp_path, postgres.new_database())
+    queue = Queue(plan, tmp_path, current_process(), storage=store)
+    (assignment,) = queue.assign(current_process())
+    with store.lock():  # as a sweep does, while it assigns a run
+        found = as_json(capsys, tmp_path)
+    assert states(found) == {run.name: "running" if run == assignment.run else "waiting" for run in plan.runs}
+    assert 0 <= found["runs"][0]["heartbeat"] < 60
 
 
 def test_during_a_sweep_it_shows_the_workers_and_after_a_kill_the_interrupted_runs(tmp_path, capsys):
