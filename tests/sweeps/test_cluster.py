@@ -133,7 +133,7 @@ def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
     """One of two jobs is cancelled. The other one is stopped as at its time limit, is requeued, and trains what is left."""
     if stop == "the time limit" and not os.environ.get("SLOW_TESTS"):
         pytest.skip("takes some minutes; SLOW_TESTS=1 runs it")
-    minutes, seconds = (10, 1.0) if stop == "a signal" else (2, 6.0)
+    minutes, seconds = (10, 1.0) if stop == "a signal" else (2, 2.5)
     site = Site(tmp_path, node.environment, epochs=15, epoch_seconds=seconds)
     out = site.vit_sweep("submit", "tiny.yaml", "--nodes", 2, "--time", minutes, "--tracking", "off")
     first, second = out.splitlines()[0].rpartition(": ")[2].split(", ")
