@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -225,7 +226,10 @@ def _sqlite(path: Path) -> optuna.storages.RDBStorage:
     @sqlalchemy.event.listens_for(storage.engine, "connect")
     def _no_implicit_begin(connection: Any, _: Any) -> None:
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = PERSIST")  # keeps the file of the journal: fewer syncs
+        connection.execute("PRAGMA busy_timeout = 0")
+        with contextlib.suppress(sqlite3.OperationalError):  # locked now: the usual mode works too
+            connection.execute("PRAGMA journal_mode = PERSIST")  # the file of the journal is kept: fewer syncs
+        connection.execute("PRAGMA busy_timeout = 60000")
 
     @sqlalchemy.event.listens_for(storage.engine, "begin")
     def _begin(connection: Any) -> None:
