@@ -287,6 +287,18 @@ class Queue:
         """
         return self._settle(assignment.number, assignment.run.name, assignment.run.run_id, reason, error)
 
+    @exclusive
+    def release(self) -> None:
+        """Close every assignment of this sweep, also one that was interrupted while it was made or settled."""
+        self._read()
+        for number, trial in list(self.index.running_trials.items()):
+            if PROCESS not in trial.user_attrs:
+                continue  # of an earlier version
+            worker, own = worker_of(trial), self.sweep
+            here = (worker.host, worker.boot, worker.namespace) == (own.host, own.boot, own.namespace)
+            if here and stored_process(worker, own) == trial.user_attrs[PROCESS]:
+                self._settle(number, trial.user_attrs[RUN], trial.user_attrs[RUN_ID], "interrupted")
+
     def _settle(self, number: int, name: str, run_id: str, reason: str, error: str = "") -> str:
         status, result = reason, Result(TrialState.FAIL, None, {REASON: reason, ERROR: error})
         if record.is_finished(self.dir / name):

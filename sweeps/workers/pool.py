@@ -276,4 +276,4 @@ class WorkerPool:
         for worker in self.workers:
             worker.stop()
         with contextlib.suppress(UserError):  # if this fails, the next sweep finds the processes dead
-            self._release([a for worker in self.workers for a in worker.assignments + worker.upcoming])
+            self.queue.release()
