@@ -27,3 +27,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder of real datasets next to the checkout")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests that take a minute or more, unless SLOW_TESTS is set: the whole suite has to end in minutes."""
+    if not os.environ.get("SLOW_TESTS"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="takes a minute or more; SLOW_TESTS=1 runs it"))

@@ -104,6 +104,7 @@ class Site:
         assert max(trained.values()) <= 2
 
 
+@pytest.mark.slow
 def test_local_jobs_share_the_runs_and_outlive_the_command(tmp_path):
     pytest.importorskip("submitit")
     site = Site(tmp_path, dict(os.environ), epochs=2)
@@ -128,11 +129,10 @@ def node(tmp_path_factory):
         cluster.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["a signal", "the time limit"])
 def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
     """One of two jobs is cancelled. The other one is stopped as at its time limit, is requeued, and trains what is left."""
-    if stop == "the time limit" and not os.environ.get("SLOW_TESTS"):
-        pytest.skip("takes some minutes; SLOW_TESTS=1 runs it")
     minutes, seconds = (10, 1.0) if stop == "a signal" else (2, 2.5)
     site = Site(tmp_path, node.environment, epochs=15, epoch_seconds=seconds)
     out = site.vit_sweep("submit", "tiny.yaml", "--nodes", 2, "--time", minutes, "--tracking", "off")

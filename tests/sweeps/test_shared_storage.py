@@ -77,6 +77,7 @@ def finish(processes: list[subprocess.Popen]) -> list[str]:
     return [err for _, err in said]
 
 
+@pytest.mark.slow
 def test_eight_workers_of_two_hosts_train_each_run_once_although_the_server_restarts(hosts, postgres):
     options = ["--storage", hosts.url, "--workers", "4"]
     sweeps = [hosts.start(host, *options, nap=0.3) for host in ("one", "two")]
@@ -91,6 +92,7 @@ def test_eight_workers_of_two_hosts_train_each_run_once_although_the_server_rest
     assert {trial.user_attrs["owner"]["host"] for trial in hosts.trials()} == {"one", "two"}
 
 
+@pytest.mark.slow
 def test_clocks_that_differ_by_hours_change_nothing(hosts):
     """By its own clock, each host would take the other's heartbeats for hours old, or for ones of the future."""
     options = ["--storage", hosts.url, "--workers", "2"]
@@ -98,6 +100,7 @@ def test_clocks_that_differ_by_hours_change_nothing(hosts):
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
+@pytest.mark.slow
 def test_a_server_that_is_lost_ends_the_sweep_with_one_line_and_the_same_command_resumes(hosts, postgres):
     options = ["--storage", hosts.url, "--workers", "2"]
     sweep = hosts.start("one", *options, nap=0.2, retry=2)
@@ -169,6 +172,7 @@ def rewrite(folder: Path, accuracy: float) -> None:
     write_summary(folder, {**summary, "val/acc": accuracy})
 
 
+@pytest.mark.slow
 def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_records(hosts, tmp_path):
     options = ["--storage", hosts.url, "--workers", "2"]
     first = hosts.start("one", *options, nap=0.3)
@@ -229,6 +233,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [False, True], ids=["SQLite", "PostgreSQL"])
 def test_a_full_disk_is_one_line_and_the_same_command_resumes(shared, hosts, small_disk):
     """It holds the records, and without a PostgreSQL the queue too."""

@@ -44,6 +44,7 @@ def synced(study: Path) -> tuple[list[str], list[str]]:
     return done.sent, done.complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "after", "said"),
     [("die", 0, "W&B cannot be used (http://127.0.0.1:"), ("hang", 20, "W&B did not take everything")],

@@ -70,6 +70,7 @@ def refused(capsys, *command) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_killed_once_every_variant_still_gets_its_budget_and_its_own_settings(tmp_path):
     path = study(tmp_path)
     command = words(path, "--trials", 12, "--workers", 2)
@@ -129,6 +130,7 @@ def check_optuna(tuned: dict, folder: Path) -> None:
         assert not [trial for trial in found.trials if trial.state.name in ("RUNNING", "WAITING")]
 
 
+@pytest.mark.slow
 def test_a_killed_tuning_ends_with_the_same_file_as_an_undisturbed_one(tmp_path):
     """One worker, so that the order of the trials is the same."""
     path = study(tmp_path, factors={"model.pool": ["gap"]})

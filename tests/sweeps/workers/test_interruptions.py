@@ -159,6 +159,7 @@ def test_two_pid_namespaces_with_one_host_name_train_each_run_once(stubbed):
     assert len(namespaces) == 2, "one of them has trained all runs"
 
 
+@pytest.mark.slow
 def test_a_small_storm_of_kills_changes_no_number(tmp_path):
     found = storm(tmp_path, runs=4, epochs=3, workers=2, kills=3)
     assert (found.status, found.overlaps, found.different) == (0, 0, []), found.table()
