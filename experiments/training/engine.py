@@ -188,10 +188,10 @@ class Solo:
         With `features`, also the pre-logits of each image, [1, B, D].
         """
         self.model.eval()
-        pre_logits: list[Tensor] | None = [] if features else None
+        pre_logits: list[Tensor] = []
         with autocast(self.config, self.device):
-            scores = self.model(x, pre_logits=pre_logits)
-        found = (losses(scores, y), *predictions(scores, y), *(pre_logits or ()))
+            scores = self.model(x, pre_logits=pre_logits) if features else self.model(x)
+        found = (losses(scores, y), *predictions(scores, y), *pre_logits)
         return tuple(each[None] for each in found)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
