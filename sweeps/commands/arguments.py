@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,19 @@ if TYPE_CHECKING:
     from sweeps.plan import Plan
 
 PROG = "vit-sweep"
-USAGE = f"{PROG} {{}} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...]"
 
 
-def add_study_arguments(command: argparse.ArgumentParser) -> None:
-    """Add the study, and the options that make its plan."""
+def add_study_command(
+    commands: Any,
+    name: str,
+    execute: Callable[[argparse.Namespace, str], int],
+    options: str = "[options]",
+    **texts: Any,
+) -> argparse.ArgumentParser:
+    """Add a command whose first argument is a study, with the options that make its plan. `options` ends its usage."""
+    usage = f"{PROG} {name} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...] {options}"
+    command: argparse.ArgumentParser = commands.add_parser(name, usage=usage.rstrip(), **texts)
+    command.set_defaults(execute=execute)
     command.add_argument(
         "study", metavar="STUDY|FILE.yaml", help="a built-in study; a preset; or a YAML file with `name` and `factors`"
     )
@@ -41,6 +49,7 @@ def add_study_arguments(command: argparse.ArgumentParser) -> None:
         metavar="PATH=VALUE",
         help="set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several",
     )
+    return command
 
 
 def add_tuned(command: argparse.ArgumentParser) -> None:
@@ -122,15 +131,28 @@ def _assignments(text: str) -> dict[str, Any]:
     return dict(zip(paths, values, strict=True))
 
 
-def add_study_dir(command: argparse.ArgumentParser) -> None:
-    """Add the folder of a study that has been started."""
+def add_study_dir_command(
+    commands: Any, name: str, execute: Callable[[argparse.Namespace, str], int], **texts: Any
+) -> argparse.ArgumentParser:
+    """Add a command whose first argument is the folder of a study that has been started."""
+    command: argparse.ArgumentParser = commands.add_parser(name, **texts)
     command.add_argument(
         "study_dir", metavar="STUDY_DIR", type=folder, help="the folder of a study, such as runs/position"
     )
+    command.set_defaults(execute=execute)
+    return command
+
+
+def existing_plan(arguments: argparse.Namespace) -> tuple[Plan, Path]:
+    """The plan in the folder of a study, and the folder. Raises `UserError` where it holds no study."""
+    from sweeps.study_folder import plan_of
+
+    study_dir = existing_study(arguments)
+    return plan_of(study_dir), study_dir
 
 
 def existing_study(arguments: argparse.Namespace) -> Path:
-    """The folder that `add_study_dir` names. Raises `UserError` where it holds no study."""
+    """The folder that a command of `add_study_dir_command` names. Raises `UserError` where it holds no study."""
     from experiments.runs.record import STUDY
 
     study_dir = Path(arguments.study_dir)

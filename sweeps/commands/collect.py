@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import folder
 from experiments.errors import UserError
-from sweeps.commands.arguments import add_study_dir, count, existing_study
+from sweeps.commands.arguments import add_study_dir_command, count, existing_study
 
 if TYPE_CHECKING:
     from experiments.runs.record import Run
@@ -25,8 +25,9 @@ is never changed. The command says which records are still missing, and where th
 
 def add_collect(commands: Any) -> None:
     """Add `collect`."""
-    command = commands.add_parser("collect", help="copy the records that lie in other folders", description=DESCRIPTION)
-    add_study_dir(command)
+    command = add_study_dir_command(
+        commands, "collect", collect, help="copy the records that lie in other folders", description=DESCRIPTION
+    )
     command.add_argument(
         "folders",
         nargs="*",
@@ -34,7 +35,6 @@ def add_collect(commands: Any) -> None:
         type=folder,
         help="a study's folder with records; none: list what is missing",
     )
-    command.set_defaults(execute=collect)
 
 
 def collect(arguments: argparse.Namespace, command: str) -> int:

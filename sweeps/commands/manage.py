@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import UserError
-from sweeps.commands.arguments import PROG, add_study_dir, count, existing_study
+from sweeps.commands.arguments import PROG, add_study_dir_command, count, existing_plan
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
@@ -18,35 +18,32 @@ if TYPE_CHECKING:
 
 def add_retry(commands: Any) -> None:
     """Add `retry`."""
-    command = commands.add_parser(
+    command = add_study_dir_command(
+        commands,
         "retry",
+        retry,
         help="let sweeps train failed runs again",
         description="Let sweeps train failed runs again, with all their attempts. It also ends the effect of `cancel`. A sweep "
         "that is running takes them; otherwise start one with `vit-sweep run` or `vit-sweep worker`.",
     )
-    add_study_dir(command)
     command.add_argument("runs", nargs="*", metavar="RUN", help="names of runs (default: every failed run)")
-    command.set_defaults(execute=retry)
 
 
 def add_cancel(commands: Any) -> None:
     """Add `cancel`."""
-    command = commands.add_parser(
+    add_study_dir_command(
+        commands,
         "cancel",
+        cancel,
         help="stop every sweep of a study",
         description="Stop every sweep of a study, on any machine, within half a minute. Runs in training are saved after each "
         "epoch and continue there. No worker trains a run of the study until `vit-sweep run` or `vit-sweep retry`.",
     )
-    add_study_dir(command)
-    command.set_defaults(execute=cancel)
 
 
 def retry(arguments: argparse.Namespace, _: str) -> int:
     """Clear the failed attempts of some runs, or of all."""
-    study_dir = existing_study(arguments)
-    from sweeps.study_folder import plan_of
-
-    plan = plan_of(study_dir)
+    plan, study_dir = existing_plan(arguments)
     check_names(arguments.runs, plan, study_dir)
     found = _queue(plan, study_dir).retry(arguments.runs or None)
     for name in found:
@@ -59,10 +56,7 @@ def retry(arguments: argparse.Namespace, _: str) -> int:
 
 def cancel(arguments: argparse.Namespace, _: str) -> int:
     """Ask every sweep to stop."""
-    study_dir = existing_study(arguments)
-    from sweeps.study_folder import plan_of
-
-    plan = plan_of(study_dir)
+    plan, study_dir = existing_plan(arguments)
     queue = _queue(plan, study_dir)
     queue.cancel()
     queue.refresh()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
 from experiments.runs.tracking.arguments import add_tracking_arguments
-from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, parse_plan
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
@@ -21,20 +21,19 @@ if TYPE_CHECKING:
 
 def add_run(commands: Any) -> None:
     """Add `run`."""
-    command = commands.add_parser(
+    command = add_study_command(
+        commands,
         "run",
+        run,
         help="train a study, or resume it",
         description="Train a study. Run the same command again to resume.",
-        usage=f"{USAGE.format('run')} [options]",
     )
-    add_study_arguments(command)
     add_tuned(command)
     command.add_argument(
         "--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing"
     )
     add_worker_arguments(command)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
-    command.set_defaults(execute=run)
 
 
 def add_worker_arguments(run: argparse.ArgumentParser) -> None:

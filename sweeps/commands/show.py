@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings
 from experiments.metric import Metric
-from sweeps.commands.arguments import USAGE, add_study_arguments, add_tuned, count, parse_plan
+from sweeps.commands.arguments import add_study_command, add_tuned, count, parse_plan
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
@@ -31,16 +31,16 @@ def add_init(commands: Any) -> None:
 
 def add_show(commands: Any) -> None:
     """Add `show`."""
-    command = commands.add_parser(
+    command = add_study_command(
+        commands,
         "show",
+        show,
+        "",
         help="show the grid of a study and what is done",
         description="Show the factors, the variants and the number of finished runs of a study.",
-        usage=USAGE.format("show"),
     )
-    add_study_arguments(command)
     add_tuned(command)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
-    command.set_defaults(execute=show)
 
 
 def list_studies(arguments: argparse.Namespace, _: str) -> int:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sweeps.commands.arguments import add_study_dir, existing_study
+from sweeps.commands.arguments import add_study_dir_command, existing_study
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,8 +39,9 @@ Times are in seconds; what is not known is null. heartbeat is the time since the
 
 def add_status(commands: Any) -> None:
     """Add `status`."""
-    command = commands.add_parser("status", help="show what every run of a study is doing", description=DESCRIPTION)
-    add_study_dir(command)
+    command = add_study_dir_command(
+        commands, "status", status, help="show what every run of a study is doing", description=DESCRIPTION
+    )
     command.add_argument("--all", action="store_true", help="list every run")
     command.add_argument("--json", action="store_true", help="print JSON; with --watch, one line each time")
     command.add_argument(
@@ -51,7 +52,6 @@ def add_status(commands: Any) -> None:
         metavar="SECONDS",
         help=f"show it again every SECONDS, until every run has ended or failed (default: {WATCH_SECONDS:g})",
     )
-    command.set_defaults(execute=status)
 
 
 def _seconds(text: str) -> float:

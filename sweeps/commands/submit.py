@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive, settings
 from experiments.errors import UserError
-from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, parse_plan
 from sweeps.commands.run import add_worker_arguments
 
 if TYPE_CHECKING:
@@ -34,13 +34,9 @@ All nodes need the study's folder, and the same environment as this shell. With 
 
 def add_submit(commands: Any) -> None:
     """Add `submit`."""
-    command = commands.add_parser(
-        "submit",
-        help="train a study on a cluster, with Slurm",
-        description=DESCRIPTION,
-        usage=f"{USAGE.format('submit')} [options]",
+    command = add_study_command(
+        commands, "submit", submit, help="train a study on a cluster, with Slurm", description=DESCRIPTION
     )
-    add_study_arguments(command)
     add_tuned(command)
     jobs = command.add_argument_group("jobs")
     jobs.add_argument(
@@ -74,7 +70,6 @@ def add_submit(commands: Any) -> None:
     )
     add_worker_arguments(command)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
-    command.set_defaults(execute=submit)
 
 
 def _minutes(text: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive, settings
-from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, count, parse_plan
 from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
@@ -30,14 +30,15 @@ study's value, optim.warmup_epochs up to a tenth of the epochs)"""
 
 def add_tune(commands: Any) -> None:
     """Add `tune`."""
-    command = commands.add_parser(
+    command = add_study_command(
+        commands,
         "tune",
+        tune,
+        "--trials N [options]",
         help="find the learning rate and other settings of each variant",
         description=DESCRIPTION,
-        usage=f"{USAGE.format('tune')} --trials N [options]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_study_arguments(command)
     command.add_argument("--trials", type=positive, required=True, metavar="N", help="number of trials of each variant")
     command.add_argument("--params", metavar="LIST", help=PARAMS)
     command.add_argument(
@@ -64,7 +65,6 @@ def add_tune(commands: Any) -> None:
         help="database of the trials, as for `run` (default: that of the folder, optuna.db)",
     )
     add_settings(command, hidden=["seed"])  # trials have their own seeds
-    command.set_defaults(execute=tune)
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:

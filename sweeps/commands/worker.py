@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sweeps.commands.arguments import PROG, add_study_dir, existing_study
+from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.manage import check_names
 from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
 
@@ -21,41 +21,39 @@ AGENT_VARIABLES = ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 
 def add_worker(commands: Any) -> None:
     """Add `worker`."""
-    command = commands.add_parser(
+    command = add_study_dir_command(
+        commands,
         "worker",
+        worker,
         help="join the sweep of a study, from any machine",
         description="Train the runs of a study that are left, together with any other sweep or worker on any machine. It reads "
         "the plan from STUDY_DIR/study.json, waits for runs that others train, and ends when none is left. The exit status is "
         "as for `run`. Unlike `run`, it does not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
     )
-    add_study_dir(command)
     add_worker_arguments(command)
-    command.set_defaults(execute=worker)
 
 
 def add_cell(commands: Any) -> None:
     """Add `cell`."""
-    command = commands.add_parser(
+    command = add_study_dir_command(
+        commands,
         "cell",
+        cell,
         help="train one named run of a study",
         description="Train one run of a study through its queue: for W&B agents, job arrays and scripts. If another process is "
         "training the run, wait for it, and take it over if that process ends early. The exit status is 0 if the run has ended "
         "with a record, whoever trained it, and 1 if it failed or the study was cancelled.",
     )
-    add_study_dir(command)
     command.add_argument(
         "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"
     )
     add_place_arguments(command)
-    command.set_defaults(execute=cell, workers=1, workers_per_gpu=None, cohort=1)
+    command.set_defaults(workers=1, workers_per_gpu=None, cohort=1)
 
 
 def worker(arguments: argparse.Namespace, _: str) -> int:
     """Join the sweep. Returns 1 if runs failed in every attempt."""
-    study_dir = existing_study(arguments)
-    from sweeps.study_folder import plan_of
-
-    plan = plan_of(study_dir)
+    plan, study_dir = existing_plan(arguments)
     state = _join(plan, study_dir, arguments)
     return report(plan, study_dir, state.failed)
 
@@ -64,10 +62,7 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed."""
     for variable in AGENT_VARIABLES:
         os.environ.pop(variable, None)
-    study_dir = existing_study(arguments)
-    from sweeps.study_folder import plan_of
-
-    plan = plan_of(study_dir)
+    plan, study_dir = existing_plan(arguments)
     names = {run.name for run in plan.runs}
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)

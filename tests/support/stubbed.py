@@ -4,62 +4,81 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import optuna
+
+from sweeps.plan import Plan, make_plan
+from sweeps.queue.process import is_alive, process_info
+from sweeps.study import parse_study
+from sweeps.study_folder import write_plan
+
 SUPPORT = Path(__file__).resolve().parent
-STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 4}, "seeds": 3}
+STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 3}
 
 
-class Stub:
-    """Commands on the study; `log` is what the workers noted. `dir` is the study's folder."""
+class Stubbed:
+    """Commands on the study. `log` is what the workers noted; `dir` is the study's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **fields: Any) -> None:
         self.folder, self.log, self.dir = folder, folder / "log", folder / "tiny"
-        self.study = folder / "tiny.yaml"
-        self.study.write_text(json.dumps(STUDY))
+        self.fields, self.study = {**STUDY, **fields}, folder / "tiny.yaml"
+        self.study.write_text(json.dumps(self.fields))
 
-    def environment(self, **stub: Any) -> dict[str, str]:
-        """The environment of a command. `stub`: see stub_sweep.py."""
+    def start(self, *words: object, prefix: Sequence[str] = (), **stub: Any) -> subprocess.Popen[str]:
+        """Start `vit-sweep WORDS` in a session of its own. `stub`: see stub_sweep.py."""
         settings = json.dumps({"log": str(self.log), **stub})
-        return {**os.environ, "STUB": settings, "PYTHONPATH": str(SUPPORT.parents[1])}
-
-    def start(self, *words: object, **stub: Any) -> subprocess.Popen[str]:
-        """Start `vit-sweep WORDS` in a session of its own."""
         return subprocess.Popen(
-            [sys.executable, str(SUPPORT / "stub_sweep.py"), *map(str, words)],
-            env=self.environment(**stub),
+            [*prefix, sys.executable, str(SUPPORT / "stub_sweep.py"), *map(str, words)],
+            env={**os.environ, "STUB": settings, "PYTHONPATH": str(SUPPORT.parents[1])},
             text=True,
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            preexec_fn=_restore_ctrl_c,
         )
 
     def __call__(self, *words: object, **stub: Any) -> tuple[int, str, str]:
         """Exit status, stdout and stderr of `vit-sweep WORDS`."""
-        process = self.start(*words, **stub)
-        out, err = process.communicate(timeout=120)
-        return process.returncode, out, err
+        return ended(self.start(*words, **stub))
 
-    def plan(self) -> list[str]:
+    def start_run(self, *options: object, **stub: Any) -> subprocess.Popen[str]:
+        """Start `vit-sweep run` on the study with two workers."""
+        return self.start("run", self.study, "--out", self.folder, "--workers", 2, *options, **stub)
+
+    def run(self, *options: object, **stub: Any) -> tuple[int, str, str]:
+        """Exit status, stdout and stderr of `vit-sweep run` on the study with two workers."""
+        return ended(self.start_run(*options, **stub))
+
+    def write_plan(self) -> list[str]:
         """Write the plan, and train nothing. The names of the runs."""
-        from sweeps.plan import make_plan
-        from sweeps.study import parse_study
-        from sweeps.study_folder import write_plan
-
-        plan = make_plan(parse_study(STUDY, "tiny"))
+        plan = make_plan(parse_study(self.fields, "tiny"))
         write_plan(plan, self.dir, "vit-sweep run tiny")
         return [run.name for run in plan.runs]
 
-    def noted(self, word: str) -> Counter[str]:
-        """Run -> how often workers noted that word for it: start or end."""
+    def noted(self, word: str) -> list[tuple[str, int]]:
+        """Run and worker of each line with that word, start or end."""
         lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
-        return Counter(name for kind, name, _ in lines if kind == word)
+        return [(name, int(pid)) for kind, name, pid in lines if kind == word]
+
+    def started(self) -> Counter[str]:
+        """Run -> how often a worker started it."""
+        return Counter(name for name, _ in self.noted("start"))
+
+    def ended(self) -> Counter[str]:
+        """Run -> how often a worker trained it to its end."""
+        return Counter(name for name, _ in self.noted("end"))
+
+    def wait_for(self, word: str, count: int = 1) -> None:
+        """Wait until workers have noted the word that often."""
+        until(lambda: len(self.noted(word)) >= count)
 
     def states(self) -> dict[str, str]:
         """Run -> its state, as `vit-sweep status` tells it."""
@@ -67,10 +86,35 @@ class Stub:
         assert (status, err) == (0, "")
         return {run["run"]: run["state"] for run in json.loads(out)["runs"]}
 
+    def trials(self) -> list[optuna.trial.FrozenTrial]:
+        """The trials of the queue."""
+        return optuna.load_study(study_name="tiny", storage=f"sqlite:///{self.dir}/optuna.db").get_trials()
 
-def until(condition: Callable[[], Any], seconds: float = 120.0) -> None:
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of a command, once it has ended."""
+    out, err = process.communicate(timeout=180)
+    return process.returncode, out, err
+
+
+def until(condition: Callable[[], Any], seconds: float = 180.0) -> None:
     """Wait for a condition."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited too long"
-        time.sleep(0.05)
+        time.sleep(0.01)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process is alive."""
+    return is_alive(process_info(pid))
+
+
+def tiny_plan(**fields: Any) -> Plan:
+    """The plan of the study, with other fields."""
+    return make_plan(parse_study({**STUDY, **fields}, "tiny"))
+
+
+def _restore_ctrl_c() -> None:
+    """Restore the default action: a shell starts background jobs, and so their children, with Ctrl-C ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -2,7 +2,7 @@
 
 import pytest
 from postgres import Server
-from stubbed_run import Stubbed, tiny_plan
+from stubbed import Stubbed, tiny_plan
 
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue

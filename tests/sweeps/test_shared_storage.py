@@ -4,61 +4,31 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import optuna
 import pytest
+from stubbed import Stubbed, ended
 
 from experiments.runs.record import write_summary
 
-SUPPORT = Path(__file__).resolve().parents[1] / "support"
-STUDY = {"name": "tiny", "factors": {"model.head": ["logits", "softmax"]}, "base": {"train.epochs": 3}, "seeds": 8}
 RUNS = 16
 
 
-class Hosts:
+class Hosts(Stubbed):
     """`vit-sweep` on several hosts. `log` is what the workers of all of them noted."""
 
     def __init__(self, folder: Path, url: str) -> None:
-        self.folder, self.url, self.log = folder, url, folder / "log"
-        (folder / "tiny.yaml").write_text(json.dumps(STUDY))
+        super().__init__(folder, seeds=8)
+        self.url = url
 
-    def start(self, host: str, *options: str, out: str = "out", command: str = "run", **stub) -> subprocess.Popen:
-        study = [str(self.folder / "tiny.yaml"), "--out", str(self.folder / out), "--tracking", "off"]
-        arguments = [command, *study, *options] if command == "run" else [command, *options]
-        return subprocess.Popen(
-            [sys.executable, str(SUPPORT / "stub_sweep.py"), *arguments],
-            env={
-                **os.environ,
-                "STUB": json.dumps({"log": str(self.log), "host": host, **stub}),
-                "PYTHONPATH": str(SUPPORT.parents[1]),
-            },
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+    def start_on(self, host: str, *options: str, out: str = "out", command: str = "run", **stub) -> subprocess.Popen:
+        study = [self.study, "--out", self.folder / out, "--tracking", "off"] if command == "run" else []
+        return self.start(command, *study, *options, host=host, **stub)
 
-    def run(self, host: str, *options: str, **stub) -> tuple[int, str, str]:
-        process = self.start(host, *options, **stub)
-        out, err = process.communicate(timeout=180)
-        return process.returncode, out, err
-
-    def noted(self, word: str) -> list[tuple[str, int]]:
-        lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
-        return [(name, int(pid)) for kind, name, pid in lines if kind == word]
-
-    def ended(self) -> Counter:
-        return Counter(name for name, _ in self.noted("end"))
-
-    def wait_for(self, word: str, count: int) -> None:
-        end = time.monotonic() + 120
-        while len(self.noted(word)) < count:
-            assert time.monotonic() < end, "waited too long"
-            time.sleep(0.02)
+    def run_on(self, host: str, *options: str, **stub) -> tuple[int, str, str]:
+        return ended(self.start_on(host, *options, **stub))
 
     def trials(self) -> list[optuna.trial.FrozenTrial]:
         (name,) = optuna.get_all_study_names(self.url)
@@ -80,7 +50,7 @@ def finish(processes: list[subprocess.Popen]) -> list[str]:
 @pytest.mark.slow
 def test_eight_workers_of_two_hosts_train_each_run_once_although_the_server_restarts(hosts, postgres):
     options = ["--storage", hosts.url, "--workers", "4"]
-    sweeps = [hosts.start(host, *options, nap=0.3) for host in ("one", "two")]
+    sweeps = [hosts.start_on(host, *options, nap=0.3) for host in ("one", "two")]
     hosts.wait_for("end", 3)
     postgres.stop()
     time.sleep(3)
@@ -96,14 +66,14 @@ def test_eight_workers_of_two_hosts_train_each_run_once_although_the_server_rest
 def test_clocks_that_differ_by_hours_change_nothing(hosts):
     """By its own clock, each host would take the other's heartbeats for hours old, or for ones of the future."""
     options = ["--storage", hosts.url, "--workers", "2"]
-    finish([hosts.start(host, *options, nap=0.3, skew=skew) for host, skew in (("one", 3600), ("two", -3600))])
+    finish([hosts.start_on(host, *options, nap=0.3, skew=skew) for host, skew in (("one", 3600), ("two", -3600))])
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
 @pytest.mark.slow
 def test_a_server_that_is_lost_ends_the_sweep_with_one_line_and_the_same_command_resumes(hosts, postgres):
     options = ["--storage", hosts.url, "--workers", "2"]
-    sweep = hosts.start("one", *options, nap=0.2, retry=2)
+    sweep = hosts.start_on("one", *options, nap=0.2, retry=2)
     hosts.wait_for("end", 2)
     postgres.stop()
     try:
@@ -113,13 +83,13 @@ def test_a_server_that_is_lost_ends_the_sweep_with_one_line_and_the_same_command
     assert sweep.returncode == 2
     assert err.splitlines()[-1].startswith("vit-sweep: error: postgresql+psycopg://")
     assert "Traceback" not in err
-    status, out, err = hosts.run("one", nap=0.02)  # the folder knows its storage
+    status, out, err = hosts.run_on("one", nap=0.02)  # the folder knows its storage
     assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out, err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
 def test_a_server_that_refuses_is_one_line_and_leaves_nothing(hosts):
-    status, _, err = hosts.run("one", "--storage", "postgresql://tester@127.0.0.1:1/nothing", out="new")
+    status, _, err = hosts.run_on("one", "--storage", "postgresql://tester@127.0.0.1:1/nothing", out="new")
     assert status == 2
     assert err.startswith("vit-sweep: error: postgresql+psycopg://tester@127.0.0.1:1/nothing: cannot be used (")
     assert err.count("\n") == 1
@@ -127,8 +97,8 @@ def test_a_server_that_refuses_is_one_line_and_leaves_nothing(hosts):
 
 
 def test_another_folder_is_refused_before_it_trains_the_runs_again(hosts):
-    assert hosts.run("one", "--storage", hosts.url, "--workers", "2")[0] == 0
-    status, _, err = hosts.run("two", "--storage", hosts.url, out="other")
+    assert hosts.run_on("one", "--storage", hosts.url, "--workers", "2")[0] == 0
+    status, _, err = hosts.run_on("two", "--storage", hosts.url, out="other")
     assert status == 2 and err.count("\n") == 1
     assert f"{hosts.folder}/out/tiny on one; use that folder, or --separate-folders" in err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
@@ -137,8 +107,8 @@ def test_another_folder_is_refused_before_it_trains_the_runs_again(hosts):
 
 def test_a_password_is_refused_and_reaches_no_file(hosts):
     url = hosts.url.replace("tester@", "tester:hunter2@")
-    hosts.run("one", "--storage", hosts.url, "--seeds", "1", "--workers", "2")
-    status, out, err = hosts.run("one", "--storage", url)
+    hosts.run_on("one", "--storage", hosts.url, "--seeds", "1", "--workers", "2")
+    status, out, err = hosts.run_on("one", "--storage", url)
     assert status == 2 and "PGPASSFILE" in err and err.count("\n") == 1
     assert "hunter2" not in out + err
     for path in hosts.folder.rglob("*"):
@@ -146,21 +116,21 @@ def test_a_password_is_refused_and_reaches_no_file(hosts):
 
 
 def test_the_storage_cannot_change_while_a_sweep_uses_it(hosts):
-    sweep = hosts.start("one", "--workers", "2", nap=0.5)
+    sweep = hosts.start_on("one", "--workers", "2", nap=0.5)
     hosts.wait_for("start", 2)
-    status, _, err = hosts.run("one", "--storage", hosts.url)
+    status, _, err = hosts.run_on("one", "--storage", hosts.url)
     assert status == 2 and err.count("\n") == 1
     assert "--storage: a sweep is training the runs of" in err and "optuna.db" in err
     sweep.kill()
     sweep.communicate()
-    status, out, err = hosts.run("one", "--storage", hosts.url, "--workers", "2")
+    status, out, err = hosts.run_on("one", "--storage", hosts.url, "--workers", "2")
     assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out
     assert f"is now in {hosts.url}" in err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
 def collect(hosts, *folders: Path) -> tuple[int, list[str], str]:
-    process = hosts.start("one", str(hosts.folder / "out" / "tiny"), *map(str, folders), command="collect")
+    process = hosts.start_on("one", str(hosts.folder / "out" / "tiny"), *map(str, folders), command="collect")
     out, err = process.communicate(timeout=120)
     return process.returncode, out.splitlines(), err
 
@@ -175,11 +145,11 @@ def rewrite(folder: Path, accuracy: float) -> None:
 @pytest.mark.slow
 def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_records(hosts, tmp_path):
     options = ["--storage", hosts.url, "--workers", "2"]
-    first = hosts.start("one", *options, nap=0.3)
+    first = hosts.start_on("one", *options, nap=0.3)
     hosts.wait_for("end", 2)
     first.terminate()
     first.communicate(timeout=60)
-    finish([hosts.start("two", *options, "--separate-folders", out="other")])
+    finish([hosts.start_on("two", *options, "--separate-folders", out="other")])
     here, there = tmp_path / "out" / "tiny", tmp_path / "other" / "tiny"
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
     lie_there = {path.parent.name for path in there.glob("*/summary.json")}
@@ -218,7 +188,7 @@ def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_recor
     for run in lie_there:
         assert (here / run / "summary.json").read_bytes() == (there / run / "summary.json").read_bytes()
     assert collect(hosts)[0] == 0
-    assert hosts.run("one")[0] == 0 and len(hosts.noted("end")) == RUNS
+    assert hosts.run_on("one")[0] == 0 and len(hosts.noted("end")) == RUNS
 
 
 @pytest.fixture
@@ -238,7 +208,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_is_one_line_and_the_same_command_resumes(shared, hosts, small_disk):
     """It holds the records, and without a PostgreSQL the queue too."""
     options = ["--out", str(small_disk), "--workers", "2", *(["--storage", hosts.url] if shared else [])]
-    sweep = hosts.start("one", *options, nap=0.3)
+    sweep = hosts.start_on("one", *options, nap=0.3)
     hosts.wait_for("end", 2)
     with (small_disk / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
         while True:
@@ -249,6 +219,6 @@ def test_a_full_disk_is_one_line_and_the_same_command_resumes(shared, hosts, sma
     assert line.startswith(f"vit-sweep: error: {small_disk}/tiny/")
     assert "No space left on device" in line or "full" in line or "disk I/O error" in line
     (small_disk / "filler").unlink()
-    status, out, err = hosts.run("one", *options)
+    status, out, err = hosts.run_on("one", *options)
     assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out, err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS

@@ -1,14 +1,9 @@
 """vit-sweep retry and cancel change what running and later sweeps do."""
 
 import pytest
-from stubbed import Stub, until
+from stubbed import until
 
 from sweeps.main import main
-
-
-@pytest.fixture
-def stub(tmp_path) -> Stub:
-    return Stub(tmp_path)
 
 
 def command(capsys, *words) -> tuple[int, str, str]:
@@ -18,37 +13,39 @@ def command(capsys, *words) -> tuple[int, str, str]:
     return exited.value.code, out, err
 
 
-def test_retry_gives_a_running_sweep_its_failed_runs_again(stub, capsys):
-    names = stub.plan()
+def test_retry_gives_a_running_sweep_its_failed_runs_again(stubbed, capsys):
+    names = stubbed.write_plan()
     failing = [name for name in names if "-s0-" in name]
-    stub.start("worker", stub.dir, "--workers", 2, **{"seed 0": "raise"}).communicate(timeout=120)
-    status, out, _ = command(capsys, "retry", stub.dir)
+    stubbed.start("worker", stubbed.dir, "--workers", 2, **{"seed 0": "raise"}).communicate(timeout=120)
+    status, out, _ = command(capsys, "retry", stubbed.dir)
     assert (status, out) == (0, "".join(f"{name}\n" for name in failing) + "2 failed runs can be trained again\n")
-    assert stub("worker", stub.dir, "--workers", 1)[0] == 0
-    assert set(stub.states().values()) == {"finished"}
+    assert stubbed("worker", stubbed.dir, "--workers", 1)[0] == 0
+    assert set(stubbed.states().values()) == {"finished"}
 
 
-def test_retry_names_the_runs_that_have_not_failed(stub, capsys):
-    name = stub.plan()[0]
-    assert command(capsys, "retry", stub.dir) == (0, "no failed run to train again\n", "")
-    assert command(capsys, "retry", stub.dir, name)[1] == f"no failed run to train again; {name}: no failed attempt\n"
+def test_retry_names_the_runs_that_have_not_failed(stubbed, capsys):
+    name = stubbed.write_plan()[0]
+    assert command(capsys, "retry", stubbed.dir) == (0, "no failed run to train again\n", "")
+    assert (
+        command(capsys, "retry", stubbed.dir, name)[1] == f"no failed run to train again; {name}: no failed attempt\n"
+    )
 
 
-def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stub, capsys):
-    names = stub.plan()
-    sweep = stub.start("worker", stub.dir, "--workers", 1, nap=120)
-    until(lambda: stub.noted("start")[names[0]] == 1)
-    status, out, _ = command(capsys, "cancel", stub.dir)
+def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stubbed, capsys):
+    names = stubbed.write_plan()
+    sweep = stubbed.start("worker", stubbed.dir, "--workers", 1, nap=120)
+    until(lambda: stubbed.started()[names[0]] == 1)
+    status, out, _ = command(capsys, "cancel", stubbed.dir)
     assert (status, out.splitlines()[0]) == (0, "tiny: cancelled; 1 run in training will stop")
     _, err = sweep.communicate(timeout=60)
     assert sweep.returncode == 130
     assert "cancelled with vit-sweep cancel" in err
-    assert stub.states()[names[0]] == "interrupted"
-    assert stub("worker", stub.dir, "--workers", 1)[0] == 130
-    assert sum(stub.noted("start").values()) == 1, "a run was trained although the study was cancelled"
-    assert command(capsys, "retry", stub.dir)[0] == 0
-    assert stub("worker", stub.dir, "--workers", 2)[0] == 0
-    assert set(stub.noted("end")) == set(names)
+    assert stubbed.states()[names[0]] == "interrupted"
+    assert stubbed("worker", stubbed.dir, "--workers", 1)[0] == 130
+    assert sum(stubbed.started().values()) == 1, "a run was trained although the study was cancelled"
+    assert command(capsys, "retry", stubbed.dir)[0] == 0
+    assert stubbed("worker", stubbed.dir, "--workers", 2)[0] == 0
+    assert set(stubbed.ended()) == set(names)
 
 
 @pytest.mark.parametrize(
@@ -60,11 +57,11 @@ def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stub
         (["cancel", "tiny", "more"], "more"),
     ],
 )
-def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(stub, capsys, monkeypatch, words, said):
-    stub.plan()
-    monkeypatch.chdir(stub.folder)
-    before = sorted(stub.folder.rglob("*"))
+def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(stubbed, capsys, monkeypatch, words, said):
+    stubbed.write_plan()
+    monkeypatch.chdir(stubbed.folder)
+    before = sorted(stubbed.folder.rglob("*"))
     status, out, err = command(capsys, *words)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
-    assert sorted(stub.folder.rglob("*")) == before
+    assert sorted(stubbed.folder.rglob("*")) == before

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import optuna
 import pytest
-from stubbed_run import tiny_plan
+from stubbed import tiny_plan
 
 from analysis.sources.optuna_storage import find_runs
 from experiments.errors import UserError

@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from stubbed_run import until
+from stubbed import until
 
 from sweeps.queue.process import LEASE_TIMEOUT, current_process, is_alive, process_info
 

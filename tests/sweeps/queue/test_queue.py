@@ -11,7 +11,7 @@ from dataclasses import replace
 import optuna
 import pytest
 import sqlalchemy
-from stubbed_run import SUPPORT, tiny_plan
+from stubbed import SUPPORT, tiny_plan
 
 from experiments.errors import UserError
 from experiments.runs import record, resume

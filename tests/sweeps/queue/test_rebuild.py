@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from stubbed_run import STUDY
+from stubbed import STUDY
 
 
 def test_finished_runs_are_skipped_when_the_queue_is_lost(stubbed):

@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from storm import storm
-from stubbed_run import STUDY, SUPPORT, lives, tiny_plan, until
+from stubbed import STUDY, SUPPORT, lives, tiny_plan, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
@@ -49,7 +49,7 @@ def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(t
 def test_killed_again_and_again_no_run_is_trained_twice(stubbed):
     status, rng = None, random.Random(time.time_ns())
     for _ in range(6):
-        sweep = stubbed.start(nap=0.1)
+        sweep = stubbed.start_run(nap=0.1)
         try:
             status = sweep.wait(timeout=rng.uniform(1.0, 2.5))
         except subprocess.TimeoutExpired:
@@ -63,7 +63,7 @@ def test_killed_again_and_again_no_run_is_trained_twice(stubbed):
 
 
 def test_workers_die_with_the_sweep(stubbed):
-    sweep = stubbed.start(nap=30)
+    sweep = stubbed.start_run(nap=30)
     stubbed.wait_for("start", 2)
     workers = [pid for _, pid in stubbed.noted("start")]
     assert len(set(workers)) == 2
@@ -73,7 +73,7 @@ def test_workers_die_with_the_sweep(stubbed):
 
 
 def test_ctrl_c_ends_everything_and_says_how_to_resume(stubbed):
-    sweep = stubbed.start(nap=30)
+    sweep = stubbed.start_run(nap=30)
     stubbed.wait_for("start", 2)
     workers = [pid for _, pid in stubbed.noted("start")]
     os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the workers as well
@@ -98,7 +98,7 @@ def test_a_killed_worker_is_replaced_and_its_run_is_tried_again(stubbed):
 
 
 def test_two_sweeps_at_once_share_the_runs(stubbed):
-    sweeps = [stubbed.start(nap=0.3) for _ in range(2)]
+    sweeps = [stubbed.start_run(nap=0.3) for _ in range(2)]
     outs = [sweep.communicate(timeout=120) for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outs
     assert all("6 runs: 6 finished" in out for out, _ in outs)
@@ -113,7 +113,7 @@ def test_a_run_of_a_living_process_is_waited_for_and_taken_over_when_it_dies(stu
     queue = Queue(plan, stubbed.dir, process_info(holder.pid))
     queue.reconcile()
     (assignment,) = queue.assign(process_info(holder.pid))
-    sweep = stubbed.start()
+    sweep = stubbed.start_run()
     stubbed.wait_for("end", 5)
     time.sleep(1.0)
     assert sweep.poll() is None
@@ -130,7 +130,7 @@ def test_a_run_of_a_living_process_is_waited_for_and_taken_over_when_it_dies(stu
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_the_signals_of_a_cluster_end_a_sweep_and_no_attempt_counts(stubbed, name):
     """Slurm sends them to every process of a job, and some of them twice."""
-    sweep = stubbed.start(nap=30)
+    sweep = stubbed.start_run(nap=30)
     stubbed.wait_for("start", 2)
     number = getattr(signal, name)
     os.killpg(sweep.pid, number)
@@ -150,7 +150,7 @@ def test_two_pid_namespaces_with_one_host_name_train_each_run_once(stubbed):
         prefix += ["--user", "--map-root-user"]
     if not shutil.which("unshare") or subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
         pytest.skip("unshare may not make PID namespaces here")
-    sweeps = [stubbed.start(prefix=prefix, nap=0.3) for _ in range(2)]
+    sweeps = [stubbed.start_run(prefix=prefix, nap=0.3) for _ in range(2)]
     outs = [sweep.communicate(timeout=180) for sweep in sweeps]
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outs
     assert all("6 runs: 6 finished" in out for out, _ in outs)

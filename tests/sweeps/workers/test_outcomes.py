@@ -1,7 +1,5 @@
 """What a sweep does with runs that fail, diverge or finish, and what it prints. Training is replaced by stub_sweep.py."""
 
-from collections import Counter
-
 
 def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_finish(stubbed):
     status, out, err = stubbed.run(**{"seed 1": "raise"})
@@ -10,7 +8,7 @@ def test_a_run_that_always_fails_is_given_up_with_its_reason_and_the_others_fini
     (folder,) = stubbed.dir.glob("logits-s1-*")
     assert f"failed: {folder.name}: RuntimeError: out of cheese (see {folder}/error.txt)" in out
     assert "Traceback" in (folder / "error.txt").read_text()
-    assert Counter(name for name, _ in stubbed.noted("start"))[folder.name] == 3
+    assert stubbed.started()[folder.name] == 3
     assert stubbed.run()[0] == 0  # the cause is gone; the same command makes three more attempts
     assert set(stubbed.ended().values()) == {1}
 
@@ -31,7 +29,7 @@ def test_diverged_runs_are_not_tried_again(stubbed):
     diverged = [trial for trial in stubbed.trials() if trial.user_attrs.get("status") == "diverged"]
     assert [trial.state.name for trial in diverged] == ["FAIL", "FAIL"]
     assert stubbed.run()[0] == 0
-    assert set(Counter(name for name, _ in stubbed.noted("start")).values()) == {1}
+    assert set(stubbed.started().values()) == {1}
 
 
 def test_the_terminal_shows_what_starts_each_score_and_a_table(stubbed):

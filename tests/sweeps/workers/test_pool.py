@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import optuna
 import pytest
-from stubbed_run import tiny_plan
+from stubbed import tiny_plan
 
 from experiments.runs.record import CHECKPOINT, CONFIG, METRICS, write_summary
 from sweeps.queue.process import current_process
