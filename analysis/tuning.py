@@ -75,9 +75,10 @@ def _is_edge(tried: dict[str, Any], value: float) -> bool:
 
 
 def _other_base(tuning: Tuning, study: Study) -> dict[str, tuple[Any, Any]]:
-    from experiments.config import DEFAULTS
+    from experiments.config import DEFAULTS, LOCATIONS
 
-    ignored = {*tuning.space, *(path for factor in study.factors for path in factor.split("+")), "seed", "data.root"}
+    factors = (path for factor in study.factors for path in factor.split("+"))
+    ignored = {*tuning.space, *factors, *LOCATIONS, "seed"}
     pairs = {
         path: (tuning.base.get(path, default), study.base.get(path, default)) for path, default in DEFAULTS.items()
     }

@@ -172,7 +172,7 @@ def _metavar(setting: Setting) -> str:
         listed = f"{{{','.join(setting.choices)}}}"
         return listed if len(listed) < 50 else "NAME"
     if setting.optional:
-        return "INT|none"
+        return {"init_from": "DIR|none", "init_weights": "SHA256|none"}.get(setting.path, "INT|none")
     if setting.path.startswith("eval.") and setting.annotation is str:
         return "A,B,..."
     return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|per-seed")

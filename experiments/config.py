@@ -17,6 +17,7 @@ from experiments.canonical import canonical
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, SHIFT, Metric
+from experiments.weights import weights_digest
 from vit.config import Architecture, Count, ViTConfig
 from vit.registry import REGISTRY, nearest
 
@@ -212,6 +213,23 @@ class RunConfig(Section):
     seed: int = Field(
         0, ge=0, lt=2**31, description="random seed of initialization, data order, augmentation and dropout"
     )
+    init_from: str | None = Field(
+        None,
+        description="start from the final weights of this finished run (its folder), interpolated to data.img_size; the "
+        "model must be the same; with another number of classes the last layer starts at zero; default: random weights",
+    )
+    init_weights: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the checkpoint in init_from, part of the run id; default: that of the file",
+    )
+
+    @model_validator(mode="after")
+    def _initial_weights_are_known(self) -> RunConfig:
+        for field, other in (("init_from", "init_weights"), ("init_weights", "init_from")):
+            if getattr(self, field) is not None and getattr(self, other) is None:
+                raise ValueError(f"{field}: {getattr(self, field)!r} is not allowed without {other}")
+        return self
 
     @model_validator(mode="after")
     def _model_fits_data(self) -> RunConfig:
@@ -325,6 +343,11 @@ class Setting:
         return get_args(self.annotation) if get_origin(self.annotation) is Literal else ()
 
     @property
+    def is_text(self) -> bool:
+        """Whether the values are strings."""
+        return bool(self.choices) or str in (self.annotation, *get_args(self.annotation))
+
+    @property
     def optional(self) -> bool:
         """Whether the setting may be unset, with the value none."""
         return type(None) in get_args(self.annotation)
@@ -339,7 +362,7 @@ class Setting:
 
     @property
     def _kind(self) -> str:
-        return "a string" if self.choices or self.annotation is str else "a number"
+        return "a string" if self.is_text else "a number"
 
 
 def plain(value: Any) -> str:
@@ -368,6 +391,7 @@ def _settings(section: Any, prefix: str = "") -> Iterator[Setting]:
 _DEFAULT_TREE: dict[str, Any] = RunConfig.model_construct().model_dump()
 DEFAULTS: dict[str, Any] = dict(flatten(_DEFAULT_TREE))
 SETTINGS: dict[str, Setting] = {setting.path: setting for setting in _settings(RunConfig)}
+LOCATIONS = ("data.root", "data.download", "init_from")  # the settings that say where files are, not what they hold
 FREE = ("seed", "optim.lr", "optim.weight_decay")  # the settings in which the runs of a cohort may differ
 
 
@@ -376,19 +400,30 @@ def run_id(config: RunConfig) -> str:
 
     A hash of the settings that differ from `RunConfig()`, so a new setting whose default changes nothing keeps all ids.
     For the same reason a published default must never change. Where files are stored is left out, except for an
-    imagefolder, whose folder is its only name. A natural site counts as the site that it stands for, and a kind's own
-    default as None. The source of a plug-in counts: a changed class is another run.
+    imagefolder, whose folder is its only name. Settings count as in `plain_settings`. The source of a plug-in counts: a
+    changed class is another run. So do the initial weights, and not the folder that they are read from.
+    """
+    own = "data.root" if DATASETS[config.data.name].source == "folder" else ""
+    changed = {
+        path: value
+        for path, value in plain_settings(config).items()
+        if value != DEFAULTS[path] and (path not in LOCATIONS or path == own)
+    }
+    if plugin := REGISTRY[config.model.pos_embed].plugin:
+        changed["plugin"] = plugin.digest
+    return hashlib.sha256(canonical(changed)).hexdigest()[:16]
+
+
+def plain_settings(config: RunConfig) -> dict[str, Any]:
+    """All settings by dotted path, equal for equal meanings: a natural site is the site that it stands for, and a kind's
+    own default is None.
     """
     settings = dict(flatten(config.model_dump()))
     settings["model.pos_site"] = config.vit_config(config.data.num_classes or 2).site
     for field, default in REGISTRY[config.model.pos_embed].defaults.items():
         if settings[f"model.{field}"] == default:
             settings[f"model.{field}"] = None
-    ignored = {"data.download"} if DATASETS[config.data.name].source == "folder" else {"data.download", "data.root"}
-    changed = {path: value for path, value in settings.items() if path not in ignored and value != DEFAULTS[path]}
-    if plugin := REGISTRY[config.model.pos_embed].plugin:
-        changed["plugin"] = plugin.digest
-    return hashlib.sha256(canonical(changed)).hexdigest()[:16]
+    return settings
 
 
 def cohort_key(config: RunConfig) -> bytes:
@@ -404,7 +439,8 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """A new configuration with dotted paths set to values: `override(c, {"model.pos_embed": "none"})`.
 
     Values may be strings, as on a command line; the string "none" unsets an optional setting. A path may contain `-`
-    for `_`. Raises `UserError` naming the path, the value and what is allowed.
+    for `_`. With `init_from`, `init_weights` is read from that folder unless it is given as well. Raises `UserError`
+    naming the path, the value and what is allowed.
     """
     tree = config.model_dump()
     for path, value in changes.items():
@@ -415,6 +451,10 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
             raise UserError(f"{path}: no such setting; {hint}")
         section, _, field = name.rpartition(".")
         (tree[section] if section else tree)[field] = SETTINGS[name].parse(value)
+    named = {path.replace("-", "_") for path in changes}
+    if "init_from" in named and "init_weights" not in named:
+        folder = tree["init_from"]
+        tree["init_weights"] = weights_digest(folder) if isinstance(folder, str) else None
     return load(tree)
 
 
@@ -435,6 +475,7 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
     sections = {name: {**known[name], **tree[name]} for name in known if isinstance(tree.get(name), Mapping)}
     if sections.keys() >= {"data", "model", "optim", "train"}:  # a record of ours: a whole section may be newer
         sections = {name: sections.get(name, known[name]) for name in known if name in sections or name not in tree}
+        sections |= {name: value for name, value in _DEFAULT_TREE.items() if name not in {*known, *tree, "seed"}}
     return {**tree, **sections}
 
 

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
+       {PROG} --init-from RUN [--SETTING VALUE ...]
        {PROG} presets
        {PROG} variants"""
 EPILOG = f"""examples:
   {PROG}                                            train the preset digits: seconds on one core
   {PROG} --model.pos-embed rope-2d --seed 3         change settings
-  {PROG} --preset tintn-cifar10 --data.root data    train another preset"""
+  {PROG} --preset tintn-cifar10 --data.root data    train another preset
+  {PROG} --init-from runs/single/RUN --data.img-size 16
+                                                       fine-tune a finished run at another image size"""
 MAX_THREADS = 1024
 COMMANDS = ("presets", "variants")
 
@@ -102,7 +105,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.config import override, run_id
     from experiments.presets import preset
 
-    config = override(preset(arguments.preset), settings(arguments))
+    config = override(preset(arguments.preset), _with_initial_weights(settings(arguments), Path(arguments.out)))
     import torch
 
     from experiments.progress import EpochPrinter
@@ -139,6 +142,17 @@ def _train(arguments: argparse.Namespace) -> int:
     _print_claim(arguments.preset, config)
     print(f"record: {out / name}")
     return 0
+
+
+def _with_initial_weights(changes: dict[str, str], out: Path) -> dict[str, str]:
+    """The settings with `init_weights`, where the folder in `init_from` is gone and a run in `out` started from it."""
+    source = changes.get("init_from", "none")
+    if source == "none" or "init_weights" in changes or Path(source).exists():
+        return changes
+    from experiments.runs.init_from import known_weights
+
+    known = known_weights(source, out)
+    return {**changes, "init_weights": known} if known else changes
 
 
 def _print_claim(name: str, config: RunConfig) -> None:

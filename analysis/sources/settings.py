@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-PLACES = ("data.root", "data.download", "seed")
-"""Settings that may differ between any two runs of a study: where the data are, and the seed."""
+from experiments.config import LOCATIONS
+
+PLACES = (*LOCATIONS, "seed")
+"""Settings that may differ between any two runs of a study: where files are, and the seed."""
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -16,7 +16,7 @@ def read_checked(run_dir: Path) -> record.Run:
     """`record.read_run`. Raises `RecordError` also where a value has another type or cannot be, such as an accuracy of 70."""
     run = record.read_run(run_dir)
     path = run.dir / record.SUMMARY
-    for section in ("cost", "data", "planned", "provenance"):
+    for section in ("cost", "data", "init", "planned", "provenance"):
         if not isinstance(run.summary.get(section) or {}, dict):
             raise record.RecordError(f"{path}: {section}: expected an object, got {_short(run.summary[section])}")
     provenance = run.summary.get("provenance") or {}

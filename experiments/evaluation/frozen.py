@@ -7,9 +7,11 @@ from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
+from experiments.errors import UserError
 from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, initial_model, losses, predictions
 from experiments.training.stacked import Stacked
 from vit import ViT
+from vit.registry import REGISTRY
 from vit.resize import resized
 
 
@@ -21,7 +23,7 @@ class Frozen:
 
     def at_size(self, side: int) -> Frozen:
         """The model for images of another side (pixels)."""
-        return Frozen(resized(self.model, side), self.configs[0], self.device)
+        return Frozen(at_size(self.model, side), self.configs[0], self.device)
 
     @torch.no_grad()
     def scores(self, x: Tensor) -> Tensor:
@@ -39,6 +41,22 @@ class Frozen:
         dtype = DTYPES[self.configs[0].train.precision]
         batches = images.batches(eval_batch(self.configs, self.device))
         return torch.cat([self.scores(splits.normalized(splits.scaled(x, dtype))).argmax(-1) for x, _ in batches])
+
+
+def at_size(model: ViT, side: int) -> ViT:
+    """`vit.resize.resized`. Raises `UserError` where the positional embedding cannot be used at this size."""
+    try:
+        return resized(model, side)
+    except ValueError as error:
+        raise UserError(f"model.{error}") from error
+
+
+def check_sizes(config: RunConfig, num_classes: int) -> None:
+    """Raise `UserError` if a plug-in cannot be used at a size in `eval.img_sizes`; built-in kinds can at all sizes."""
+    if config.eval.sides and REGISTRY[config.model.pos_embed].is_plugin:
+        model = initial_model(config, num_classes)
+        for side in config.eval.sides:
+            at_size(model, side)
 
 
 def frozen(engine: Solo | Stacked, splits: Splits) -> list[Frozen]:

@@ -13,7 +13,7 @@ import torch
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.images import Images, Splits
-from experiments.evaluation.frozen import Frozen
+from experiments.evaluation.frozen import Frozen, check_sizes
 from experiments.metric import Metric
 from experiments.training.fit import Row, evaluate
 
@@ -28,7 +28,11 @@ class SizeTask:
 
 
 def size_tasks(config: RunConfig, own: Splits, device: torch.device) -> list[SizeTask]:
-    """A task for each size but the trained one. Raises `UserError` where the images do not fit into memory."""
+    """A task for each size but the trained one.
+
+    Raises `UserError` where the images do not fit into memory or the positional embedding cannot be used at a size.
+    """
+    check_sizes(config, len(own.classes))
     return [_task(config, side, device) for side in config.eval.sides if side != config.data.image_shape[1]]
 
 

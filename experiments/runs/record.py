@@ -26,14 +26,14 @@ from typing import Any
 
 from experiments.canonical import canonical, finite
 from experiments.errors import UserError
+from experiments.weights import CHECKPOINT
 
 SCHEMA = 1
-STUDY, CONFIG, METRICS, SUMMARY, CHECKPOINT, PREDICTIONS = (
+STUDY, CONFIG, METRICS, SUMMARY, PREDICTIONS = (
     "study.json",
     "config.json",
     "metrics.csv",
     "summary.json",
-    "checkpoint.safetensors",
     "test_predictions.npz",
 )
 PLUGIN, DIFF = "plugin", "uncommitted.diff"

@@ -17,7 +17,7 @@ from experiments.data import loading
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.memory import check_model, machine_memory
-from experiments.runs import predictions, provenance, record
+from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, now, remove_temporary_files
@@ -222,7 +222,7 @@ def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacke
 
 
 def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, tracking: Tracking) -> Solo | Stacked:
-    """Build the model of a group, load the state of interrupted runs, and make the folders."""
+    """Build the model of a group, load its state or its initial weights where it has any, and make the folders."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     stacked = len(runs) > 1 if runs[0].stacked is None else runs[0].stacked
@@ -230,6 +230,12 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
     resumed = bool(runs[0].rows)
     if resumed:
         engine.load_states([run.tensors or {} for run in runs])
+    elif runs[0].spec.config.init_from is not None:
+        source = init_from.read(runs[0].spec.config)
+        for run in runs:
+            source.check(run.spec.config, splits.files)
+            run.init = source.described(len(splits.classes))
+        engine.load_states([source.initial_state(runs[0].spec.config, len(splits.classes))] * len(runs))
     members = [run.spec.run_id for run in runs] if stacked else []
     for run in runs:
         run.check_files(splits.files)
@@ -286,6 +292,7 @@ def _finish(
             **{f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
             **({"files": splits.files} if splits.files else {}),
         },
+        **({"init": run.init} if run.init else {}),
         **({"planned": run.planned} if run.planned else {}),
         "cost": _cost(run, engine, splits, device),
         "provenance": {

@@ -27,7 +27,7 @@ Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 # What the note in the resume file holds, beside the run id:
-SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned", "files", "measured")
+SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned", "files", "measured", "init")
 
 
 @dataclass
@@ -48,6 +48,7 @@ class RunState:
     measured: dict[str, float | None] = field(
         default_factory=dict
     )  # test metrics after the epochs in eval.epochs so far
+    init: dict[str, Any] = field(default_factory=dict)  # the run whose weights it started from: see SourceRun.described
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     epoch_log: EpochLog = field(default_factory=EpochLog)
     status: str = "running"
@@ -74,7 +75,7 @@ class RunState:
             run.rows, run.seconds, run.started = note["rows"], note["seconds"], note["started"]
             run.stacked, run.planned = note.get("stacked"), note.get("planned")
             run.members, run.files = note.get("members", []), note.get("files", "")
-            run.measured = note.get("measured", {})
+            run.measured, run.init = note.get("measured", {}), note.get("init", {})
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
             run.planned = read_stated(folder.parent)

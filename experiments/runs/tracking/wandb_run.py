@@ -23,7 +23,7 @@ FINISH_SECONDS = 10.0  # that it has to take what is left, beside the checkpoint
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
-NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned")
+NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
 
 
 @dataclass(frozen=True)

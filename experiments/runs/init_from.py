@@ -1,0 +1,163 @@
+"""The source of a run that sets `init_from`: a finished run, whose final weights are the initial weights of this one.
+
+They are adapted to another image size as for `eval.img_sizes` (arXiv 2010.11929, section 3.2). The classifier is kept for
+the same number of classes; else its last layer starts at zero, as in the paper.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load as load_tensors
+from torch import Tensor
+
+from experiments.config import RunConfig, completed, load, plain, plain_settings
+from experiments.data.catalogue import DATASETS
+from experiments.errors import UserError
+from experiments.evaluation.frozen import at_size
+from experiments.runs import record
+from experiments.training.engine import initial_model, load_weights, prefixed
+
+SPLIT = ("split_seed", "test_fraction", "val_fraction")  # the settings that determine the validation and test images
+Seen = dict[str, Any]  # a dataset that weights were trained on: name, root, files and the settings in SPLIT
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """A finished run. `folder`: as `init_from` names it. `weights`: its final weights by name."""
+
+    folder: str
+    config: RunConfig
+    summary: dict[str, Any]
+    weights: Mapping[str, Tensor]
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes that it was trained for."""
+        last = max(name for name in self.weights if name.startswith("head."))
+        return self.weights[last].shape[0]
+
+    @property
+    def seen(self) -> list[Seen]:
+        """The datasets that its weights were trained on: its own, and those of the run that it started from."""
+        data = self.config.data
+        own = {
+            "name": data.name,
+            "root": data.root,
+            "files": self.summary.get("data", {}).get("files", ""),
+            **{field: _split(self.config)[field] for field in SPLIT},
+        }
+        return [own, *self.summary.get("init", {}).get("seen", [])]
+
+    def described(self, num_classes: int) -> dict[str, Any]:
+        """What the record of a run with this source says of it."""
+        return {
+            "run_id": self.summary["run_id"],
+            "weights": self.summary["files"][record.CHECKPOINT],
+            "img_size": self.config.data.image_shape[1],
+            "new_head": num_classes != self.num_classes,
+            "seen": self.seen,
+        }
+
+    def check(self, config: RunConfig, files: str) -> None:
+        """Raise `UserError` where a run cannot start from these weights. `files`: the hash of its image files, or ""."""
+        self._check_model(config)
+        chans, own_chans = (each.data.image_shape[0] for each in (self.config, config))
+        if chans != own_chans:
+            raise UserError(
+                f"data.name: {config.data.name} has {own_chans} channel(s); allowed with the weights of {self.folder}: "
+                f"datasets with {chans}"
+            )
+        for seen in self.seen:
+            _check_split(config, files, seen, self.folder)
+
+    def _check_model(self, config: RunConfig) -> None:
+        """Raise `UserError` where the model is another one. Dropout and the scheme of initialization may differ."""
+        own, theirs = plain_settings(config), plain_settings(self.config)
+        differing = [
+            path
+            for path in own
+            if path.startswith("model.") and own[path] != theirs[path] and not path.endswith(("_rate", ".init"))
+        ]
+        if differing:
+            first, wanted = differing[0], " ".join(f"{path}={plain(theirs[path])}" for path in differing)
+            raise UserError(
+                f"{first}: {plain(own[first])} is not allowed with the weights of {self.folder}; allowed: {wanted}"
+            )
+
+    def initial_state(self, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
+        """The initial weights of a run, in the form that an engine loads. Raises `UserError`; see `at_size`."""
+        model = initial_model(self.config, self.num_classes)
+        load_weights(model, self.weights)
+        state = dict(at_size(model, config.data.image_shape[1]).state_dict())
+        if num_classes != self.num_classes:
+            for name in (f"head.{model.head.classifier}.{part}" for part in ("weight", "bias")):
+                state[name] = state[name].new_zeros(num_classes, *state[name].shape[1:])
+        return prefixed("weights", state)
+
+
+def read(config: RunConfig) -> SourceRun:
+    """The source of a run. Raises `UserError` where it is missing, not finished, or has other weights than planned."""
+    folder = str(config.init_from)
+    where, path = f"init_from: {folder!r}", Path(folder)
+    if not path.is_dir():
+        raise UserError(
+            f"{where} does not exist, and this run has no state of its own yet; expected the source's folder"
+        )
+    if not record.is_finished(path):
+        raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; finish that run first")
+    found = record.read_run(path, checkpoint=True)
+    if found.summary["status"] != "finished":
+        raise UserError(f"{where} has the status {found.summary['status']}; allowed: finished")
+    digest = found.summary["files"][record.CHECKPOINT]
+    if digest != config.init_weights:
+        raise UserError(f"{where} has weights with SHA-256 {digest[:12]}..., not init_weights, {config.init_weights}")
+    weights = load_tensors(record.read_bytes(path / record.CHECKPOINT, digest))
+    return SourceRun(folder, load(completed(found.config)), found.summary, weights)
+
+
+def known_weights(folder: str, out: Path) -> str | None:
+    """The `init_weights` of the runs in `out` that started from a folder, so that they resume without it.
+
+    None where there are no such runs, or where they started from different weights.
+    """
+    known = set()
+    for path in out.glob(f"*/{record.CONFIG}"):
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(config, dict) and config.get("init_from") == folder:
+            known.add(config.get("init_weights"))
+    return known.pop() if len(known) == 1 else None
+
+
+def _split(config: RunConfig) -> dict[str, Any]:
+    """The settings in SPLIT, with the seed that "per-seed" stands for."""
+    return {**config.data.model_dump(include=set(SPLIT)), "split_seed": config.split_seed}
+
+
+def _check_split(config: RunConfig, files: str, seen: Seen, folder: str) -> None:
+    """Raise `UserError` where validation or test images of a run may be among those that its source was trained on."""
+    data = config.data
+    if seen["name"] not in (data.name, *config.eval.fewshot_datasets):
+        return
+    if DATASETS[data.name].source == "folder" and files != seen["files"]:
+        if os.path.realpath(data.root) != os.path.realpath(seen["root"]):
+            return  # other images
+        raise UserError(
+            f"data.root: the files of {data.root!r} are not those that the weights of {folder} were trained on, so "
+            "test images of this run may be among them; restore the files, or use another folder"
+        )
+    for field, value in _split(config).items():
+        if value != seen[field]:
+            raise UserError(
+                f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on "
+                f"{seen['name']} split with {seen[field]}, so validation or test images of this run may be among their training images; "
+                f"allowed: {seen[field]}"
+            )

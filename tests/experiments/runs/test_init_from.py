@@ -1,0 +1,351 @@
+"""Runs that start from another run's weights: against that run's own metrics, checkpoint and evaluation at other sizes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from experiments.config import DEFAULTS, completed, load, override, run_id
+from experiments.errors import UserError
+from experiments.main import main
+from experiments.runs import record
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
+from vit.pos_embed import Additive
+from vit.registry import REGISTRY, Kind
+
+STILL = {"optim__lr": 1e-300, "optim__warmup_epochs": 0, "train__epochs": 1}  # a training that changes no weight
+KINDS = sorted(name for name, kind in REGISTRY.items() if not kind.is_plugin)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / record.CHECKPOINT)
+
+
+def source(tmp_path: Path, **changes: Any) -> str:
+    """The folder of a finished run."""
+    tiny.run(tmp_path / "source", **{"train__epochs": 2, **changes})
+    return str(tmp_path / "source")
+
+
+@pytest.mark.parametrize("kind", ["learned-1d", "frozen-random", "rel-bias-2d"])
+def test_at_the_same_size_the_run_starts_with_the_weights_and_metrics_of_its_source(kind: str, tmp_path: Path) -> None:
+    before = tiny.run(tmp_path / "source", model__pos_embed=kind)
+    after = tiny.run(tmp_path / "a", init_from=str(tmp_path / "source"), model__pos_embed=kind, seed=7, **STILL)
+    metrics = ("val/loss", "val/acc", "test/loss", "test/acc")
+    assert {name: after[name] for name in metrics} == {name: before[name] for name in metrics}
+    expected, found = weights(tmp_path / "source"), weights(tmp_path / "a")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("side", [4, 12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_another_size_the_run_starts_where_eval_img_sizes_evaluates_its_source(
+    kind: str, side: int, tmp_path: Path
+) -> None:
+    changes = {"model__pos_embed": kind, "data__normalize": "half"}
+    before = tiny.run(tmp_path / "source", eval__img_sizes=side, train__epochs=1, optim__warmup_epochs=0, **changes)
+    after = tiny.run(tmp_path / "a", init_from=str(tmp_path / "source"), data__img_size=side, **{**changes, **STILL})
+    for name in ("val/loss", "val/acc", "test/loss", "test/acc"):
+        assert after[name] == before[f"{name}@{side}px"]
+
+
+def test_a_learned_table_is_interpolated_over_the_grid_and_everything_else_stays(tmp_path: Path) -> None:
+    folder = source(tmp_path)
+    tiny.run(tmp_path / "a", init_from=folder, data__img_size=16, **STILL)
+    expected, found = weights(tmp_path / "source"), weights(tmp_path / "a")
+    table = expected.pop("pos.0.table")  # the class token, then 4 x 4 patches
+    grid = table[1:].reshape(1, 4, 4, 8).permute(0, 3, 1, 2)
+    larger = nn.functional.interpolate(grid, (8, 8), mode="bicubic", antialias=True).permute(0, 2, 3, 1)
+    assert torch.equal(found.pop("pos.0.table"), torch.cat([table[:1], larger.reshape(64, 8)]))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_the_optimiser_and_the_schedule_are_new(tmp_path: Path) -> None:
+    """A run that starts from a copy of its own initial weights is that run."""
+    initial = {**STILL, "model__pos_embed": "learned-1d"}
+    tiny.run(tmp_path / "initial", **initial)
+    tiny.run(tmp_path / "a")
+    tiny.run(tmp_path / "b", init_from=str(tmp_path / "initial"))
+    assert (tmp_path / "a" / record.METRICS).read_bytes() == (tmp_path / "b" / record.METRICS).read_bytes()
+    assert all(torch.equal(t, weights(tmp_path / "b")[name]) for name, t in weights(tmp_path / "a").items())
+
+
+@pytest.mark.parametrize(("head", "last"), [("logits", "head.0"), ("mlp", "head.2")])
+def test_another_number_of_classes_gets_a_last_layer_of_zeros(head: str, last: str, tmp_path: Path) -> None:
+    folder = source(tmp_path, model__head=head)
+    summary = tiny.run(
+        tmp_path / "a", init_from=folder, data__name="probe-direction", model__head=head, **STILL
+    )  # four classes, not ten
+    assert summary["val/loss"] == pytest.approx(math.log(4), abs=1e-6)
+    expected, found = weights(tmp_path / "source"), weights(tmp_path / "a")
+    assert torch.equal(found[f"{last}.weight"], torch.zeros(4, 8))
+    assert torch.equal(found[f"{last}.bias"], torch.zeros(4))
+    others = [name for name in expected if not name.startswith(last)]
+    assert all(torch.equal(found[name], expected[name]) for name in others)
+    trained = tiny.run(tmp_path / "b", init_from=folder, data__name="probe-direction", model__head=head)
+    assert trained["init"]["new_head"] is True
+    assert weights(tmp_path / "b")[f"{last}.weight"].any()
+
+
+def test_members_of_a_cohort_start_from_the_source(tmp_path: Path) -> None:
+    changes = {"init_from": source(tmp_path), "train__precision": "float64", "data__img_size": 12}
+    configs = [tiny.config(**changes, seed=seed) for seed in (0, 1)]
+    stacked = train([RunSpec(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    for config, together in zip(configs, stacked, strict=True):
+        (alone,) = train([RunSpec("a", config)], tmp_path / str(config.seed), device="cpu")
+        assert together["cost"]["cohort"] == 2
+        assert together["init"] == alone["init"]
+        for name in ("train/loss", "val/loss", "test/loss"):
+            assert together[name] == pytest.approx(alone[name], abs=1e-9)
+
+
+def test_the_weights_are_part_of_the_run_id_and_the_folder_is_not(tmp_path: Path) -> None:
+    folder = source(tmp_path)
+    tiny.run(tmp_path / "other", seed=1)
+    shutil.copytree(folder, tmp_path / "copy")
+    scratch, first, copied, other = (
+        run_id(tiny.config(init_from=place))
+        for place in ("none", folder, str(tmp_path / "copy"), str(tmp_path / "other"))
+    )
+    assert first == copied
+    assert len({scratch, first, other}) == 3
+    assert scratch == run_id(tiny.config())
+
+
+def test_another_source_replaces_the_weights_of_the_first(tmp_path: Path) -> None:
+    first = tiny.config(init_from=source(tmp_path))
+    tiny.run(tmp_path / "other", seed=1)
+    digest = hashlib.sha256((tmp_path / "other" / record.CHECKPOINT).read_bytes()).hexdigest()
+    assert override(first, {"init-from": str(tmp_path / "other")}).init_weights == digest
+    assert override(first, {"init_from": "none"}).init_weights is None
+    assert override(first, {"seed": 3}).init_weights == first.init_weights
+
+
+def test_the_record_names_the_source_and_its_weights(tmp_path: Path) -> None:
+    folder = source(tmp_path)
+    before = record.read_summary(Path(folder))
+    tiny.run(tmp_path / "a", init_from=folder, data__img_size=16)
+    found = record.read_run(tmp_path / "a")
+    digest = hashlib.sha256((tmp_path / "source" / record.CHECKPOINT).read_bytes()).hexdigest()
+    assert found.config["init_weights"] == digest == found.summary["init"]["weights"]
+    assert found.summary["init"]["run_id"] == before["run_id"]
+    assert found.summary["init"]["img_size"] == 8
+    assert found.summary["init"]["new_head"] is False
+    assert "init" not in before
+
+
+def test_records_from_before_this_setting_load(tmp_path: Path) -> None:
+    tiny.run(tmp_path / "a")
+    config = record.read_config(tmp_path / "a")
+    old = {name: value for name, value in config.items() if not name.startswith("init_")}
+    assert completed(old) == config
+    assert run_id(load(old)) == record.read_summary(tmp_path / "a")["run_id"]
+    assert DEFAULTS["init_from"] is None
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3])
+def test_after_an_interruption_the_source_is_no_longer_needed(epoch: int, tmp_path: Path) -> None:
+    changes = {"init_from": source(tmp_path), "data__img_size": 12}
+    whole, config = tiny.run(tmp_path / "whole", **changes), tiny.config(**changes)
+    run = [RunSpec("cut", config)]
+    with pytest.raises(tiny.Stop):
+        train(run, tmp_path, device="cpu", on_row=tiny.stop_after(epoch))
+    shutil.move(tmp_path / "source", tmp_path / "moved")
+    (again,) = train(run, tmp_path, device="cpu")
+    assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
+    assert again["init"] == whole["init"]
+
+
+def vit_train(*arguments: Any) -> int:
+    with pytest.raises(SystemExit) as end:
+        main([*tiny.flags(), "--device", "cpu", "--tracking", "off", *map(str, arguments)])
+    return end.value.code or 0
+
+
+def test_the_same_command_resumes_though_the_source_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--init-from", source(tmp_path), "--data.img-size", 16, "--out", tmp_path / "out")
+
+    def interrupt(self: object, job: int, row: dict[str, float]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.progress.EpochPrinter.__call__", interrupt)
+        assert vit_train(*words) == 130
+    shutil.rmtree(tmp_path / "source")
+    capsys.readouterr()
+    assert vit_train(*words, "--seed", 1) == 2  # another run, which has no state
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vit-train: error: init_from: '{tmp_path / 'source'}' does not exist")
+    assert vit_train(*words) == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
+    assert len(list((tmp_path / "out").iterdir())) == 1
+    assert vit_train(*words) == 0
+    assert "already finished" in capsys.readouterr().out
+
+
+BAD = {
+    "another model": (
+        ["--model.depth", 2, "--model.embed-dim", 16],
+        ["model.embed_dim: 16 is not allowed", "allowed: model.embed_dim=8 model.depth=1"],
+    ),
+    "another kind": (["--model.pos-embed", "rope-2d"], ["model.pos_embed: rope-2d", "model.pos_embed=learned-1d"]),
+    "another patch size": (["--model.patch-size", 4], ["model.patch_size: 4", "model.patch_size=2"]),
+    "another site": (["--model.pos-site", "every-layer"], ["model.pos_site: every-layer", "model.pos_site=stem"]),
+    "another split": (["--data.split-seed", 1], ["data.split_seed: 1", "digits split with 0", "allowed: 0"]),
+    "a split for each seed": (["--data.split-seed", "per-seed", "--seed", 2], ["data.split_seed: 2", "allowed: 0"]),
+    "another test set": (["--data.test-fraction", 0.3], ["data.test_fraction: 0.3", "allowed: 0.2"]),
+    "another validation set": (["--data.val-fraction", 0.2], ["data.val_fraction: 0.2", "allowed: 0.1"]),
+    "weights that are not there": (["--init-weights", "0" * 64], ["init_from:", "not init_weights, 0000"]),
+    "a hash that is none": (["--init-weights", "abc"], ["init_weights: 'abc' is not allowed"]),
+    "no folder": (["--init-from", "nowhere"], ["init_from: 'nowhere' does not exist"]),
+    "no name": (["--init-from", ""], ["init_from: '' holds no checkpoint.safetensors"]),
+    "weights without a folder": (
+        ["--init-from", "none", "--init-weights", "0" * 64],
+        ["init_weights: '0000", "without init_from"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_gives_one_line_and_leaves_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments, words = BAD[name]
+    assert vit_train("--init-from", source(tmp_path), "--out", tmp_path / "out", *arguments) == 2
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert [word for word in words if word not in line] == []
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def refused(tmp_path: Path, **changes: Any) -> str:
+    """The message with which a run is refused; nothing is written."""
+    with pytest.raises(UserError) as error:
+        tiny.run(tmp_path / "refused", **changes)
+    assert not (tmp_path / "refused").exists()
+    return str(error.value)
+
+
+def test_unfinished_diverged_pruned_and_changed_sources_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(tiny.Stop):
+        tiny.run(tmp_path / "cut", tiny.stop_after(1))
+    assert "holds no checkpoint.safetensors" in refused(tmp_path, init_from=str(tmp_path / "cut"))
+    folder = Path(source(tmp_path))
+    (folder / record.SUMMARY).rename(tmp_path / "summary")
+    assert "is not finished: it has no summary.json" in refused(tmp_path, init_from=str(folder))
+    (tmp_path / "summary").rename(folder / record.SUMMARY)
+    diverged = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant"}
+    tiny.run(tmp_path / "diverged", **diverged)
+    assert "has the status diverged; allowed: finished" in refused(tmp_path, init_from=str(tmp_path / "diverged"))
+    tiny.run(tmp_path / "pruned", lambda job, row: row["epoch"] == 2)
+    assert "has the status pruned; allowed: finished" in refused(tmp_path, init_from=str(tmp_path / "pruned"))
+    planned = tiny.config(init_from=str(folder))
+    shutil.rmtree(folder)
+    tiny.run(folder, seed=5)
+    with pytest.raises(UserError, match="not init_weights, "):
+        train([RunSpec("a", planned)], tmp_path, device="cpu")
+    with (folder / record.CHECKPOINT).open("ab") as file:
+        file.write(b"x")
+    assert "does not match the digest" in refused(tmp_path, init_from=str(folder))
+
+
+def test_images_that_an_earlier_source_was_trained_on_do_not_become_test_images(tmp_path: Path) -> None:
+    """digits, then a probe, then digits with another split: the first run has seen its test images."""
+    folder = source(tmp_path)
+    tiny.run(tmp_path / "probe", init_from=folder, data__name="probe-direction", data__split_seed=1)
+    second = {"init_from": str(tmp_path / "probe"), "data__split_seed": 1}
+    message = refused(tmp_path, **second)
+    assert message.startswith("data.split_seed: 1 is not allowed") and "allowed: 0" in message
+    tiny.run(tmp_path / "a", **{**second, "data__split_seed": 0})
+    names = [seen["name"] for seen in record.read_summary(tmp_path / "a")["init"]["seen"]]
+    assert names == ["probe-direction", "digits"]
+
+
+def test_images_of_a_few_shot_evaluation_were_not_trained_on(tmp_path: Path) -> None:
+    folder = source(tmp_path)
+    changes = {"init_from": folder, "data__split_seed": 1, "data__name": "probe-direction"}
+    tiny.run(tmp_path / "a", **changes)
+    assert "data.split_seed: 1" in refused(tmp_path, **changes, eval__fewshot="digits", eval__shots="1")
+
+
+def test_another_number_of_channels_is_refused(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for name in ("a", "b"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(10):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "images" / name / f"{number}.png")
+    own = {"data__name": "imagefolder", "data__root": str(tmp_path / "images"), "data__img_size": 8}
+    own |= {"data__train_limit": "none", "data__val_fraction": 0.2}
+    message = refused(tmp_path, init_from=source(tmp_path), **own)
+    assert message.startswith("data.name: imagefolder has 3 channel(s)") and "datasets with 1" in message
+
+
+def test_image_folders_are_the_same_data_by_their_files(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for name in ("a", "b"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(10):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "images" / name / f"{number}.png")
+    own = {"data__name": "imagefolder", "data__img_size": 8, "data__train_limit": "none", "data__val_fraction": 0.2}
+    folder = source(tmp_path, data__root=str(tmp_path / "images"), **own)
+    shutil.copytree(tmp_path / "images", tmp_path / "copy")
+    again = {**own, "init_from": folder}
+    message = refused(tmp_path, **again, data__root=str(tmp_path / "copy"), data__split_seed=1)
+    assert message.startswith("data.split_seed: 1 is not allowed")
+    (tmp_path / "images" / "a" / "0.png").unlink()
+    message = refused(tmp_path, **again, data__root=str(tmp_path / "images"))
+    assert message.startswith("data.root: the files of ")
+    tiny.run(tmp_path / "a", **again, data__root=str(tmp_path / "copy"))
+
+
+def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_at_another_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Table(Additive):
+        def __init__(self, cfg: Any) -> None:
+            super().__init__(cfg)
+            self.table = nn.Parameter(torch.zeros(1 + cfg.num_patches, cfg.embed_dim))
+
+        def add(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.table
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
+    folder = source(tmp_path, model__pos_embed="mine")
+    tiny.run(tmp_path / "same", init_from=folder, model__pos_embed="mine")
+    line = "model.pos_embed: 'mine' cannot be used at 12 px: its class does not override"
+    for changes in ({"init_from": folder, "data__img_size": 12}, {"eval__img_sizes": "8,12"}):
+        assert refused(tmp_path, model__pos_embed="mine", **changes).startswith(line)
+
+
+def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path: Path) -> None:
+    from sweeps.plan import make_plan
+    from sweeps.study import Study
+    from sweeps.study_folder import plan_of, write_plan
+
+    study = Study(name="fine", factors={"data.img_size": [8, 12]}, base=tiny.settings(), seeds=2)
+    plan = make_plan(study, changes={"init_from": source(tmp_path)})
+    write_plan(plan, tmp_path / "fine", "vit-sweep run")
+    shutil.move(tmp_path / "source", tmp_path / "moved")
+    assert [run.run_id for run in plan_of(tmp_path / "fine").runs] == [run.run_id for run in plan.runs]
+    again = make_plan(study, changes={"init_from": str(tmp_path / "moved")})
+    write_plan(again, tmp_path / "fine", "vit-sweep run")
+    summaries = [train([run], tmp_path / "fine", device="cpu")[0] for run in again.runs]
+    base = json.loads((tmp_path / "fine" / record.STUDY).read_text())["base"]
+    assert {summary["init"]["weights"] for summary in summaries} == {base["init_weights"]}
