@@ -20,6 +20,7 @@ from experiments.errors import UserError
 TIMEOUT = 20  # seconds to wait for the server
 OFFLINE = "-offline"  # what earlier versions added to the id of a run when W&B did not answer
 HEADER = 7  # bytes at the start of a transaction log
+OURS = ("data", "model", "optim", "train", "seed")  # in the configuration of a run by any version
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
@@ -175,8 +176,8 @@ def _is_short(epochs: int, stated: Any) -> bool:
 def _own_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run: of ours without the names that the mirror adds to its configuration."""
     given = {key: value for key, value in config.items() if not key.startswith("_")}
-    ours = {"run_id", "variant", *RunConfig.model_fields} <= given.keys()
-    return {key: given[key] for key in RunConfig.model_fields} if ours else given
+    ours = {"run_id", "variant", *OURS} <= given.keys()
+    return {key: given[key] for key in RunConfig.model_fields if key in given} if ours else given
 
 
 def _value(value: Any) -> Any:
