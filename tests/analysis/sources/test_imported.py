@@ -350,3 +350,10 @@ def test_names_of_ours_may_have_another_meaning_in_the_runs_of_another_program(t
     study = infer("theirs", "wandb:x/y", [theirs, run("b", 1)], "test/acc", None)
     assert study.runs["test/acc"].max() == 0.9
     assert study.runs["params"].isna().any()
+
+
+def test_a_wandb_run_of_an_earlier_version_has_its_settings_only():
+    """Without the names that the mirror adds, although sections of today are missing."""
+    config = {"data": {}, "model": {"depth": 2}, "optim": {}, "train": {}, "seed": 1}
+    assert wandb_project._own_settings({**config, "run_id": "ab", "variant": "none", "_wandb": {}}) == config
+    assert wandb_project._own_settings({"seed": 1, "run_id": "ab"}) == {"seed": 1, "run_id": "ab"}
