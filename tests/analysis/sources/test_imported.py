@@ -16,6 +16,7 @@ from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.read import read
 from analysis.sources.settings import PLACES, flatten, nested
 from analysis.sources.study import METRICS
+from experiments.config import SETTINGS
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking.epoch_log import RunInfo
@@ -300,8 +301,9 @@ def test_two_copies_of_one_run_count_once():
 def test_every_source_gives_the_same_columns(tmp_path):
     imported = infer("x", "wandb:x", [run("a", 0), run("b", 0, depth=2)], "test/acc", None)
     folder = read_folder(recorded(tmp_path))
-    core = [column for column in folder.runs.columns if "." not in column]
-    assert core == [column for column in imported.runs.columns if "." not in column] and set(METRICS) < set(core)
+    settings = SETTINGS.keys() - {"seed"}
+    core = [column for column in folder.runs.columns if column not in settings]
+    assert core == [column for column in imported.runs.columns if column not in settings] and set(METRICS) < set(core)
 
 
 def test_a_metric_that_only_later_epochs_have_is_kept():
