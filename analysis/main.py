@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from experiments.cli import Parser, folder, run_command
 from experiments.errors import UserError
+from experiments.runs.tracking.arguments import add_place_arguments
+from experiments.runs.tracking.settings import Tracking
 
 if TYPE_CHECKING:
     from analysis.report.document import Document
@@ -110,6 +112,13 @@ def _add_output(parser: Parser) -> None:
         help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s); "
         "an update with another number of finished seeds counts as a look at the study",
     )
+    parser.add_argument(
+        "--wandb",
+        action="store_true",
+        help="also save the report and a workspace with plots of the runs in Weights & Biases; again: update them. "
+        'Sections that you add to the workspace stay. It needs pip install "vit-ablation[wandb]"',
+    )
+    add_place_arguments(parser)
 
 
 def body(argv: Sequence[str]) -> int:
@@ -152,7 +161,13 @@ def _check_combination(command: Parser, arguments: Namespace) -> None:
     for flag in ("compare", "across"):
         if getattr(arguments, flag) and arguments.watch:
             command.error(f"--watch is for one study; it is not allowed with --{flag}")
-    for flag in ("compare", "across", "watch", "out", "open"):
+    for flag in ("compare", "across", "watch", "metric", "baseline"):
+        if getattr(arguments, flag) and arguments.wandb:
+            command.error(f"--wandb saves the planned report of one study; it is not allowed with --{flag}")
+    for flag in ("project", "entity"):
+        if getattr(arguments, flag) is not None and not arguments.wandb:
+            command.error(f"--{flag}: is allowed only with --wandb")
+    for flag in ("compare", "across", "watch", "out", "open", "wandb"):
         if arguments.export and getattr(arguments, flag):
             command.error(f"--export writes no report; it is not allowed with --{flag}")
 
@@ -170,14 +185,27 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
 
     write.check_replaceable(out)
     study = _read(source, arguments)
-    return _finish(_document(study, out, arguments), [study], out, arguments)
+    if not arguments.wandb:
+        return _finish(_document(study, out, arguments), [study], out, arguments)
+    from analysis.wandb_pages.publish import check, publish
+
+    check(study)
+    place = Tracking(project=arguments.project, entity=arguments.entity)
+    document = _document(study, out, arguments)
+    files = write.make(document)
+    _finish(document, [study], out, arguments, files)
+    for line in publish(study, document, files, out, place):
+        print(line)
+    return 0
 
 
-def _finish(document: Document, studies: Sequence[Study], out: Path, arguments: Namespace) -> int:
+def _finish(
+    document: Document, studies: Sequence[Study], out: Path, arguments: Namespace, files: dict[str, bytes] | None = None
+) -> int:
     """Write the report, print its headline and the path of its page, and record that the studies were looked at."""
     from analysis.report import write
 
-    page = write.write(write.make(document), out)
+    page = write.write(files or write.make(document), out)
     for study in studies:
         record_look(study)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)

@@ -16,6 +16,7 @@ from analysis.sources.imported import ImportedRun
 from analysis.sources.study import ENDED, METRICS
 from experiments.config import RunConfig
 from experiments.errors import UserError
+from experiments.runs.tracking.settings import FIGURES_OF
 
 TIMEOUT = 20  # seconds to wait for the server
 OFFLINE = "-offline"  # what earlier versions added to the id of a run when W&B did not answer
@@ -60,9 +61,8 @@ def _online(path: str) -> list[tuple[str, ImportedRun]]:
     import wandb
 
     try:
-        return [
-            (run.job_type or "", _api_run(run)) for run in wandb.Api(timeout=TIMEOUT).runs(path, order="+created_at")
-        ]
+        found = wandb.Api(timeout=TIMEOUT).runs(path, order="+created_at")
+        return [(run.job_type or "", _api_run(run)) for run in found if FIGURES_OF not in run.config]
     except (wandb.errors.Error, requests.exceptions.RequestException, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"wandb:{path}: the runs could not be read from W&B: {reason}") from error

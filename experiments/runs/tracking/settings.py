@@ -16,7 +16,8 @@ Mode = Literal["auto", "online", "offline", "off"]
 MODES: tuple[str, ...] = get_args(Mode)
 PROJECT = "vit-ablation"
 FOLDER = "wandb"  # in the study's folder: what wandb writes, and what it is to get
-TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs
+TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs, and the URLs of its pages
+FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds the figures of a report
 MAX_NAME = 128  # characters of the name of a project or an entity
 
 
