@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import bisect
-import copy
 import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from experiments.config import cohort_key
 from experiments.runs.spec import RunSpec
-from sweeps.queue.trials import ERROR, RUN, has_record, is_failure, record_folder
+from sweeps.queue.trials import ERROR, RUN, TrialRow, has_record, is_failure, record_folder
 
 
 class RunIndex:
@@ -26,14 +26,15 @@ class RunIndex:
     def __init__(self, runs: Sequence[RunSpec], attempts: int) -> None:
         self.runs = {run.name: run for run in runs}
         self.attempts = attempts
-        self.running: dict[str, FrozenTrial] = {}
+        self.running: dict[str, TrialRow] = {}
         self.failed: dict[str, str] = {}  # run given up -> error of its last attempt
         self.ended: set[str] = set()
         self.newly_ended: list[str] = []  # since the reader of this list has cleared it
         self.retried: Mapping[str, int] = {}  # run -> the number of the first trial whose failure counts
-        self.running_trials: dict[int, FrozenTrial] = {}  # running trials, also of runs outside the plan
-        self.read_trials = 0
-        self._trials: defaultdict[str, dict[int, FrozenTrial]] = defaultdict(dict)
+        self.running_trials: dict[int, TrialRow] = {}  # running trials, also of runs outside the plan
+        self.read_trials = 0  # their number
+        self.last_id = 0  # the highest id of a trial
+        self._trials: defaultdict[str, dict[int, TrialRow]] = defaultdict(dict)
         self._records: dict[
             str, tuple[bool, int]
         ] = {}  # run -> whether it has a record, and up to which trial that holds
@@ -60,27 +61,19 @@ class RunIndex:
             if not self.failures(self._names[place]):
                 yield self.runs[self._names[place]]
 
-    def failures(self, name: str) -> list[FrozenTrial]:
+    def failures(self, name: str) -> list[TrialRow]:
         """The failed attempts that count."""
         first = self.retried.get(name, 0)
         return [trial for number, trial in self._trials[name].items() if number >= first and is_failure(trial)]
 
-    def read(self, trials: Sequence[FrozenTrial]) -> None:
-        """Take in all trials of the study, by number. Only the new ones and those that had not finished are looked at."""
-        for number in list(self.running_trials):
-            self.update(trials[number])
-        for trial in trials[self.read_trials :]:
+    def read(self, trials: Iterable[TrialRow]) -> None:
+        """Take in the trials that are new or have changed, by number."""
+        for trial in trials:
+            self.read_trials = max(self.read_trials, trial.number + 1)
+            self.last_id = max(self.last_id, trial.trial_id)
             self.update(trial)
-        self.read_trials = len(trials)
 
-    def add(self, trial: FrozenTrial) -> int:
-        """Take in a trial that was made after all others were read. Sets its number, and returns it."""
-        trial.number = self.read_trials
-        self.read_trials += 1
-        self.update(trial)
-        return trial.number
-
-    def update(self, trial: FrozenTrial) -> None:
+    def update(self, trial: TrialRow) -> None:
         """Take in one trial, new or changed."""
         name = trial.user_attrs.get(RUN)
         if trial.state == TrialState.RUNNING and name:
@@ -93,9 +86,8 @@ class RunIndex:
 
     def close(self, number: int, state: TrialState, notes: Mapping[str, Any]) -> None:
         """Take in the end of a running trial: its state, and user attributes that it gets."""
-        trial = copy.copy(self.running_trials[number])
-        trial.state, trial.user_attrs = state, {**trial.user_attrs, **notes}
-        self.update(trial)
+        trial = self.running_trials[number]
+        self.update(replace(trial, state=state, user_attrs={**trial.user_attrs, **notes}))
 
     def set_record(self, name: str, exists: bool) -> None:
         """State whether a run has a record. It holds until a later trial of the run leaves one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -14,7 +14,8 @@ from optuna.trial import FrozenTrial, TrialState
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs.spec import RunSpec
-from sweeps.queue.trials import RETRIED, RUN, VARIANT, is_assigned, new_trial
+from sweeps.queue.storage import QueueStorage
+from sweeps.queue.trials import RETRIED, RUN, VARIANT, TrialRow, is_assigned, new_trial
 
 NOTE = "note"  # user attribute of the study, which dashboards show
 TEXT = (
@@ -30,17 +31,21 @@ def load_study(
     metric: Metric,
     runs: Mapping[str, RunSpec],
     distributions: Mapping[str, BaseDistribution],
-    silence: Callable[[float], float],
+    store: QueueStorage,
 ) -> optuna.Study:
     """Optuna's study. It is made again, with its finished trials, where they have other parameters: the study has gained
     a level or a factor, or an earlier version stored the seed as a parameter. Where the metric was changed to one of
     another direction, it is made again without trials. Raises `UserError` while another process trains its runs.
-    `silence` tells how many seconds have passed since a heartbeat.
+    `storage` is that of `store`, as `optuna.get_storage` wraps it.
     """
     study = _create(storage, name, metric)
-    trials = study.get_trials(deepcopy=False)
-    running = any(trial.state == TrialState.RUNNING and is_assigned(trial, silence) for trial in trials)
-    outdated = any(_is_outdated(trial, runs, distributions) for trial in trials)
+    study_id = storage.get_study_id_from_name(name)
+    _, rows = store.rdb.read_changes(study_id, 0, (), whole=True)
+    running = any(row.state == TrialState.RUNNING and is_assigned(row, store.silence) for row in rows)
+    outdated = any(_is_renamed(row, runs) for row in rows) or (
+        not store.rdb.has_only(study_id, distributions)
+        and any(trial.distributions != distributions for trial in study.get_trials(deepcopy=False))
+    )
     if outdated and running:
         raise UserError(
             f"{name}: another sweep is training this study with other levels, or with an earlier version; wait until it "
@@ -48,7 +53,7 @@ def load_study(
         )
     turned = study.direction != _direction(metric)
     if outdated or (turned and not running):
-        kept = [] if turned else [trial for trial in trials if _is_kept(trial, runs)]
+        kept = [] if turned else [trial for trial in study.get_trials(deepcopy=False) if _is_kept(trial, runs)]
         attributes = study.user_attrs
         optuna.delete_study(study_name=name, storage=storage)
         study = _create(storage, name, metric)
@@ -82,12 +87,10 @@ def _direction(metric: Metric) -> StudyDirection:
     return StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE
 
 
-def _is_outdated(
-    trial: FrozenTrial, runs: Mapping[str, RunSpec], distributions: Mapping[str, BaseDistribution]
-) -> bool:
-    """Whether a trial was made before the study gained a level or a factor, or names, or by an earlier version."""
+def _is_renamed(trial: TrialRow, runs: Mapping[str, RunSpec]) -> bool:
+    """Whether the variant of a trial's run has another name now: the study has gained a level or a factor, or names."""
     run = runs.get(trial.user_attrs.get(RUN, ""))
-    return trial.distributions != distributions or (run is not None and run.variant != trial.user_attrs[VARIANT])
+    return run is not None and run.variant != trial.user_attrs[VARIANT]
 
 
 def _is_kept(trial: FrozenTrial, runs: Mapping[str, RunSpec]) -> bool:

@@ -38,6 +38,7 @@ from sweeps.queue.trials import (
     RUN,
     RUN_ID,
     STATUS,
+    TrialRow,
     factor_distributions,
     has_record,
     is_assigned,
@@ -108,7 +109,7 @@ class Queue:
 
     @exclusive
     def _load(self, name: str, runs: Mapping[str, RunSpec]) -> None:
-        self.study = load_study(self.storage, name, self.metric, runs, self.distributions, self.store.silence)
+        self.study = load_study(self.storage, name, self.metric, runs, self.distributions, self.store)
         self.study_id = self.storage.get_study_id_from_name(name)
 
     @exclusive
@@ -117,7 +118,7 @@ class Queue:
 
         It looks into the folder of every run; `refresh` is the fast way to learn what other processes have done.
         """
-        self._read()
+        self._read(whole=True)
         self._close_abandoned()
         for name in self.runs:
             if name not in self.index.running:
@@ -147,25 +148,24 @@ class Queue:
     @exclusive
     def refresh(self) -> None:
         """Learn from the trials what other processes have done. Close the trials of processes that died."""
-        self._read()
+        self._read(whole=True)
         self._close_abandoned()
 
-    def _read_requests(self) -> None:
-        """Read what users have asked for, with `cancel` and `retry`."""
-        requests = self.study.user_attrs
-        self.cancelled = bool(requests.get(CANCELLED))
-        self.index.set_retried(requests.get(RETRIED, {}))
-
-    def _read(self) -> None:
-        """Read the trials that changed, and what users have asked for."""
+    def _read(self, whole: bool = False) -> None:
+        """Read the trials that changed, and what users have asked for. `whole`: also the heartbeats of running trials."""
         self.store.verify()
-        self._read_requests()
-        self.index.read(self.study.get_trials(deepcopy=False))
+        known = [trial.trial_id for trial in self.index.running_trials.values()]
+        attributes, trials = self.store.rdb.read_changes(self.study_id, self.index.last_id, known, whole)
+        if not attributes:  # `load_study` sets some
+            raise UserError(f"{self.dir}: another command has made its queue again; run the command again")
+        self.cancelled = bool(attributes.get(CANCELLED))
+        self.index.set_retried(attributes.get(RETRIED, {}))
+        self.index.read(trials)
 
     def _close_abandoned(self) -> None:
         for trial in list(self.index.running_trials.values()):
             if not is_assigned(trial, self.store.silence):
-                self._settle(trial.number, trial.user_attrs[RUN], trial.user_attrs[RUN_ID], "interrupted")
+                self._interrupt(trial)
 
     def _look_for_record(self, name: str) -> bool:
         """Whether a run that is not in training has a record, here or in the folder of another machine. If there is no
@@ -198,10 +198,10 @@ class Queue:
         return self.store.run(assign)
 
     def _close_unanswered(self, first: int, process: ProcessInfo) -> None:
-        for number, trial in list(self.index.running_trials.items()):
-            worker = worker_of(trial) if number >= first else None
+        for trial in list(self.index.running_trials.values()):
+            worker = worker_of(trial) if trial.number >= first else None
             if worker and replace(worker, heartbeat=process.heartbeat) == process:
-                self._settle(number, trial.user_attrs[RUN], trial.user_attrs[RUN_ID], "interrupted")
+                self._interrupt(trial)
 
     def _next_cohort(self, max_runs: int) -> list[RunSpec]:
         """The runs that `assign` assigns, in the order of the plan."""
@@ -217,32 +217,29 @@ class Queue:
         return [run for run in itertools.islice(alike, max_runs) if not record.is_finished(self.dir / run.name)]
 
     def _start(self, run: RunSpec, process: ProcessInfo) -> Assignment:
-        number = self._add(run, Result(TrialState.RUNNING), {PROCESS: stored_process(process, self.sweep)})
-        return Assignment(run, self._trial_id(number), number, process)
+        trial = self._add(run, Result(TrialState.RUNNING), {PROCESS: stored_process(process, self.sweep)})
+        return Assignment(run, trial.trial_id, trial.number, process)
 
-    def _add(self, run: RunSpec, result: Result, own: dict[str, Any]) -> int:
-        """Add a trial, in one transaction. Returns its number: all others have been read, and the lock is held."""
+    def _add(self, run: RunSpec, result: Result, own: dict[str, Any]) -> TrialRow:
+        """Add a trial, in one transaction. All others have been read, and the lock is held: so its number is known."""
         trial = new_trial(run, self.distributions, result.state, result.value, {**result.notes, **own})
         self.study.add_trial(trial)
-        return self.index.add(trial)
-
-    def _trial_id(self, number: int) -> int:
-        return self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
+        number = self.index.read_trials
+        trial_id = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
+        row = TrialRow(trial_id, number, trial.state, trial.user_attrs)
+        self.index.read([row])
+        return row
 
     @exclusive
     def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """Tell other machines that these runs are still in training. Returns the assignments that are no longer ours:
         another machine has taken the run over, because this one missed its heartbeats.
         """
-        self._read_requests()
-        lost = []
-        for assignment in assignments:
-            process = replace(assignment.process, heartbeat=self.store.now())
-            try:
-                self.storage.set_trial_user_attr(assignment.trial_id, PROCESS, stored_process(process, self.sweep))
-            except optuna.exceptions.UpdateFinishedTrialError:
-                lost.append(assignment)
-        return lost
+        self.cancelled = bool(self.study.user_attrs.get(CANCELLED))
+        beating = [replace(assignment.process, heartbeat=self.store.now()) for assignment in assignments]
+        stored = {a.trial_id: stored_process(process, self.sweep) for a, process in zip(assignments, beating)}
+        running = self.store.rdb.set_processes(stored)
+        return [assignment for assignment in assignments if assignment.trial_id not in running]
 
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> None:
@@ -285,41 +282,47 @@ class Queue:
 
         `reason` is "failed", which counts as an attempt, or "interrupted", which does not.
         """
-        return self._settle(assignment.number, assignment.run.name, assignment.run.run_id, reason, error)
+        run = assignment.run
+        return self._settle(assignment.trial_id, assignment.number, run.name, run.run_id, reason, error)
 
     @exclusive
     def release(self) -> None:
         """Close every assignment of this sweep, also one that was interrupted while it was made or settled."""
         self._read()
-        for number, trial in list(self.index.running_trials.items()):
+        for trial in list(self.index.running_trials.values()):
             if PROCESS not in trial.user_attrs:
                 continue  # of an earlier version
             worker, own = worker_of(trial), self.sweep
             here = (worker.host, worker.boot, worker.namespace) == (own.host, own.boot, own.namespace)
             if here and stored_process(worker, own) == trial.user_attrs[PROCESS]:
-                self._settle(number, trial.user_attrs[RUN], trial.user_attrs[RUN_ID], "interrupted")
+                self._interrupt(trial)
 
-    def _settle(self, number: int, name: str, run_id: str, reason: str, error: str = "") -> str:
+    def _interrupt(self, trial: TrialRow) -> None:
+        """Close the trial of a process that has ended."""
+        run, run_id = trial.user_attrs[RUN], trial.user_attrs[RUN_ID]
+        self._settle(trial.trial_id, trial.number, run, run_id, "interrupted")
+
+    def _settle(self, trial_id: int, number: int, name: str, run_id: str, reason: str, error: str = "") -> str:
         status, result = reason, Result(TrialState.FAIL, None, {REASON: reason, ERROR: error})
         if record.is_finished(self.dir / name):
             status, result = self._result(name, run_id)
             (self.dir / name / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
+        value = result.value
+        if result.state == TrialState.PRUNED:  # as Optuna's `tell` does
+            value = self._last_value(trial_id)
         try:
-            for key, note in result.notes.items():
-                self.storage.set_trial_user_attr(self._trial_id(number), key, note)
-            if result.state == TrialState.PRUNED:  # Optuna takes the last intermediate value
-                self.index.update(self.study.tell(number, state=result.state))
-            else:  # a third of the statements of `tell`
-                values = None if result.value is None else [result.value]
-                self.storage.set_trial_state_values(self._trial_id(number), result.state, values)
-                self.index.close(number, result.state, result.notes)
-        except (optuna.exceptions.UpdateFinishedTrialError, ValueError):
-            trial = self.storage.get_trial(self._trial_id(number))
-            if not trial.state.is_finished():
-                raise
+            self.store.rdb.end_trial(trial_id, result.state, value, result.notes)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            trial = self.storage.get_trial(trial_id)
             own = has_record(trial) or trial.user_attrs.get(REASON) == reason  # the answer was lost with the connection
             return status if own else "taken over"
+        self.index.close(number, result.state, result.notes)
         return status
+
+    def _last_value(self, trial_id: int) -> float | None:
+        """The last intermediate value of a trial."""
+        values = self.storage.get_trial(trial_id).intermediate_values
+        return values[max(values)] if values else None
 
     def _result(self, name: str, run_id: str) -> tuple[str, Result]:
         """The status in a run's record and what its trial gets. Raises `UserError` where the record is of another run."""

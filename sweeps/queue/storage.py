@@ -22,6 +22,7 @@ from filelock import FileLock
 from sqlalchemy.engine import URL
 
 from experiments.errors import UserError
+from sweeps.queue.database import QueueDatabase
 from sweeps.queue.folder_note import FolderNote, read_note
 from sweeps.queue.url import DATABASE, is_own_database, parse_url
 from sweeps.study_folder import LOCK
@@ -44,7 +45,7 @@ class LockLost(sqlalchemy.exc.SQLAlchemyError):
 class QueueStorage(ABC):
     """An Optuna storage with a lock and a clock that all processes of the queue share. For one thread."""
 
-    rdb: optuna.storages.RDBStorage
+    rdb: QueueDatabase
 
     def __init__(self, url: str) -> None:
         self.url = url  # for messages; it never holds a password
@@ -214,12 +215,12 @@ class SQLiteStorage(QueueStorage):
         return "if it is damaged, delete it: the same command rebuilds it from the records"
 
 
-def _sqlite(path: Path) -> optuna.storages.RDBStorage:
+def _sqlite(path: Path) -> QueueDatabase:
     """SQLite storage whose transactions take the write lock when they begin, so that read and write are one step.
 
     SQLAlchemy documents this recipe for pysqlite. It uses no write-ahead log, which does not work across machines.
     """
-    storage = optuna.storages.RDBStorage(
+    storage = QueueDatabase(
         _optuna_url(URL.create("sqlite", database=str(path))), engine_kwargs={"connect_args": {"timeout": 60}}
     )
 
@@ -257,9 +258,7 @@ class PostgresStorage(QueueStorage):
             "application_name": "vit-sweep",
         }
         with self._one_line(), self._schema_lock(url):
-            self.rdb = optuna.storages.RDBStorage(
-                _optuna_url(url), engine_kwargs={"connect_args": self._args, "pool_size": 1}
-            )
+            self.rdb = QueueDatabase(_optuna_url(url), engine_kwargs={"connect_args": self._args, "pool_size": 1})
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -23,6 +24,19 @@ RECORD = "record"  # where several folders share the database: the token of the 
 # User attributes of the study: what users have asked for.
 CANCELLED = "cancelled"  # whether no runs are assigned
 RETRIED = "retried"  # run -> number of the first trial whose failure counts
+
+
+@dataclass(slots=True)
+class TrialRow:
+    """A trial as the queue reads it: without parameters, values and times."""
+
+    trial_id: int
+    number: int
+    state: TrialState
+    user_attrs: dict[str, Any]
+
+
+Trial = FrozenTrial | TrialRow
 
 
 def new_trial(
@@ -53,18 +67,18 @@ def factor_distributions(runs: Iterable[RunSpec]) -> dict[str, BaseDistribution]
     return {path: CategoricalDistribution(known) for path, known in levels.items()}
 
 
-def has_record(trial: FrozenTrial) -> bool:
+def has_record(trial: Trial) -> bool:
     """Whether the attempt left a record: the run finished, diverged or was pruned."""
     complete = trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
     return complete or (trial.state == TrialState.FAIL and STATUS in trial.user_attrs)
 
 
-def record_folder(trial: FrozenTrial) -> str | None:
+def record_folder(trial: Trial) -> str | None:
     """The token of the folder in which the attempt left its record; None if that is not stored, or there is none."""
     return trial.user_attrs.get(RECORD, {}).get("folder")
 
 
-def is_failure(trial: FrozenTrial) -> bool:
+def is_failure(trial: Trial) -> bool:
     """Whether the attempt counts as a failure. An interrupted one does not."""
     return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON) == "failed"
 
@@ -76,12 +90,12 @@ def stored_process(process: ProcessInfo, sweep: ProcessInfo) -> dict[str, Any]:
     return {**own, **kernel, "sweep": {"pid": sweep.pid, "start": sweep.start}}
 
 
-def worker_of(trial: FrozenTrial) -> ProcessInfo:
+def worker_of(trial: Trial) -> ProcessInfo:
     """The worker that trains the run of a trial, or that trained it last."""
     return _process(trial.user_attrs[PROCESS])
 
 
-def is_assigned(trial: FrozenTrial, silence: Callable[[float], float] | None = None) -> bool:
+def is_assigned(trial: Trial, silence: Callable[[float], float] | None = None) -> bool:
     """Whether the worker of a running trial is alive, or the sweep that will settle it.
 
     `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock does.
