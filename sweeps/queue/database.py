@@ -17,7 +17,7 @@ import sqlalchemy
 from optuna.distributions import BaseDistribution, distribution_to_json
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import Column, DateTime, Enum, Float, Integer, MetaData, String, Table, Text, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Connection
 
 from sweeps.queue.trials import PROCESS, TrialRow
@@ -72,22 +72,16 @@ LISTED = 500  # trials that a statement names one by one, at most
 
 
 class QueueDatabase(optuna.storages.RDBStorage):
-    """An Optuna storage whose trials can be added, ended and followed in few statements. Its caller holds the queue's lock."""
+    """An Optuna storage whose trials can be added, ended and followed in few statements. Its caller holds the queue's lock.
+
+    This class is for SQLite, which answers at once. `PostgresDatabase` puts each operation into one statement.
+    """
 
     def _create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> FrozenTrial:
         """`create_new_trial`, through which `optuna.Study.add_trial` adds a trial. `optuna.get_storage` calls this one."""
         if template_trial is None or not _is_plain(template_trial):
             return super()._create_new_trial(study_id, template_trial)
-        with self.engine.begin() as connection:
-            trial_id, number = self._insert_trial(connection, study_id, template_trial)
-            own = {"trial_id": trial_id}
-            if attrs := template_trial.user_attrs:
-                rows = [{**own, "key": key, "value_json": json.dumps(value)} for key, value in attrs.items()]
-                connection.execute(_ATTRS.insert(), rows)
-            if template_trial.params:
-                connection.execute(_PARAMS.insert(), [{**own, **row} for row in _param_rows(template_trial)])
-            if template_trial.value is not None:
-                _insert_value(connection, trial_id, template_trial.value)
+        trial_id, number = self._insert(study_id, template_trial)
         return FrozenTrial(
             number=number,
             state=template_trial.state,
@@ -102,18 +96,18 @@ class QueueDatabase(optuna.storages.RDBStorage):
             trial_id=trial_id,
         )
 
-    def _insert_trial(self, connection: Connection, study_id: int, trial: FrozenTrial) -> tuple[int, int]:
-        """Add the row of a trial. Returns its id and its number. Raises `KeyError` where the study does not exist."""
-        # a lock on the study, as Optuna takes it: other programs than this one may add trials too
-        study = select(_STUDIES.c.study_id).where(_STUDIES.c.study_id == study_id).with_for_update()
-        if connection.execute(study).scalar_one_or_none() is None:
-            raise KeyError("Record does not exist.")
-        newest = select(_TRIALS.c.number).where(_TRIALS.c.study_id == study_id)
-        last = connection.execute(newest.order_by(_TRIALS.c.trial_id.desc()).limit(1)).scalar_one_or_none()
-        number = 0 if last is None else last + 1
-        times = {"datetime_start": _utc(trial.datetime_start), "datetime_complete": _utc(trial.datetime_complete)}
-        row = _TRIALS.insert().values(number=number, study_id=study_id, state=trial.state, **times)
-        (trial_id,) = connection.execute(row).inserted_primary_key or ()
+    def _insert(self, study_id: int, trial: FrozenTrial) -> tuple[int, int]:
+        """Add a trial. Returns its id and its number. Raises `KeyError` where the study does not exist."""
+        with self.engine.begin() as connection:
+            trial_id, number = _insert_row(connection, study_id, trial)
+            own = {"trial_id": trial_id}
+            if trial.user_attrs:
+                rows = [{"key": key, "value_json": json.dumps(value)} for key, value in trial.user_attrs.items()]
+                connection.execute(_ATTRS.insert(), [{**own, **row} for row in rows])
+            if trial.params:
+                connection.execute(_PARAMS.insert(), [{**own, **row} for row in param_rows(trial)])
+            if trial.value is not None:
+                _insert_value(connection, trial_id, trial.value)
         return trial_id, number
 
     def end_trial(self, trial_id: int, state: TrialState, value: float | None, attrs: Mapping[str, Any]) -> None:
@@ -123,14 +117,12 @@ class QueueDatabase(optuna.storages.RDBStorage):
         """
         ended = _TRIALS.update().where(_TRIALS.c.trial_id == trial_id, _TRIALS.c.state == TrialState.RUNNING)
         with self.engine.begin() as connection:
-            now = datetime.now(UTC).replace(tzinfo=None)
-            if not connection.execute(ended.values(state=state, datetime_complete=now)).rowcount:
-                raise optuna.exceptions.UpdateFinishedTrialError(f"Trial {trial_id} is not running.")
+            if not connection.execute(ended.values(state=state, datetime_complete=utc(datetime.now()))).rowcount:
+                raise not_running(trial_id)
             if value is not None:
                 _insert_value(connection, trial_id, value)
             if attrs:
-                dialect = postgresql if self.engine.name == "postgresql" else sqlite
-                insert = dialect.insert(_ATTRS)
+                insert = sqlite.insert(_ATTRS)
                 upsert = insert.on_conflict_do_update(
                     index_elements=["trial_id", "key"], set_={"value_json": insert.excluded.value_json}
                 )
@@ -161,7 +153,7 @@ class QueueDatabase(optuna.storages.RDBStorage):
         if not whole:
             known = known.where(_TRIALS.c.state != TrialState.RUNNING)
         attributes = select(_STUDY_ATTRS.c.key, _STUDY_ATTRS.c.value_json).where(_STUDY_ATTRS.c.study_id == study_id)
-        with self._reading() as connection:
+        with self.engine.begin() as connection:
             study = {key: json.loads(value) for key, value in connection.execute(attributes)}
             # two reads joined by OR would make the database look at every trial of the study
             found = connection.execute(sqlalchemy.union_all(new, known) if running else new).all()
@@ -192,19 +184,13 @@ class QueueDatabase(optuna.storages.RDBStorage):
         of_study = _TRIALS.c.study_id == study_id
         query = select(_PARAMS.c.param_name, _PARAMS.c.distribution_json, sqlalchemy.func.count())
         query = query.join(_TRIALS, _TRIALS.c.trial_id == _PARAMS.c.trial_id).where(of_study)
-        with self._reading() as connection:
+        with self.engine.begin() as connection:
             trials = connection.execute(
                 select(sqlalchemy.func.count()).select_from(_TRIALS).where(of_study)
             ).scalar_one()
             found = connection.execute(query.group_by(_PARAMS.c.param_name, _PARAMS.c.distribution_json)).all()
         wanted = {(name, distribution_to_json(one), trials) for name, one in distributions.items()}
         return not trials or {tuple(row) for row in found} == wanted
-
-    def _reading(self) -> Any:
-        """A connection to read with. PostgreSQL needs no transaction for that."""
-        if self.engine.name == "postgresql":
-            return self.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        return self.engine.begin()
 
 
 def _is_plain(trial: FrozenTrial) -> bool:
@@ -213,11 +199,27 @@ def _is_plain(trial: FrozenTrial) -> bool:
     return not (trial.system_attrs or trial.intermediate_values or len(values) > 1) and all(map(math.isfinite, values))
 
 
-def _param_rows(trial: FrozenTrial) -> Iterable[dict[str, Any]]:
+def param_rows(trial: FrozenTrial) -> Iterable[dict[str, Any]]:
+    """The parameters of a trial as rows of their table, without the trial's id."""
     for name, value in trial.params.items():
         distribution = trial.distributions[name]
         stored = distribution.to_internal_repr(value)
         yield {"param_name": name, "param_value": stored, "distribution_json": distribution_to_json(distribution)}
+
+
+def _insert_row(connection: Connection, study_id: int, trial: FrozenTrial) -> tuple[int, int]:
+    """Add the row of a trial without its attributes. Returns its id and its number."""
+    study = select(_STUDIES.c.study_id).where(_STUDIES.c.study_id == study_id)
+    if connection.execute(study).scalar_one_or_none() is None:
+        raise KeyError("Record does not exist.")
+    newest = select(_TRIALS.c.number).where(_TRIALS.c.study_id == study_id)
+    last = connection.execute(newest.order_by(_TRIALS.c.trial_id.desc()).limit(1)).scalar_one_or_none()
+    number = 0 if last is None else last + 1
+    times = {"datetime_start": utc(trial.datetime_start), "datetime_complete": utc(trial.datetime_complete)}
+    row = _TRIALS.insert().values(number=number, study_id=study_id, state=trial.state, **times)
+    key = connection.execute(row).inserted_primary_key
+    assert key is not None  # one row has been added
+    return key[0], number
 
 
 def _insert_value(connection: Connection, trial_id: int, value: float) -> None:
@@ -225,6 +227,11 @@ def _insert_value(connection: Connection, trial_id: int, value: float) -> None:
     connection.execute(_VALUES.insert(), row)
 
 
-def _utc(time: datetime | None) -> datetime | None:
+def utc(time: datetime | None) -> datetime | None:
     """A local time without a zone, as Optuna stores it."""
     return time and time.astimezone(UTC).replace(tzinfo=None)
+
+
+def not_running(trial_id: int) -> Exception:
+    """The error of Optuna for a trial that has ended."""
+    return optuna.exceptions.UpdateFinishedTrialError(f"Trial {trial_id} is not running.")

@@ -24,6 +24,7 @@ from sqlalchemy.engine import URL
 from experiments.errors import UserError
 from sweeps.queue.database import QueueDatabase
 from sweeps.queue.folder_note import FolderNote, read_note
+from sweeps.queue.postgres_database import PostgresDatabase
 from sweeps.queue.url import DATABASE, is_own_database, parse_url
 from sweeps.study_folder import LOCK
 
@@ -258,7 +259,7 @@ class PostgresStorage(QueueStorage):
             "application_name": "vit-sweep",
         }
         with self._one_line(), self._schema_lock(url):
-            self.rdb = QueueDatabase(_optuna_url(url), engine_kwargs={"connect_args": self._args, "pool_size": 1})
+            self.rdb = PostgresDatabase(_optuna_url(url), engine_kwargs={"connect_args": self._args, "pool_size": 1})
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
 
