@@ -14,6 +14,7 @@ from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count,
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
+    from experiments.runs.tracking.agent import AgentRun
     from experiments.runs.tracking.settings import Tracking
     from sweeps.plan import Plan
     from sweeps.workers.worker import WorkerConfig
@@ -123,11 +124,11 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     return report(plan, study_dir, state.failed)
 
 
-def tracking_of(arguments: argparse.Namespace, plan: Plan) -> Tracking:
-    """Where the runs are mirrored."""
+def tracking_of(arguments: argparse.Namespace, plan: Plan, agent: AgentRun | None = None) -> Tracking:
+    """Where the runs are mirrored. `agent`: as for `Tracking`."""
     from experiments.runs.tracking.settings import Tracking
 
-    return Tracking(arguments.tracking, plan.study.name, arguments.project, arguments.entity)
+    return Tracking(arguments.tracking, plan.study.name, arguments.project, arguments.entity, agent=agent)
 
 
 def configured_workers(arguments: argparse.Namespace, tracking: Tracking, study_dir: Path) -> list[WorkerConfig]:

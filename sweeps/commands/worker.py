@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,9 @@ from sweeps.commands.manage import check_names
 from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
 
 if TYPE_CHECKING:
+    from experiments.runs.tracking.settings import Tracking
     from sweeps.plan import Plan
     from sweeps.queue.queue import QueueState
-
-# What a W&B agent gives to the command that it starts. The runs of a sweep have ids and configurations of their own.
-AGENT_VARIABLES = ("WANDB_SWEEP_ID", "WANDB_RUN_ID", "WANDB_SWEEP_PARAM_PATH")
 
 
 def add_worker(commands: Any) -> None:
@@ -41,7 +39,8 @@ def add_cell(commands: Any) -> None:
         cell,
         help="train one named run of a study",
         description="Train one run of a study through its queue: for W&B agents, job arrays and scripts. If another process is "
-        "training the run, wait for it, and take it over if that process ends early. The exit status is 0 if the run has ended "
+        "training the run, wait for it, and take it over if that process ends early. Started by a W&B agent, it mirrors the run "
+        "to the agent's W&B run; a run that has ended is mirrored from its record. The exit status is 0 if the run has ended "
         "with a record, whoever trained it, and 1 if it failed or the study was cancelled.",
     )
     command.add_argument(
@@ -54,33 +53,57 @@ def add_cell(commands: Any) -> None:
 def worker(arguments: argparse.Namespace, _: str) -> int:
     """Join the sweep. Returns 1 if runs failed in every attempt."""
     plan, study_dir = existing_plan(arguments)
-    state = _join(plan, study_dir, arguments)
+    state = _join(plan, study_dir, arguments, tracking_of(arguments, plan))
     return report(plan, study_dir, state.failed)
 
 
 def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed."""
-    for variable in AGENT_VARIABLES:
-        os.environ.pop(variable, None)
+    from experiments.runs.tracking.agent import take
+
+    agent = take()
     plan, study_dir = existing_plan(arguments)
     names = {run.name for run in plan.runs}
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
-    state = _join(plan, study_dir, arguments, {name})
+    tracking = tracking_of(arguments, plan, agent)
+    state = _join(plan, study_dir, arguments, tracking, {name})
+    if agent:
+        _send_record(study_dir, name, tracking)
     return _report_run(name, study_dir, plan.study.metric, state.failed)
 
 
-def _join(plan: Plan, study_dir: Path, arguments: argparse.Namespace, only: set[str] | None = None) -> QueueState:
+def _join(
+    plan: Plan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: set[str] | None = None
+) -> QueueState:
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror
     from sweeps.workers.pool import join_sweep
 
-    tracking = tracking_of(arguments, plan)
     configs = configured_workers(arguments, tracking, study_dir)
     warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     with Mirror(tracking, study_dir):
         options = arguments.cohort, arguments.storage, arguments.separate_folders
         return join_sweep(plan, study_dir, configs, *options, only)
+
+
+def _send_record(study_dir: Path, name: str, tracking: Tracking) -> None:
+    """Mirror a run that another command has trained to the agent's W&B run. A fault of W&B costs a line, not the run."""
+    from experiments.errors import UserError
+    from experiments.runs.record import is_finished
+    from experiments.runs.tracking import epoch_log, server
+    from experiments.runs.tracking.sync import sync
+
+    if not is_finished(study_dir / name) or server.wandb_mode(tracking.mode) != "online":
+        return
+    with contextlib.suppress(OSError, ValueError):
+        if epoch_log.read(epoch_log.path_of(study_dir, name)).session == tracking.session:
+            return  # trained here, and mirrored as it was
+    try:
+        done = sync(study_dir, tracking, lambda _: None, only=[name])
+        print(f"{name}: its record was sent to the agent's W&B run; {done.where}")
+    except UserError as error:
+        print(f"tracking: {error}")
 
 
 def _report_run(name: str, study_dir: Path, metric: str, failed: dict[str, str]) -> int:

@@ -98,7 +98,7 @@ class Follower:
         whole = record.read_run(self.folder / path.stem)
         run.complete(whole, pictures.read(kept) if kept.exists() else None)
         if self.mode == "online":
-            sent.mark(self.folder, path.stem, whole.summary["digest"], self._address())
+            sent.mark(self.folder, path.stem, whole.summary["digest"], self._address(), run.run.id)
         del self.open[path]
         self.done.add(path)
 
@@ -107,7 +107,9 @@ class Follower:
 
     def _place(self) -> Place:
         if self.place is None or self.place.mode != self.mode:
-            self.place = Place(self.folder, token(self.folder), self.mode, self.project, self.entity)
+            self.place = Place(
+                self.folder, token(self.folder), self.mode, self.project, self.entity, self.tracking.agent
+            )
         return self.place
 
     def _tell(self) -> None:

@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any
 
 from experiments.errors import UserError
+from experiments.runs.tracking.agent import RUN_ID, SWEEP_ID
 from experiments.runs.tracking.protocol import HUNG, Options, command_for_sync, kill_children
 from experiments.runs.tracking.settings import Tracking
 
 END_SECONDS = 20.0
-NOT_FOR_SEVERAL_RUNS = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_RESUME", "WANDB_SERVICE")  # of a run that starts us
+NOT_FOR_SEVERAL_RUNS = (RUN_ID, SWEEP_ID, "WANDB_RESUME", "WANDB_SERVICE")  # of a run that starts us
 
 
 class Mirror:
@@ -84,6 +85,8 @@ class Mirror:
 def start(options: Options) -> subprocess.Popen[str]:
     """Start the process. It does not get the Ctrl-C of the terminal, and ends soon after this process does."""
     environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_SEVERAL_RUNS}
+    if options.tracking.agent and environment.get("WANDB_DIR") == os.getcwd():
+        del environment["WANDB_DIR"]  # the agent sets it if the user did not
     root = str(Path(__file__).resolve().parents[3])
     environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     child = subprocess.Popen(

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from experiments.runs.tracking.agent import AgentRun
 from experiments.runs.tracking.settings import Tracking
 
 HUNG = 3  # the exit status of this process where W&B did not return
@@ -33,13 +34,15 @@ class Options:
 
     def to_json(self) -> str:
         """One line of text, for `from_json`."""
-        return json.dumps({**vars(self), "folder": str(self.folder), "tracking": vars(self.tracking)})
+        return json.dumps({**asdict(self), "folder": str(self.folder)})
 
     @classmethod
     def from_json(cls, text: str) -> Options:
         """The options in a line of text."""
         values = json.loads(text)
-        return cls(Path(values["folder"]), Tracking(**values["tracking"]), quiet=values["quiet"], sync=values["sync"])
+        agent = values["tracking"].pop("agent")
+        tracking = Tracking(**values["tracking"], agent=AgentRun(**agent) if agent else None)
+        return cls(Path(values["folder"]), tracking, quiet=values["quiet"], sync=values["sync"])
 
 
 class Messages:

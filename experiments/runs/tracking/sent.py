@@ -14,17 +14,18 @@ def address(base_url: str, entity: str | None, project: str) -> str:
     return f"{base_url}/{entity}/{project}"
 
 
-def mark(folder: Path, run: str, digest: str, where: str) -> None:
-    """Note that W&B has the record with this digest."""
+def mark(folder: Path, run: str, digest: str, where: str, wandb_id: str) -> None:
+    """Note that the W&B run with this id has the record with this digest."""
     path = _path(folder, run)
     path.parent.mkdir(parents=True, exist_ok=True)
-    record.write_json(path, {"digest": digest, "where": where})
+    record.write_json(path, {"digest": digest, "where": where, "id": wandb_id})
 
 
-def is_marked(folder: Path, run: str, digest: str, where: str) -> bool:
-    """Whether `mark` was called with these."""
+def is_marked(folder: Path, run: str, digest: str, where: str, wandb_id: str) -> bool:
+    """Whether `mark` was called with these. Earlier versions wrote no id: a run had only one."""
     try:
-        return json.loads(_path(folder, run).read_text()) == {"digest": digest, "where": where}
+        found = {"id": wandb_id, **json.loads(_path(folder, run).read_text())}
+        return found == {"digest": digest, "where": where, "id": wandb_id}
     except (OSError, ValueError):
         return False
 

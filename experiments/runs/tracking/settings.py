@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from experiments.errors import UserError
+from experiments.runs.tracking.agent import AgentRun
 
 Mode = Literal["auto", "online", "offline", "off"]
 MODES: tuple[str, ...] = get_args(Mode)
@@ -26,7 +27,8 @@ class Tracking:
     """How the runs of one command are mirrored. `auto` is online if an API key is configured, else offline.
 
     Without `project` or `entity`, the user's W&B settings decide, then `PROJECT` and the user's default entity.
-    `session` tells the runs of this command from those that another command trains in the same folder.
+    `session` tells the runs of this command from those that another command trains in the same folder. `agent`: the W&B
+    run of a sweep that gets the only run of this command.
     """
 
     mode: Mode = "auto"
@@ -34,6 +36,7 @@ class Tracking:
     project: str | None = None
     entity: str | None = None
     session: str = field(default_factory=lambda: secrets.token_hex(8))
+    agent: AgentRun | None = None
 
     def __post_init__(self) -> None:
         for flag, name in (("--project", self.project), ("--entity", self.entity)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from experiments.runs.tracking.epoch_log import RunInfo
 from experiments.runs.tracking.mirror import kill, start
 from experiments.runs.tracking.protocol import EXTRA_SECONDS, Messages, Options, Watchdog
 from experiments.runs.tracking.settings import Tracking, token
-from experiments.runs.tracking.wandb_run import INIT_SECONDS, Place, WandbRun, finish_seconds, wandb_id
+from experiments.runs.tracking.wandb_run import INIT_SECONDS, Place, WandbRun, finish_seconds
 
 ANSWER_SECONDS = 20  # that the server has to answer; nothing else waits here
 
@@ -34,13 +34,15 @@ class Synced:
     notes: list[str]
 
 
-def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Synced:
-    """Send the finished runs of a folder; `on_run(name)` is called after each. Raises `UserError`.
+def sync(
+    folder: Path, tracking: Tracking, on_run: Callable[[str], None], only: Collection[str] | None = None
+) -> Synced:
+    """Send the finished runs of a folder, or `only` some; `on_run(name)` is called after each. Raises `UserError`.
 
     `folder`: of a study, or any folder of run folders. If W&B stops answering, the command ends with an error after a
     time limit, and can be run again.
     """
-    infos, unfinished = _runs(folder)
+    infos, unfinished = _runs(folder, only)
     done = Synced([], [], unfinished, "", [])
     if not infos:
         raise UserError(f"{folder}: holds no finished runs")
@@ -71,8 +73,8 @@ def _progress(done: Synced, infos: list[RunInfo]) -> str:
     return f"; W&B has {complete} of {len(infos)} runs; run the same command again to send the rest"
 
 
-def _runs(folder: Path) -> tuple[list[RunInfo], list[str]]:
-    """The finished runs of a folder, and the names of the others."""
+def _runs(folder: Path, only: Collection[str] | None) -> tuple[list[RunInfo], list[str]]:
+    """The finished runs of a folder, and the names of the others. `only`: those that count."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; give the folder of a study, OUT/STUDY")
     plan = record.read_study(folder) if (folder / record.STUDY).is_file() else None
@@ -81,7 +83,7 @@ def _runs(folder: Path) -> tuple[list[RunInfo], list[str]]:
     names = [entry["run"] for entry in plan["runs"]] if plan else _folders(folder)
     entries = {entry["run"]: entry for entry in plan["runs"]} if plan else {}
     infos, unfinished = [], []
-    for name in names:
+    for name in names if only is None else only:
         if record.is_finished(folder / name):
             infos.append(_info(folder / name, entries.get(name, {}), plan["name"] if plan else ""))
         else:
@@ -113,7 +115,7 @@ def send_records(options: Options, messages: Messages, watchdog: Watchdog) -> No
         messages.send(where=where)
         with watchdog.limit(3 * ANSWER_SECONDS):
             known = _digests(entity, project)
-        place = Place(options.folder, token(options.folder), "online", project, entity)
+        place = Place(options.folder, token(options.folder), "online", project, entity, tracking.agent)
         for info in (RunInfo(**values) for values in options.sync or []):
             messages.send(run=info.run, new=_send(info, place, where, known, watchdog))
     except UserError as error:  # a record that cannot be read
@@ -128,7 +130,8 @@ def _send(info: RunInfo, place: Place, where: str, known: dict[str, str], watchd
     """Send a run, unless the server has all of it. Returns whether anything was sent."""
     run = record.read_run(place.folder / info.run)
     digest = run.summary["digest"]
-    if known.get(wandb_id(info, place.token)) == digest and sent.is_marked(place.folder, info.run, digest, where):
+    wandb_id = place.wandb_id(info)
+    if known.get(wandb_id) == digest and sent.is_marked(place.folder, info.run, digest, where, wandb_id):
         return False
     shown = _pictures(run, info)
     with watchdog.limit(INIT_SECONDS + EXTRA_SECONDS):
@@ -136,7 +139,7 @@ def _send(info: RunInfo, place: Place, where: str, known: dict[str, str], watchd
     with watchdog.limit(2 * finish_seconds(info) + EXTRA_SECONDS):
         opened.epochs = list(_epochs(run, info, place.folder))
         opened.complete(run, shown)
-    sent.mark(place.folder, info.run, digest, where)
+    sent.mark(place.folder, info.run, digest, where, wandb_id)
     return True
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from experiments.metric import METRICS, Metric
 from experiments.runs import record
-from experiments.runs.tracking import media
+from experiments.runs.tracking import agent, media, server
+from experiments.runs.tracking.agent import AgentRun
 from experiments.runs.tracking.epoch_log import RunInfo
 from experiments.runs.tracking.pictures import Pictures
 from experiments.runs.tracking.settings import FOLDER
@@ -28,13 +29,26 @@ NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
 
 @dataclass(frozen=True)
 class Place:
-    """Where W&B runs go. `folder`: of the study. `token`: the random part of their ids."""
+    """Where W&B runs go. `folder`: of the study. `token`: the random part of their ids. `agent`: see `Tracking`."""
 
     folder: Path
     token: str
     mode: str
     project: str
     entity: str | None = None
+    agent: AgentRun | None = None
+
+    def of_agent(self, run: str) -> AgentRun | None:
+        """The W&B run of a sweep that gets this run: the one asked for now, else the last one that was."""
+        project = f"{server.base_url()}/{self.project}"
+        if self.agent:
+            agent.note(self.folder, run, self.agent, project)
+        return self.agent or agent.noted(self.folder, run, project)
+
+    def wandb_id(self, info: RunInfo) -> str:
+        """The id of a run in W&B."""
+        own = self.of_agent(info.run)
+        return own.id if own else f"{info.run_id}-{self.token}"
 
 
 class WandbRun:
@@ -51,7 +65,7 @@ class WandbRun:
             project=place.project,
             entity=place.entity,
             dir=folder,
-            id=wandb_id(info, place.token),
+            id=place.wandb_id(info),
             name=f"{info.variant} s{info.seed}" if info.variant else info.run,
             group=info.variant or None,
             job_type=info.study or None,
@@ -60,7 +74,7 @@ class WandbRun:
             config=_config(info),
             resume="allow",
             reinit="create_new",
-            settings=_settings(info),
+            settings=_settings(info, place.of_agent(info.run)),
         )
         # In every session: a session that defines nothing forgets what the last one defined.
         self.run.define_metric("epoch")
@@ -118,11 +132,6 @@ class WandbRun:
         logged.wait(timeout=math.ceil(finish_seconds(self.info)))
 
 
-def wandb_id(info: RunInfo, token: str) -> str:
-    """The id of a run in W&B."""
-    return f"{info.run_id}-{token}"
-
-
 def finish_seconds(info: RunInfo) -> float:
     """The seconds that the server has to take what is left of a run."""
     return FINISH_SECONDS + 4 * info.cost.get("params", 0) / BYTES_PER_SECOND
@@ -143,7 +152,7 @@ def summary_of(epochs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, flo
     return found
 
 
-def _settings(info: RunInfo) -> Any:
+def _settings(info: RunInfo, of_agent: AgentRun | None) -> Any:
     import wandb
 
     return wandb.Settings(
@@ -160,6 +169,8 @@ def _settings(info: RunInfo) -> Any:
         program="vit-sweep" if info.study else "vit-train",
         x_save_requirements=False,  # 0.3 s a run; the record states the versions
         x_stats_pid=info.pid or os.getpid(),
+        # Here and not in the environment, where it would make `init` ignore the id, project and entity.
+        sweep_id=of_agent.sweep if of_agent else None,
     )
 
 
