@@ -17,6 +17,7 @@ from sweeps.commands.status import add_status
 from sweeps.commands.submit import add_submit
 from sweeps.commands.sync import add_sync
 from sweeps.commands.tune import add_tune
+from sweeps.commands.wandb_sweep import add_wandb
 from sweeps.commands.worker import add_cell, add_worker
 
 COMMANDS = {
@@ -33,6 +34,7 @@ COMMANDS = {
     "cancel": add_cancel,
     "collect": add_collect,
     "sync": add_sync,
+    "wandb": add_wandb,
 }
 
 

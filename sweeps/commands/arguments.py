@@ -95,6 +95,23 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
     return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
 
 
+def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
+    """The plan, its folder, and whether the plan has to be written there: not if the folder was named as the study."""
+    from experiments.runs.record import STUDY
+    from sweeps.study_folder import plan_of, with_known_names
+
+    study_dir = Path(arguments.study)
+    if not (study_dir / STUDY).is_file():
+        plan = parse_plan(arguments)
+        study_dir = Path(arguments.out) / plan.study.name
+        return with_known_names(plan, study_dir), study_dir, True
+    changes = {"preset": arguments.preset, "seeds": arguments.seeds, "tuned": arguments.tuned, "set": arguments.set}
+    for flag, value in {**changes, **settings(arguments)}.items():
+        if value:
+            raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
+    return plan_of(study_dir), study_dir, False
+
+
 def _with_tuned(plan: Plan, path: str, changes: Collection[str]) -> Plan:
     """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
     from pathlib import Path

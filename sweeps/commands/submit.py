@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli import add_settings, positive, settings
+from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder
 from sweeps.commands.run import add_worker_arguments
 
 if TYPE_CHECKING:
     from sweeps.cluster import Resources
-    from sweeps.plan import Plan
 
 CLUSTERS = ("slurm", "local")
 SET_HERE = ("array", "error", "job-name", "nodes", "ntasks", "open-mode", "output", "signal", "time", "wrap")
@@ -109,7 +107,7 @@ def _option(text: str) -> tuple[str, str | bool]:
 
 def submit(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan and submit the jobs."""
-    plan, study_dir, is_new = _plan(arguments)
+    plan, study_dir, is_new = plan_and_folder(arguments)
     _check(arguments)
     from sweeps import cluster
     from sweeps.queue.connect import connect
@@ -147,23 +145,6 @@ def _check(arguments: argparse.Namespace) -> None:
         for flag in ("partition", "mem", "account", "slurm"):
             if getattr(arguments, flag):
                 raise UserError(f"--{flag}: is not allowed with --cluster local")
-
-
-def _plan(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
-    """The plan, its folder, and whether the plan has to be written there: not if the folder was named."""
-    from experiments.runs.record import STUDY
-    from sweeps.study_folder import plan_of, with_known_names
-
-    study_dir = Path(arguments.study)
-    if not (study_dir / STUDY).is_file():
-        plan = parse_plan(arguments)
-        study_dir = Path(arguments.out) / plan.study.name
-        return with_known_names(plan, study_dir), study_dir, True
-    changes = {"preset": arguments.preset, "seeds": arguments.seeds, "tuned": arguments.tuned, "set": arguments.set}
-    for flag, value in {**changes, **settings(arguments)}.items():
-        if value:
-            raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
-    return plan_of(study_dir), study_dir, False
 
 
 def _resources(arguments: argparse.Namespace) -> Resources:

@@ -41,10 +41,10 @@ def mirror_of(server: WandbServer, summary: dict[str, Any]) -> Run:
     return found
 
 
-def check(server: WandbServer, run_dir: Path) -> Run:
-    """Assert that W&B has a run exactly as its record has it. Returns it."""
+def check(server: WandbServer, run_dir: Path, wandb_id: str | None = None) -> Run:
+    """Assert that W&B has a run exactly as its record has it, as the W&B run with this id. Returns it."""
     own = record.read_run(run_dir, checkpoint=True, predictions=True)
-    found = mirror_of(server, own.summary)
+    found = server.runs[wandb_id] if wandb_id else mirror_of(server, own.summary)
     sent = [{key: float(row[key]) for key in own.rows[0]} for row in found.rows]  # W&B writes "NaN"
     assert repr(sent) == repr(own.rows)
     assert found.state == ("failed" if own.summary["status"] == "diverged" else "finished")

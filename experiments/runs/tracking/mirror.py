@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -87,22 +87,27 @@ def start(options: Options) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_SEVERAL_RUNS}
     if options.tracking.agent and environment.get("WANDB_DIR") == os.getcwd():
         del environment["WANDB_DIR"]  # the agent sets it if the user did not
-    root = str(Path(__file__).resolve().parents[3])
-    environment["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    child = subprocess.Popen(
-        [sys.executable, "-m", "experiments.runs.tracking.process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    )
+    child = start_module("experiments.runs.tracking.process", environment)
     assert child.stdin is not None
     with contextlib.suppress(OSError):  # it died already; `_read` finds its status
         child.stdin.write(options.to_json() + "\n")
         child.stdin.flush()
     return child
+
+
+def start_module(name: str, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a module of this project as a process in a session of its own, with pipes."""
+    root = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        [sys.executable, "-m", name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**environment, "PYTHONPATH": path},
+        start_new_session=True,
+    )
 
 
 def kill(child: subprocess.Popen[str] | None) -> None:

@@ -1,0 +1,129 @@
+"""Register sweeps with W&B, in a process of its own: what wandb prints is left out, and a server that hangs costs a minute."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.runs.tracking import server
+from experiments.runs.tracking.mirror import kill, start_module
+from experiments.runs.tracking.protocol import Messages, end
+
+SECONDS = 60.0  # that the server has in all
+OPEN = ("PENDING", "RUNNING", "PAUSED")  # states of a sweep that may start runs
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A sweep on a server. `url`: its page. `done`: what `register` did: registered, updated or kept."""
+
+    id: str
+    entity: str
+    project: str
+    url: str
+    done: str = "registered"
+
+    @property
+    def path(self) -> str:
+        """The path by which W&B's commands name it."""
+        return f"{self.entity}/{self.project}/{self.id}"
+
+
+def register(
+    file: Path, spec: dict[str, Any], known: Registered | None = None, left: Sequence[str] | None = None
+) -> Registered | None:
+    """Register the sweep that `file` specifies, as `spec` does, unless the server has it. Raises `Unreachable`.
+
+    `known` is the sweep of an earlier call: it is kept, or updated while it has started no run. Otherwise a new sweep is
+    registered, with the runs in `left` that the old one cannot start; None if there are none. Without `left`, it is a
+    search, and a new one is registered only where the old one has ended or has another specification.
+    """
+    child = start_module("experiments.runs.tracking.register", os.environ)
+    task = {"file": str(file), "spec": spec, "known": known and asdict(known), "left": left}
+    try:
+        out, _ = child.communicate(json.dumps(task) + "\n", timeout=SECONDS)
+        answer: dict[str, Any] = json.loads(out.splitlines()[-1]) if out else {"error": f"the process for W&B died ({child.wait()})"}
+    except subprocess.TimeoutExpired:
+        answer = {"error": f"{server.base_url()} did not answer"}
+    finally:
+        kill(child)
+    if "error" in answer:
+        raise server.Unreachable(answer["error"])
+    return Registered(**answer["sweep"]) if answer["sweep"] else None
+
+
+def main() -> None:
+    """Entry point of the process: a task on its standard input, the answer on its standard output."""
+    messages = Messages()
+    task = json.loads(sys.stdin.readline())
+    os.environ["WANDB_SILENT"] = "true"
+    try:
+        known = Registered(**task["known"]) if task["known"] else None
+        found = _place(Path(task["file"]), task["spec"], known, task["left"])
+        messages.send(sweep=asdict(found) if found else None)
+    except server.Unreachable as error:
+        messages.send(error=str(error))
+    except Exception as error:  # of any family: wandb raises many
+        messages.send(error=server.brief(error))
+    end(0)
+
+
+def _place(file: Path, spec: dict[str, Any], known: Registered | None, left: list[str] | None) -> Registered | None:
+    entity = server.probe(spec.get("entity"))
+    state, old = "", dict[str, Any]()
+    if known and (known.entity, known.project) == (entity, spec["project"]):
+        state, old = _look_up(known.path)
+    if known and state in OPEN and _is_same(old, spec):
+        return _registered(known.path, "kept")
+    if known and state == "PENDING":
+        command = [sys.executable, "-m", "wandb", "sweep", "--update", known.path, str(file)]
+        subprocess.run(command, check=False, capture_output=True)
+        if _is_same(_look_up(known.path)[1], spec):
+            return _registered(known.path, "updated")
+    if state and left is not None:
+        covered = _names(old) if state in OPEN and old.get("command") == spec["command"] else []
+        left = [name for name in left if name not in covered]
+        if not left:
+            return None
+        spec = {**spec, "parameters": {"run": {"values": left}}}
+    import wandb
+
+    name = wandb.sweep(spec, entity=entity, project=spec["project"])
+    return _registered(f"{entity}/{spec['project']}/{name}", "registered")
+
+
+def _registered(path: str, done: str) -> Registered:
+    import wandb
+
+    entity, project, name = path.split("/")
+    return Registered(name, entity, project, wandb.Api(timeout=server.PROBE_SECONDS).sweep(path).url, done)
+
+
+def _look_up(path: str) -> tuple[str, dict[str, Any]]:
+    """State and specification of a sweep on the server; empty if it is not there."""
+    import wandb
+
+    with contextlib.suppress(ValueError, wandb.errors.Error):
+        sweep = wandb.Api(timeout=server.PROBE_SECONDS).sweep(path)
+        return sweep.state.upper(), dict(sweep.config)
+    return "", {}
+
+
+def _is_same(old: dict[str, Any], spec: dict[str, Any]) -> bool:
+    """Whether a server's specification is this one. The server may add fields."""
+    return {key: old.get(key) for key in spec} == spec
+
+
+def _names(spec: dict[str, Any]) -> list[str]:
+    return spec.get("parameters", {}).get("run", {}).get("values", [])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""`vit-sweep wandb`, and real W&B agents that train its sweep, on a server of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import mirrored
+import optuna
+import pandas as pd
+import pytest
+import tiny
+import yaml
+from agents import Shell
+from stubbed import until
+from wandb_sweeps import SweepServer
+
+from experiments.runs import record
+from sweeps.main import main
+
+STUDY = {"name": "heads", "factors": {"model.head": ["logits", "mlp"]}, "base": tiny.settings(train__epochs=2)}
+AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SweepServer]:
+    with SweepServer() as running:
+        for name, value in running.env().items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """The file of a study of two variants. Its folder is "heads" beside it."""
+    path = tmp_path / "heads.yaml"
+    path.write_text(yaml.safe_dump(STUDY))
+    return path
+
+
+def called(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
+    """The lines that `vit-sweep WORDS` prints."""
+    with pytest.raises(SystemExit) as exited:
+        main([str(word) for word in words])
+    out, err = capsys.readouterr()
+    assert (exited.value.code, err) == (0, "")
+    return out.splitlines()
+
+
+def register(capsys: pytest.CaptureFixture[str], study: Path, *words: object) -> str:
+    """What `vit-sweep wandb` says of the sweep: its last path part and what was done."""
+    out = called(capsys, "wandb", study, "--out", study.parent, *words)
+    (line,) = [line for line in out if line.startswith("sweep: ")]
+    return line.rpartition("/")[2] if "http" in line else line
+
+
+def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(
+    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WANDB_MODE")
+    out = called(capsys, "wandb", study, "--seeds", 2, "--out", study.parent, "--device", "cpu", "--entity", "us")
+    folder = study.parent / "heads"
+    file = folder / "wandb-sweep.yaml"
+    assert out == [
+        "heads: 4 runs, 4 to train",
+        f"specification: {file}",
+        "no W&B server (no API key is configured; see `wandb login`); register the sweep later with the same command, or "
+        f"with: wandb sweep {file}",
+        f"next: vit-sweep status {folder}",
+    ]
+    planned = [entry["run"] for entry in record.read_study(folder)["runs"]]
+    assert yaml.safe_load(file.read_text()) == {
+        "name": "heads",
+        "project": "vit-ablation",
+        "entity": "us",
+        "program": "vit-sweep",
+        "method": "grid",
+        "parameters": {"run": {"values": planned}},
+        "command": ["vit-sweep", "cell", str(folder), "${args_no_hyphens}", "--device", "cpu"],
+    }
+    assert called(capsys, "wandb", folder)[0] == "heads: 4 runs, 4 to train"  # the folder of a started study
+
+
+def test_a_sweep_is_kept_updated_or_continued_but_never_doubled(
+    server: SweepServer, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert register(capsys, study, "--seeds", 1) == "sweep0 (registered)"
+    assert register(capsys, study, "--seeds", 1) == "sweep0 (kept)"
+    assert register(capsys, study, "--seeds", 2) == "sweep0 (updated)"
+    runs = [entry["run"] for entry in record.read_study(study.parent / "heads")["runs"]]
+    assert [point["run"] for point in server.sweeps["sweep0"].points()] == runs
+    server.sweeps["sweep0"].state = "RUNNING"  # W&B does not change a sweep that has started
+    assert register(capsys, study, "--seeds", 3) == "sweep1 (registered)"
+    added = [point["run"] for point in server.sweeps["sweep1"].points()]
+    assert len(added) == 2 and all("-s2-" in name for name in added)
+    server.sweeps["sweep1"].state = "FINISHED"  # though its agents were killed
+    assert register(capsys, study, "--seeds", 3) == "sweep2 (registered)"
+    assert len(list(server.sweeps["sweep2"].points())) == 6
+    assert server.sweeps["sweep0"].updates == 1 and len(server.sweeps) == 3
+
+
+def test_a_server_that_fails_costs_one_line(
+    server: SweepServer, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.fault = "die"
+    out = called(capsys, "wandb", study, "--out", study.parent)
+    assert f"W&B cannot be used ({server.url} did not answer); register the sweep later with the same command" in out[2]
+    assert not mirrored.holds(study.parent, server.key)
+
+
+def check_sweep(server: SweepServer, folder: Path) -> None:
+    """Every W&B run of the sweeps has the numbers of the record of the run that it was started for."""
+    for sweep in server.sweeps.values():
+        for name, point in sweep.sent.items():
+            found = mirrored.check(server, folder / point["run"], name)
+            assert found.fields["sweep"] == sweep.name
+            assert found.settings["run"] == point["run"]
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    said, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return said
+
+
+def test_an_agent_trains_a_run_into_the_record_and_into_its_own_wandb_run(
+    server: SweepServer, study: Path, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path / "shell", server.env())
+    said = shell("vit-sweep", "wandb", study, "--seeds", 1, "--out", tmp_path)
+    (line,) = [line for line in said.splitlines() if line.startswith("agent: ")]
+    assert line == f"agent: {AGENT} tester/vit-ablation/sweep0"
+    ended(shell.agent("tester/vit-ablation/sweep0", "--count", "1"))
+    assert len(server.runs) == len(list((tmp_path / "heads").glob("*/summary.json"))) == 1
+    check_sweep(server, tmp_path / "heads")
+    assert not mirrored.holds(tmp_path, server.key)
+
+
+def position(shell: Shell, folder: Path, verb: str, *words: object) -> str:
+    """`vit-sweep VERB` on the study position of 4 variants x 2 seeds."""
+    few = ("--preset", "digits", "--seeds", 2, "--set", "train.epochs=2", "--out", folder)
+    return shell("vit-sweep", verb, "position", *few, *words)
+
+
+def attempts(folder: Path) -> Counter[tuple[str, bool]]:
+    """(run, whether the attempt ended with a record) -> number of attempts in the queue."""
+    trials = optuna.load_study(study_name=None, storage=f"sqlite:///{folder / 'optuna.db'}").trials
+    return Counter((t.user_attrs["run"], t.state == optuna.trial.TrialState.COMPLETE) for t in trials)
+
+
+@pytest.mark.slow
+def test_two_agents_train_each_run_once_with_the_records_and_report_of_a_sweep(
+    server: SweepServer, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path / "shell", server.env())
+    position(shell, tmp_path / "agents", "wandb")
+    both = [shell.agent("tester/vit-ablation/sweep0") for _ in range(2)]
+    said = [ended(agent) for agent in both]
+    assert all("About to run command: vit-sweep cell" in each for each in said), "one agent did everything"
+    folder = tmp_path / "agents" / "position"
+    names = [entry["run"] for entry in record.read_study(folder)["runs"]]
+    assert len(names) == 8 and attempts(folder) == Counter({(name, True): 1 for name in names})
+    assert len(server.runs) == 8
+    check_sweep(server, folder)
+    assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 8
+    shell("vit-sweep", "run", folder.name, "--preset", "digits", "--seeds", 2, "--set", "train.epochs=2",
+          "--out", folder.parent, "--tracking", "off")  # fmt: skip
+    position(shell, tmp_path / "sweep", "run", "--tracking", "off")
+    other = tmp_path / "sweep" / "position"
+    for name in names:
+        assert tiny.results(folder / name) == tiny.results(other / name)
+        assert (folder / name / record.PREDICTIONS).read_bytes() == (other / name / record.PREDICTIONS).read_bytes()
+    check_equal_reports(shell, folder, other)
+
+
+TIMES = ("seconds", "images_per_second", "started", "finished", "memory", "cohort", "command", "folder")
+
+
+def check_equal_reports(shell: Shell, one: Path, other: Path) -> None:
+    """The tables of two reports are equal, except for columns about time and place."""
+    for folder in (one, other):
+        shell("vit-report", folder)
+    tables = sorted(path.name for path in (one / "report" / "tables").glob("*.csv"))
+    assert "runs.csv" in tables
+    assert tables == sorted(path.name for path in (other / "report" / "tables").glob("*.csv"))
+    for name in tables:
+        both = [pd.read_csv(folder / "report" / "tables" / name) for folder in (one, other)]
+        kept = [table[[c for c in table if not any(word in c for word in TIMES)]] for table in both]
+        pd.testing.assert_frame_equal(*kept)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if path.read_text().rpartition(")")[2].split()[1] == str(pid):
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_a_killed_agent_and_its_run(server: SweepServer, study: Path, tmp_path: Path) -> None:
+    """The run is done again, once: by an agent after the sweep has ended. What the W&B run lacked is sent."""
+    shell = Shell(tmp_path / "shell", server.env())
+    words = ("--seeds", 1, "--set", "train.epochs=60", "--set", "data.train_limit=700", "--out", tmp_path)
+    shell("vit-sweep", "wandb", study, *words)
+    folder = tmp_path / "heads"
+    killed = shell.agent("tester/vit-ablation/sweep0")
+    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()))
+    for pid in (killed.pid, *children(killed.pid)):
+        os.kill(pid, signal.SIGKILL)
+    killed.communicate()
+    first = server.sweeps["sweep0"].sent["sweep0run0"]["run"]
+    assert not record.is_finished(folder / first)
+    ended(shell.agent("tester/vit-ablation/sweep0"))  # trains the other one
+    assert server.sweeps["sweep0"].state == "FINISHED"
+    assert len(list(folder.glob("*/summary.json"))) == 1
+    shell("vit-sweep", "wandb", study, *words)
+    assert server.sweeps["sweep1"].spec["parameters"]["run"]["values"] == [first]
+    ended(shell.agent("tester/vit-ablation/sweep1"))
+    done = attempts(folder)
+    assert [done[name, True] for name in sorted(name for name, _ in done)] == [1] * 3  # one failed, then one each
+    mirrored.check(server, folder / first, "sweep1run0")
+    assert server.runs["sweep0run0"].state == "failed"
+    words = ("heads.yaml", *words[:-1], tmp_path / "alone", "--tracking", "off")
+    shell("vit-sweep", "run", study, *words[1:])
+    for path in folder.glob("*/summary.json"):
+        assert tiny.results(path.parent) == tiny.results(tmp_path / "alone" / "heads" / path.parent.name)
+
+
+@pytest.mark.slow
+def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_only_mirrored(
+    server: SweepServer, study: Path, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path / "shell", server.env())
+    words = ("--seeds", 1, "--set", "train.epochs=60", "--set", "data.train_limit=700", "--out", tmp_path)
+    shell("vit-sweep", "wandb", study, *words)
+    folder = tmp_path / "heads"
+    stopped = shell.agent("tester/vit-ablation/sweep0")
+    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()))
+    stopped.send_signal(signal.SIGTERM)
+    stopped.communicate(timeout=120)
+    (run,) = server.runs.values()
+    assert run.state == "failed" and 2 <= len(run.rows) < 60
+    states = json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]
+    assert states["interrupted"] == states["waiting"] == 1
+    shell("vit-sweep", "run", study, *words)
+    assert len(server.runs) == 2
+    first = server.sweeps["sweep0"].sent["sweep0run0"]["run"]
+    found = mirrored.check(server, folder / first, "sweep0run0")  # goes on where the agent began
+    assert [row["epoch"] for row in found.rows] == list(range(1, 61))
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("*/*") if path.parent.name != "wandb"}
+    ended(shell.agent("tester/vit-ablation/sweep0"))
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "a run was trained again"
+    check_sweep(server, folder)
+    shell("vit-sweep", "sync", folder)
+    assert len(server.runs) == 3, "sync sent a run again as another W&B run"
