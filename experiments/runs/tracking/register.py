@@ -49,7 +49,9 @@ def register(
     task = {"file": str(file), "spec": spec, "known": known and asdict(known), "left": left}
     try:
         out, _ = child.communicate(json.dumps(task) + "\n", timeout=SECONDS)
-        answer: dict[str, Any] = json.loads(out.splitlines()[-1]) if out else {"error": f"the process for W&B died ({child.wait()})"}
+        answer: dict[str, Any] = (
+            json.loads(out.splitlines()[-1]) if out else {"error": f"the process for W&B died ({child.wait()})"}
+        )
     except subprocess.TimeoutExpired:
         answer = {"error": f"{server.base_url()} did not answer"}
     finally:
