@@ -354,7 +354,7 @@ class Setting:
 
     def parse(self, value: Any) -> Any:
         """The value that pydantic gets. Raises `UserError` for a boolean in place of a number."""
-        if self.optional and value == "none":
+        if self.optional and value in ("none", "None"):  # the latter from W&B's agents
             return None
         if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
             raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {self._kind}, got a boolean")

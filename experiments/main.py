@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
 from experiments.errors import UserError
@@ -24,7 +25,11 @@ EPILOG = f"""examples:
   {PROG} --model.pos-embed rope-2d --seed 3         change settings
   {PROG} --preset tintn-cifar10 --data.root data    train another preset
   {PROG} --init-from runs/single/RUN --data.img-size 16
-                                                       fine-tune a finished run at another image size"""
+                                                       fine-tune a finished run at another image size
+
+as the command of a W&B sweep over settings:
+  command: [{PROG}, --test, "false", "${{args}}"]     the metric: val/acc
+The run is the agent's W&B run. Stopped early by the sweep, it ends after its epoch as pruned."""
 MAX_THREADS = 1024
 COMMANDS = ("presets", "variants")
 
@@ -68,6 +73,12 @@ def _parser() -> Parser:
         type=_threads,
         metavar="N",
         help="CPU threads; changes floating-point rounding (default: PyTorch's choice)",
+    )
+    parser.add_argument(
+        "--test",
+        choices=("true", "false"),
+        default="true",
+        help="evaluate the test images at the end; false for a search, which must not use them (default: true)",
     )
     add_tracking_arguments(parser)
     add_settings(parser)
@@ -113,6 +124,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.runs.run import train
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.spec import RunSpec
+    from experiments.runs.tracking.agent import asked_for
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import Tracking
 
@@ -120,12 +132,15 @@ def _train(arguments: argparse.Namespace) -> int:
         torch.set_num_threads(arguments.threads)
     name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
     run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
-    tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity)
+    agent = asked_for()
+    tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()
     warn_of_uncommitted_plugins([config], PROG)
     try:
         with Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs) as printer:
-            (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=printer)
+            on_row = _PrunedWhenStopped(printer) if agent else printer
+            test = arguments.test == "true"
+            (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=on_row, test=test)
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
             raise
@@ -138,8 +153,11 @@ def _train(arguments: argparse.Namespace) -> int:
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {out / name}")
         return 1
-    print(f"test accuracy {summary['test/acc']:.2%}, validation accuracy {summary['val/acc']:.2%}")
-    _print_claim(arguments.preset, config)
+    test_text = "" if summary["test/acc"] is None else f"test accuracy {summary['test/acc']:.2%}, "
+    pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
+    print(f"{test_text}validation accuracy {summary['val/acc']:.2%}{pruned}")
+    if test_text:
+        _print_claim(arguments.preset, config)
     print(f"record: {out / name}")
     return 0
 
@@ -153,6 +171,24 @@ def _with_initial_weights(changes: dict[str, str], out: Path) -> dict[str, str]:
 
     known = known_weights(source, out)
     return {**changes, "init_weights": known} if known else changes
+
+
+class _PrunedWhenStopped:
+    """An `on_row` that prunes the run after SIGTERM, which an agent sends where its sweep stops the run early.
+
+    The sweep does not start this run again, so it is not left to be resumed.
+    """
+
+    def __init__(self, printer: Any) -> None:
+        self.printer, self.is_stopped = printer, False
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def _stop(self, *_: Any) -> None:
+        self.is_stopped = True
+
+    def __call__(self, job: int, row: dict[str, float]) -> bool:
+        self.printer(job, row)
+        return self.is_stopped
 
 
 def _print_claim(name: str, config: RunConfig) -> None:

@@ -8,15 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking.register import Registered
 from sweeps.plan import Plan
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
-HEAD = "# Written by `vit-sweep wandb`. `wandb sweep FILE` registers it; `vit-sweep wandb` does so and keeps its id.\n"
 PROGRAM = "vit-sweep"
 
 
@@ -28,7 +25,7 @@ def runs_sweep(plan: Plan, study_dir: Path, options: Sequence[str], project: str
     return {
         "name": plan.study.name,
         **({"description": plan.study.description} if plan.study.description else {}),
-        **_place(project, entity),
+        **place(project, entity),
         "program": PROGRAM,
         "method": "grid",
         "parameters": {"run": {"values": [run.name for run in plan.runs]}},
@@ -36,14 +33,9 @@ def runs_sweep(plan: Plan, study_dir: Path, options: Sequence[str], project: str
     }
 
 
-def _place(project: str, entity: str | None) -> dict[str, str]:
+def place(project: str, entity: str | None) -> dict[str, str]:
+    """Where a sweep is."""
     return {"project": project, **({"entity": entity} if entity else {})}
-
-
-def write_spec(path: Path, spec: dict[str, Any]) -> None:
-    """Write a specification as W&B reads it."""
-    text = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True, width=1000)
-    record.write_text(path, HEAD + text)
 
 
 def known_sweep(study_dir: Path, name: str, server: str) -> Registered | None:

@@ -74,7 +74,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.plan import check_data
     from sweeps.workers.worker import worker_configs
 
-    plan = _plan(arguments)
+    plan = tuning_plan(arguments)
     study_dir = Path(arguments.out) / plan.study.study.name
     check_data(plan.study, study_dir)
     from dataclasses import replace
@@ -106,7 +106,8 @@ def _seeds_text(seeds: int | list[int]) -> str:
     return str(seeds) if isinstance(seeds, int) else ",".join(map(str, seeds)) + "," * (len(seeds) == 1)
 
 
-def _plan(arguments: argparse.Namespace) -> TuningPlan:
+def tuning_plan(arguments: argparse.Namespace) -> TuningPlan:
+    """The plan of the tuning that the arguments describe. Raises `UserError`."""
     from experiments.errors import UserError
     from sweeps.tuning.plan import MAX_TRIALS, TuningPlan, variants_of
     from sweeps.tuning.space import check_space, default_space, parse_space

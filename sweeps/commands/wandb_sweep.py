@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli import add_settings
-from sweeps.commands.arguments import PROG, USAGE, add_study_arguments, add_tuned, count, plan_and_folder
+from experiments.cli import add_settings, positive
+from experiments.errors import UserError
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder
 from sweeps.commands.run import add_place_arguments
+from sweeps.commands.tune import PARAMS
 
 if TYPE_CHECKING:
     from experiments.runs.tracking.register import Registered
 
+METHOD = "bayes"
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the W&B
@@ -28,35 +32,62 @@ of the sweep is the mirror of a run. On a machine with several GPUs, start one a
 A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid again
 after its agent was killed; `vit-sweep run STUDY` trains what is left, and so do agents after this command, once the sweep
 has ended. The same command again keeps the sweep, or updates it while it has started no run; if runs were added to the study
-later, it registers a sweep of those."""
+later, it registers a sweep of those.
+
+With --tune, there is one sweep for each variant: a search over dotted settings such as optim.lr, whose agents call
+`vit-train`. It maximizes the validation accuracy of the last epoch. Test images are not used, and all trials have the seed
+1,000,000, which the study cannot use. The trials lie in STUDY_DIR/wandb-tuning and are in no report."""
 
 
 def add_wandb(commands: Any) -> None:
     """Add `wandb`."""
-    command = commands.add_parser(
+    command = add_study_command(
+        commands,
         "wandb",
+        wandb_sweep,
         help="train a study with agents of Weights & Biases",
         description=DESCRIPTION,
-        usage=f"{USAGE.format('wandb')} [options]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_study_arguments(command)
     add_tuned(command)
     add_place_arguments(command)
+    tuning = command.add_argument_group("search for settings", "instead of training the runs")
+    tuning.add_argument(
+        "--tune", action="store_true", help="write one sweep for each variant that searches for its settings"
+    )
+    tuning.add_argument("--trials", type=positive, metavar="N", help="number of trials of each variant")
+    tuning.add_argument("--method", choices=("random", "bayes"), help=f"of the search (default: {METHOD})")
+    tuning.add_argument("--params", metavar="LIST", help=PARAMS)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
-    command.set_defaults(execute=wandb_sweep)
 
 
 def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
-    """Write the plan and the sweep, and register it."""
+    """Write the sweep, or those of a tuning, and register them."""
+    check_tuning_options(arguments)
+    return _tune(arguments) if arguments.tune else _train(arguments, command)
+
+
+def check_tuning_options(arguments: argparse.Namespace) -> None:
+    """Raise `UserError` for an option that belongs only to a tuning, or only to runs."""
+    if arguments.tune and arguments.trials is None:
+        raise UserError("--trials: is needed with --tune: the number of trials of each variant")
+    of_tuning, of_runs = ("method", "params", "trials"), ("tuned", "storage", "separate_folders")
+    for name in of_runs if arguments.tune else of_tuning:
+        if getattr(arguments, name):
+            raise UserError(f"--{name.replace('_', '-')}: is not allowed with{'' if arguments.tune else 'out'} --tune")
+
+
+def _train(arguments: argparse.Namespace, command: str) -> int:
+    """A sweep that trains the runs of the study."""
     plan, study_dir, is_new = plan_and_folder(arguments)
     from experiments.runs.tracking import server
+    from experiments.runs.tracking.register import write_spec
     from sweeps.commands.run import tracking_of
     from sweeps.queue.connect import connect
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
     from sweeps.study_folder import removed_on_bad_input, write_plan
-    from sweeps.wandb_sweep import SPEC, runs_sweep, write_spec
+    from sweeps.wandb_sweep import SPEC, runs_sweep
 
     tracking = tracking_of(arguments, plan)
     with removed_on_bad_input(study_dir):
@@ -66,35 +97,59 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
         queue = Queue(plan, study_dir, current_process(), storage=store)
         queue.retry()
         left = queue.reconcile().waiting
-        project = server.project(tracking.project)
-        spec = runs_sweep(plan, study_dir, _cell_options(arguments), project, tracking.entity)
-        file = study_dir / SPEC
-        write_spec(file, spec)
+        options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
+        spec = runs_sweep(plan, study_dir, options, server.project(tracking.project), tracking.entity)
+        write_spec(study_dir / SPEC, spec)
     print(f"{plan.study.name}: {count(plan.runs, 'run')}, {len(left)} to train")
-    print(f"specification: {file}")
-    _register(study_dir, file, spec, left)
+    _register(study_dir, study_dir / SPEC, spec, "runs", left)
     print(f"next: {PROG} status {shlex.quote(str(study_dir))}")
     return 0
 
 
-def _cell_options(arguments: argparse.Namespace) -> list[str]:
-    """The options of `vit-sweep cell`. The agent gives it project and entity; the storage is noted in the study's folder."""
+def _tune(arguments: argparse.Namespace) -> int:
+    """A sweep for each variant, which searches for its settings."""
+    from experiments.runs.tracking import server
+    from experiments.runs.tracking.register import write_spec
+    from sweeps.commands.run import tracking_of
+    from sweeps.commands.tune import tuning_plan
+    from sweeps.tuning.plan import check_data
+    from sweeps.tuning.wandb_sweep import TRIALS, make_trials_folder, tuning_sweep
+
+    arguments.sampler, arguments.pruner = "random", "none"  # of Optuna, which has no part in it
+    plan = tuning_plan(arguments)
+    study_dir = Path(arguments.out) / plan.study.study.name
+    check_data(plan.study, study_dir)
+    tracking = tracking_of(arguments, plan.study)
+    place = server.project(tracking.project), tracking.entity
+    make_trials_folder(study_dir)
+    print(f"{plan.study.study.name}: {count(plan.variants, 'variant')}, {plan.trials} trials each, in {TRIALS}")
+    for variant in plan.variants:
+        spec = tuning_sweep(plan, variant, arguments.method or METHOD, study_dir, _options(arguments), *place)
+        slug, _, digits = variant.name.rsplit("-", 2)  # without the seed
+        file = study_dir / TRIALS / f"{slug}-{digits}.yaml"
+        write_spec(file, spec)
+        _register(study_dir, file, spec, spec["name"], None)
+    return 0
+
+
+def _options(arguments: argparse.Namespace) -> list[str]:
+    """The options of the command that an agent starts. It gives project and entity; the storage is noted in the folder."""
     given = {"--device": arguments.device, "--tracking": arguments.tracking}
-    options = [word for flag, value in given.items() if value != "auto" for word in (flag, value)]
-    return options + ["--separate-folders"] * arguments.separate_folders
+    return [word for flag, value in given.items() if value != "auto" for word in (flag, value)]
 
 
-def _register(study_dir: Path, file: Path, spec: dict[str, Any], left: list[str] | None, name: str = "runs") -> None:
-    """Register a sweep where there is a server, and say what became of it."""
+def _register(study_dir: Path, file: Path, spec: dict[str, Any], name: str, left: list[str] | None) -> None:
+    """Register a sweep where there is a server, and say what became of it. `left`: see `register`."""
     from experiments.runs.tracking import server
     from experiments.runs.tracking.register import register
     from sweeps.wandb_sweep import keep_sweep, known_sweep
 
+    print(f"specification: {file}")
     later = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
     mode = server.wandb_mode("auto")
     if mode != "online":
-        reason = f"WANDB_MODE is {mode}" if _is_mode_given() else "no API key is configured; see `wandb login`"
-        print(f"no W&B server ({reason}); {later}")
+        given = f"WANDB_MODE is {mode}" if "WANDB_MODE" in os.environ else ""
+        print(f"no W&B server ({given or 'no API key is configured; see `wandb login`'}); {later}")
         return
     known = known_sweep(study_dir, name, server.base_url())
     try:
@@ -111,12 +166,6 @@ def _register(study_dir: Path, file: Path, spec: dict[str, Any], left: list[str]
         keep_sweep(study_dir, name, server.base_url(), sweep)
     if sweep:
         _print_sweep(sweep)
-
-
-def _is_mode_given() -> bool:
-    import os
-
-    return "WANDB_MODE" in os.environ
 
 
 def _print_sweep(sweep: Registered) -> None:

@@ -58,6 +58,9 @@ class WandbRun:
         import wandb
 
         self.info, self.place, self.logged = info, place, 0.0
+        of_agent = place.of_agent(info.run)
+        # A search reads the value of its metric in the summary, which has to be a number.
+        self.summary_of = last_values if of_agent and not info.study else summary_of
         self.epochs: list[Mapping[str, float]] = []  # all so far
         folder = os.environ.get("WANDB_DIR") or str(place.folder)
         self.run = wandb.init(
@@ -74,7 +77,7 @@ class WandbRun:
             config=_config(info),
             resume="allow",
             reinit="create_new",
-            settings=_settings(info, place.of_agent(info.run)),
+            settings=_settings(info, of_agent),
         )
         # In every session: a session that defines nothing forgets what the last one defined.
         self.run.define_metric("epoch")
@@ -89,7 +92,7 @@ class WandbRun:
             self.run.log(dict(row), step=int(row["epoch"]), commit=True)
         if new:
             self.logged, self.epochs = new[-1]["epoch"], list(epochs)
-            self.run.summary.update(summary_of(epochs))
+            self.run.summary.update(self.summary_of(epochs))
 
     def complete(self, run: record.Run, pictures: Pictures | None) -> None:
         """Send what the record of the ended run holds, and close the run. Returns when the server has everything."""
@@ -104,7 +107,7 @@ class WandbRun:
             self._upload(run)
         self.run.config.update(_cost(run.summary.get("cost") or {}), allow_val_change=True)
         values = {key: value for key, value in run.summary.items() if key not in (*NOT_IN_SUMMARY, *run.rows[-1])}
-        self.run.summary.update({**values, **summary_of(run.rows)})
+        self.run.summary.update({**values, **self.summary_of(run.rows)})
         self.run.finish(exit_code=1 if run.summary["status"] == "diverged" else 0)
 
     def stop(self) -> None:
@@ -150,6 +153,11 @@ def summary_of(epochs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, flo
             finite = [value for value in values if math.isfinite(value)]
             found[str(metric)] = {"last": values[-1], **({name: best(finite)} if finite else {})}
     return found
+
+
+def last_values(epochs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The last value of every metric."""
+    return {name: values["last"] for name, values in summary_of(epochs).items()}
 
 
 def _settings(info: RunInfo, of_agent: AgentRun | None) -> Any:

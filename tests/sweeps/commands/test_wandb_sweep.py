@@ -102,6 +102,7 @@ def test_a_sweep_is_kept_updated_or_continued_but_never_doubled(
     server.sweeps["sweep1"].state = "FINISHED"  # though its agents were killed
     assert register(capsys, study, "--seeds", 3) == "sweep2 (registered)"
     assert len(list(server.sweeps["sweep2"].points())) == 6
+    assert register(capsys, study, "--seeds", 3) == "sweep2 (kept)"
     assert server.sweeps["sweep0"].updates == 1 and len(server.sweeps) == 3
 
 
@@ -112,6 +113,58 @@ def test_a_server_that_fails_costs_one_line(
     out = called(capsys, "wandb", study, "--out", study.parent)
     assert f"W&B cannot be used ({server.url} did not answer); register the sweep later with the same command" in out[2]
     assert not mirrored.holds(study.parent, server.key)
+
+
+def test_a_tuning_is_a_search_of_each_variant_with_another_seed_and_without_test_images(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (
+        "--tune",
+        "--trials",
+        7,
+        "--params",
+        "optim.lr=1e-3..1e-1:log,train.batch_size=16..64,model.drop_rate=0|0.1",
+    )
+    out = called(capsys, "wandb", study, "--out", study.parent, "--set", "train.epochs=3", *words)
+    assert out[0] == "heads: 2 variants, 7 trials each, in wandb-tuning"
+    folder = study.parent / "heads" / "wandb-tuning"
+    files = sorted(folder.glob("*.yaml"))
+    assert [file.name.rpartition("-")[0] for file in files] == ["logits", "mlp"]
+    spec = yaml.safe_load(files[1].read_text())
+    assert spec["parameters"] == {
+        "optim.lr": {"distribution": "log_uniform_values", "min": 1e-3, "max": 1e-1},
+        "train.batch_size": {"distribution": "int_uniform", "min": 16, "max": 64},
+        "model.drop_rate": {"values": [0.0, 0.1]},
+    }
+    assert spec["metric"] == {"name": "val/acc", "goal": "maximize"}
+    assert (spec["method"], spec["run_cap"], spec["name"]) == ("bayes", 7, "heads tuning: mlp")
+    command = spec["command"]
+    assert {"--model.head=mlp", "--train.epochs=3", "--seed=1000000", "${args}"} <= set(command)
+    assert command[command.index("--test") + 1] == "false"
+    assert not any(word.startswith(("--optim.lr", "--train.batch_size")) for word in command)
+    assert (folder / record.TRIALS).exists() and not (folder.parent / record.STUDY).exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--tune",), "--trials: is needed with --tune"),
+        (("--trials", "3"), "--trials: is not allowed without --tune"),
+        (("--tune", "--trials", "3", "--separate-folders"), "--separate-folders: is not allowed with --tune"),
+        (("--tune", "--trials", "3", "--params", "optim.rl=1..2"), "'optim.rl' cannot be tuned"),
+        (("--tune", "--trials", "3", "--seeds", "1000000,"), "seeds from 1,000,000 on are for tuning"),
+        (("--project", "a/b"), "--project: 'a/b' is not allowed"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    study: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["wandb", str(study), "--out", str(study.parent), *words])
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert [path.name for path in study.parent.iterdir()] == ["heads.yaml"]
 
 
 def check_sweep(server: SweepServer, folder: Path) -> None:

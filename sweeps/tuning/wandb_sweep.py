@@ -1,0 +1,72 @@
+"""Sweeps of W&B that search for the hyper-parameters of a variant. Validation accuracy decides; test images are not used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from experiments.config import SETTINGS, RunConfig, flatten, override, plain
+from experiments.presets import preset
+from experiments.runs import record
+from experiments.runs.spec import RunSpec
+from sweeps.tuning.plan import FIRST_SEED, OBJECTIVE, TuningPlan
+from sweeps.tuning.tuned import Range
+from sweeps.wandb_sweep import place
+
+METHODS = ("random", "bayes")
+TRIALS = "wandb-tuning"  # the folder in the study's folder that holds the trials
+NOTE = "The folders here are the trials of sweeps that `vit-sweep wandb --tune` wrote. No report uses them.\n"
+PROGRAM = "vit-train"
+
+
+def tuning_sweep(
+    plan: TuningPlan,
+    variant: RunSpec,
+    method: str,
+    study_dir: Path,
+    options: list[str],
+    project: str,
+    entity: str | None,
+) -> dict[str, Any]:
+    """The specification of a sweep over the space of a plan, for one variant. `options`: of `vit-train`."""
+    config = variant.config.model_copy(update={"seed": FIRST_SEED})
+    words = [f"--{path}={plain(value)}" for path, value in changes(plan.study.preset, config).items()]
+    fixed = [word for word in words if word.partition("=")[0][2:] not in plan.space]
+    out = ["--out", str(study_dir.resolve() / TRIALS), "--test", "false"]
+    return {
+        "name": f"{plan.study.study.name} tuning: {variant.variant}",
+        **place(project, entity),
+        "program": PROGRAM,
+        "method": method,
+        "metric": {"name": OBJECTIVE, "goal": "maximize"},
+        "run_cap": plan.trials,
+        "parameters": {path: parameter(path, tried) for path, tried in plan.space.items()},
+        "command": [PROGRAM, "--preset", plan.study.preset, *fixed, *out, *options, "${args}"],
+    }
+
+
+def changes(preset_name: str, config: RunConfig) -> dict[str, Any]:
+    """The settings in which a configuration differs from a preset, by dotted path."""
+    usual = dict(flatten(preset(preset_name).model_dump()))
+    found = {path: value for path, value in flatten(config.model_dump()) if value != usual[path]}
+    words = {path: plain(value) for path, value in found.items()}
+    assert override(preset(preset_name), words) == config, "a setting cannot be written on a command line"
+    return found
+
+
+def parameter(path: str, tried: Range) -> dict[str, Any]:
+    """A range as W&B's parameter."""
+    if tried.choices:
+        return {"values": tried.choices}
+    if SETTINGS[path].annotation is int:
+        assert tried.low is not None and tried.high is not None  # a range without choices has both
+        kind = {"distribution": "q_log_uniform_values", "q": 1} if tried.log else {"distribution": "int_uniform"}
+        return {**kind, "min": int(tried.low), "max": int(tried.high)}
+    return {"distribution": "log_uniform_values" if tried.log else "uniform", "min": tried.low, "max": tried.high}
+
+
+def make_trials_folder(study_dir: Path) -> None:
+    """Make the folder of the trials, marked so that no report takes them for runs of the study."""
+    folder = study_dir / TRIALS
+    folder.mkdir(parents=True, exist_ok=True)
+    record.write_text(folder / record.TRIALS, NOTE)
