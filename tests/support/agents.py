@@ -43,7 +43,7 @@ class Shell:
     def __call__(self, *words: object, status: int = 0) -> str:
         """Run a command to its end. Returns what it prints."""
         process = self.start(*words)
-        said, _ = process.communicate(timeout=300)
+        said, _ = process.communicate(timeout=1200)
         assert process.returncode == status, said
         return said
 

@@ -177,7 +177,7 @@ def check_sweep(server: SweepServer, folder: Path) -> None:
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=1200)
     assert process.returncode == 0, said
     return said
 
@@ -266,7 +266,7 @@ def test_a_killed_agent_and_its_run(server: SweepServer, study: Path, tmp_path: 
     shell("vit-sweep", "wandb", study, *words)
     folder = tmp_path / "heads"
     killed = shell.agent("tester/vit-ablation/sweep0")
-    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()))
+    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()), 600)
     for pid in (killed.pid, *children(killed.pid)):
         os.kill(pid, signal.SIGKILL)
     killed.communicate()
@@ -297,9 +297,9 @@ def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_o
     shell("vit-sweep", "wandb", study, *words)
     folder = tmp_path / "heads"
     stopped = shell.agent("tester/vit-ablation/sweep0")
-    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()))
+    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()), 600)
     stopped.send_signal(signal.SIGTERM)
-    stopped.communicate(timeout=120)
+    stopped.communicate(timeout=600)
     (run,) = server.runs.values()
     assert run.state == "failed" and 2 <= len(run.rows) < 60
     states = json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]
@@ -315,3 +315,53 @@ def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_o
     check_sweep(server, folder)
     shell("vit-sweep", "sync", folder)
     assert len(server.runs) == 3, "sync sent a run again as another W&B run"
+
+
+@pytest.mark.slow
+def test_agents_search_with_vit_train_without_test_images(server: SweepServer, study: Path, tmp_path: Path) -> None:
+    """Each trial is the agent's W&B run, with the dotted settings, the validation accuracy as a number, no test metric."""
+    shell = Shell(tmp_path / "shell", server.env())
+    words = ("--tune", "--trials", 2, "--params", "optim.lr=0.001|0.01", "--method", "random", "--out", tmp_path)
+    shell("vit-sweep", "wandb", study, *words)
+    assert [sweep.spec["method"] for sweep in server.sweeps.values()] == ["random", "random"]
+    ended(shell.agent("tester/vit-ablation/sweep0"))
+    folder = tmp_path / "heads" / "wandb-tuning"
+    assert len(server.runs) == 2
+    for name, lr in zip(server.sweeps["sweep0"].sent, (0.001, 0.01), strict=True):
+        found = server.runs[name]
+        (trial,) = (
+            path.parent
+            for path in folder.glob("*/summary.json")
+            if record.read_config(path.parent)["optim"]["lr"] == lr
+        )
+        own = record.read_run(trial)
+        assert (own.config["seed"], own.summary["test/acc"]) == (1_000_000, None)
+        assert not (trial / record.PREDICTIONS).exists()
+        assert found.state == "finished" and found.fields["sweep"] == "sweep0"
+        assert found.settings["optim.lr"] == found.settings["optim"]["lr"] == lr
+        assert found.summary["val/acc"] == own.summary["val/acc"] == own.rows[-1]["val/acc"]
+        assert found.summary.get("test/acc") is None
+
+
+@pytest.mark.slow
+def test_a_trial_that_its_sweep_stops_ends_as_pruned(server: SweepServer, tmp_path: Path) -> None:
+    """A sweep of one's own, with null among its values. After SIGTERM the run is sealed; it is not left to be resumed."""
+    spec = {
+        "method": "grid",
+        "metric": {"name": "val/acc", "goal": "maximize"},
+        "parameters": {"data.train_limit": {"values": [None, 80]}, "train.epochs": {"value": 200}},
+        "command": ["vit-train", "--model.depth", "1", "--out", "trials", "--test", "false", "${args}"],
+    }
+    server.op_UpsertSweep({"projectName": "mine", "config": yaml.safe_dump(spec)})
+    shell = Shell(tmp_path / "shell", server.env())
+    agent = shell.agent("tester/mine/sweep0", "--count", "1")
+    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()), 600)
+    server.stop.update(server.runs)
+    ended(agent)
+    (run,) = server.runs.values()
+    (summary,) = (record.read_summary(path.parent) for path in shell.folder.glob("trials/*/summary.json"))
+    assert (summary["status"], run.summary["status"], run.state) == ("pruned", "pruned", "finished")
+    assert 2 <= summary["epochs"] == len(run.rows) < 200
+    assert run.summary["val/acc"] == summary["val/acc"]
+    (config,) = (record.read_config(path.parent) for path in shell.folder.glob("trials/*/summary.json"))
+    assert config["data"]["train_limit"] is None
