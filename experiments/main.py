@@ -127,6 +127,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.runs.tracking.agent import asked_for
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import Tracking
+    from experiments.runs.tracking.sync import send_to_agent
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
@@ -148,7 +149,8 @@ def _train(arguments: argparse.Namespace) -> int:
         raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error
     if trained_before:
         print("This run is already finished; nothing was trained.")
-    for line in said:
+        said.append(send_to_agent(out, name, tracking))
+    for line in filter(None, said):
         print(line)
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {out / name}")

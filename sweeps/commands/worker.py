@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +59,7 @@ def worker(arguments: argparse.Namespace, _: str) -> int:
 def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed."""
     from experiments.runs.tracking.agent import take
+    from experiments.runs.tracking.sync import send_to_agent
 
     agent = take()
     plan, study_dir = existing_plan(arguments)
@@ -68,8 +68,8 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     check_names([name], plan, study_dir)
     tracking = tracking_of(arguments, plan, agent)
     state = _join(plan, study_dir, arguments, tracking, {name})
-    if agent:
-        _send_record(study_dir, name, tracking)
+    if said := send_to_agent(study_dir, name, tracking):
+        print(said)
     return _report_run(name, study_dir, plan.study.metric, state.failed)
 
 
@@ -85,25 +85,6 @@ def _join(
     with Mirror(tracking, study_dir):
         options = arguments.cohort, arguments.storage, arguments.separate_folders
         return join_sweep(plan, study_dir, configs, *options, only)
-
-
-def _send_record(study_dir: Path, name: str, tracking: Tracking) -> None:
-    """Mirror a run that another command has trained to the agent's W&B run. A fault of W&B costs a line, not the run."""
-    from experiments.errors import UserError
-    from experiments.runs.record import is_finished
-    from experiments.runs.tracking import epoch_log, server
-    from experiments.runs.tracking.sync import sync
-
-    if not is_finished(study_dir / name) or server.wandb_mode(tracking.mode) != "online":
-        return
-    with contextlib.suppress(OSError, ValueError):
-        if epoch_log.read(epoch_log.path_of(study_dir, name)).session == tracking.session:
-            return  # trained here, and mirrored as it was
-    try:
-        done = sync(study_dir, tracking, lambda _: None, only=[name])
-        print(f"{name}: its record was sent to the agent's W&B run; {done.where}")
-    except UserError as error:
-        print(f"tracking: {error}")
 
 
 def _report_run(name: str, study_dir: Path, metric: str, failed: dict[str, str]) -> int:

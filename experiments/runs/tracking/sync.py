@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
@@ -66,6 +67,25 @@ def sync(
     finally:
         kill(child)
     return done
+
+
+def send_to_agent(folder: Path, run: str, tracking: Tracking) -> str:
+    """Send the record of a run that this command has not trained to the agent's W&B run. Returns what to say.
+
+    It is empty where there is nothing to do: no agent, no record, or a run that was trained and mirrored here. A fault of
+    W&B is what to say, and no error.
+    """
+    if not (tracking.agent and record.is_finished(folder / run) and server.wandb_mode(tracking.mode) == "online"):
+        return ""
+    with contextlib.suppress(OSError, ValueError):
+        if epoch_log.read(epoch_log.path_of(folder, run)).session == tracking.session:
+            return ""
+    try:
+        return (
+            f"{run}: its record was sent to the agent's W&B run; {sync(folder, tracking, lambda _: None, [run]).where}"
+        )
+    except UserError as error:
+        return f"tracking: {error}"
 
 
 def _progress(done: Synced, infos: list[RunInfo]) -> str:

@@ -341,6 +341,11 @@ def test_agents_search_with_vit_train_without_test_images(server: SweepServer, s
         assert found.settings["optim.lr"] == found.settings["optim"]["lr"] == lr
         assert found.summary["val/acc"] == own.summary["val/acc"] == own.rows[-1]["val/acc"]
         assert found.summary.get("test/acc") is None
+    given = {"WANDB_SWEEP_ID": "sweep0", "WANDB_RUN_ID": "again", "WANDB_ENTITY": "tester"}
+    command = [word for word in server.sweeps["sweep0"].spec["command"] if word != "${args}"]
+    assert "nothing was trained" in ended(shell.start(*command, "--optim.lr=0.01", **given))
+    again, before = server.runs["again"], server.runs["sweep0run1"]
+    assert again.rows == before.rows and again.summary["val/acc"] == before.summary["val/acc"]
 
 
 @pytest.mark.slow
