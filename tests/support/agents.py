@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = {"vit-train": "experiments.main", "vit-sweep": "sweeps.main"}
+COMMANDS = {"vit-train": "experiments.main", "vit-sweep": "sweeps.main", "vit-report": "analysis.main"}
 
 
 class Shell:
