@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 
 from analysis.results import Results
+from analysis.sources.settings import cell_value
 from analysis.stats import Estimate
+from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, SHIFT, Metric
 
 
@@ -15,16 +18,28 @@ from experiments.metric import FEWSHOT, PERMUTED, SHIFT, Metric
 class Profile:
     """How the means of all variants change along a condition.
 
-    `name`: of figure and table. `heading`: of the section. `about`: what is measured. `unit`: of the points. `means`: point
-    -> (metric, variant -> its mean). `details`: further metrics of the table.
+    `name`: of figure and table. `heading`: of the section. `about`: what is measured. `unit`: of the points. `axis`: the label
+    of their axis. `means`: point -> (metric, variant -> its mean). `details`: further metrics of the table. `to_scale`:
+    whether distances between points have a meaning.
     """
 
     name: str
     heading: str
     about: str
     unit: str
+    axis: str
     means: dict[str, tuple[Metric, dict[str, Estimate]]]
     details: tuple[Metric, ...] = ()
+    to_scale: bool = False
+
+    @property
+    def places(self) -> list[float]:
+        """Where the points are on an axis, at least 1 apart: to scale, or at equal distances."""
+        if not self.to_scale:
+            return [float(place) for place in range(len(self.means))]
+        numbers = [float(point.replace(",", "")) for point in self.means]
+        smallest = min((after - before for before, after in pairwise(numbers)), default=1.0)
+        return [number / smallest for number in numbers]
 
     @property
     def metrics(self) -> list[Metric]:
@@ -48,6 +63,7 @@ def _fewshot(results: Results) -> list[Profile]:
             f"Few-shot accuracy on {dataset}: a linear classifier on frozen features, from some training images (shots) of "
             "each class",
             "shots",
+            "shots",
             _by_point(results, metrics, lambda metric: int(metric.rpartition("/")[2])),
             tuple(_known(results, partial(_is_other, dataset))),
         )
@@ -62,8 +78,20 @@ def _is_other(dataset: str, metric: Metric) -> bool:
 
 def _sizes(results: Results) -> list[Profile]:
     metrics = _known(results, lambda metric: metric.base == "test/acc" and metric.img_size is not None)
-    about = "Test accuracy at other image sizes than the trained one, without further training"
-    return _one("img-sizes", "Other image sizes", about, "px", results, metrics, lambda metric: metric.img_size or 0)
+    trained = _trained_size(results)
+    about = f"Test accuracy at other image sizes than the trained one{trained}, without further training"
+    found = _one("img-sizes", "Other image sizes", about, "px", results, metrics, lambda metric: metric.img_size or 0)
+    return [replace(profile, axis="test image size, px", to_scale=True) for profile in found]
+
+
+def _trained_size(results: Results) -> str:
+    """The size at which all variants were trained, as text; empty where it differs or is not known."""
+    sizes = set()
+    settings = results.study.settings()
+    for name, side in zip(settings.get("data.name", []), settings.get("data.img_size", [])):
+        sizes.add(cell_value(side) or (DATASETS[name].img_size if name in DATASETS else None))
+    (side,) = sizes if len(sizes) == 1 else (None,)
+    return f" ({side:,} px)" if isinstance(side, int) else ""
 
 
 def _shifts(results: Results) -> list[Profile]:
@@ -75,7 +103,7 @@ def _shifts(results: Results) -> list[Profile]:
     if not found and permuted:
         means = {"permuted": (permuted[0], results.means[permuted[0]])}
         about = "Test accuracy with the patches of each image permuted"
-        return [Profile("permuted", "Permuted images", about, "patches", means)]
+        return [Profile("permuted", "Permuted images", about, "patches", "patches", means)]
     return found
 
 
@@ -90,7 +118,7 @@ def _one(
     details: tuple[Metric, ...] = (),
 ) -> list[Profile]:
     means = _by_point(results, metrics, number)
-    return [Profile(name, heading, about, unit, means, details)] if means else []
+    return [Profile(name, heading, about, unit, unit, means, details)] if means else []
 
 
 def _known(results: Results, wanted: Callable[[Metric], bool]) -> list[Metric]:

@@ -163,9 +163,13 @@ def trend(trend: Trend) -> tuple[str, str]:
     return caption, f"{caption} {_list(texts)}."
 
 
-def profile(profile: Profile) -> tuple[str, str]:
-    """Return the caption and the alternative text of a metric under several conditions."""
-    caption = f"{profile.about}. Means and 95 % intervals over seeds."
+def profile(profile: Profile, baseline: str = "") -> tuple[str, str]:
+    """Return the caption and the alternative text of a metric under several conditions.
+
+    `baseline`: its name, where the figure has a panel for each variant.
+    """
+    panels = f" Dashed: {baseline}. Grey: the other variants." if baseline else ""
+    caption = f"{profile.about}. Means and 95 % intervals over seeds.{panels}"
     point, (metric, means) = list(profile.means.items())[-1]
     texts = [mean_text(variant, mean, metric) for variant, mean in means.items()]
     return caption, f"{caption} With {point} {profile.unit}: {_list(texts)}."

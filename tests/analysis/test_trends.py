@@ -163,6 +163,40 @@ def test_the_report_shows_other_sizes_shifts_and_permuted_images(tmp_path):
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["4", "8"]
 
 
+def test_more_variants_than_colours_get_a_panel_each_with_sizes_to_scale(tmp_path):
+    kinds = [
+        "none",
+        "sinusoidal",
+        "learned-1d",
+        "learned-2d",
+        "relative",
+        "sincos-2d",
+        "rope-2d",
+        "cpe",
+        "cape",
+        "irpe-k",
+    ]
+    folder = write_study(tmp_path, accuracy={kind: 0.5 + 0.02 * number for number, kind in enumerate(kinds)})
+    sides = (4, 8, 16, 18)
+    add_metrics(
+        folder, lambda summary, *_: {f"test/acc@{side}px": summary["test/acc"] * 8 / side for side in sides[1:]}
+    )
+    add_metrics(folder, lambda summary, *_: {"test/acc@4px": summary["test/acc"] / 2})
+    results = analyze(read(str(folder)))
+    (found,) = profile_plots(results)
+    panels = [axes for axes in found.figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == kinds
+    for kind, axes in zip(kinds, panels, strict=True):
+        (bars,) = axes.containers  # the intervals of its own line; the other lines have none
+        x, y = bars.lines[0].get_data()
+        mean = 100 * results.mean(kind).value
+        assert list(y) == pytest.approx([mean / 2, mean, mean / 2, mean * 8 / 18])
+        assert list(np.diff(x)) == pytest.approx([2, 4, 1])  # to scale
+        assert len(axes.lines) == len(kinds) + (kind != "none")  # all variants, and the baseline over them
+    assert "Dashed: none." in found.caption and "(8 px)" in found.caption
+    assert all(len(texts) == len(sides) for texts in found.tips.values()) and len(found.tips) == len(kinds)
+
+
 def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):
     folder = write_study(tmp_path)
     add_metrics(folder, lambda summary, variant, seed: {f"shift/{n}": 0.98 - 0.9 * (seed == 0) for n in (1, 2)})
