@@ -8,7 +8,6 @@ import math
 import os
 import sqlite3
 import sys
-import threading
 import time
 import zlib
 from abc import ABC, abstractmethod
@@ -26,6 +25,7 @@ from sweeps.queue.database import QueueDatabase
 from sweeps.queue.folder_note import FolderNote, read_note
 from sweeps.queue.postgres_database import PostgresDatabase
 from sweeps.queue.url import DATABASE, is_own_database, parse_url
+from sweeps.queue.watchdog import Watchdog
 from sweeps.study_folder import LOCK
 
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
@@ -54,6 +54,7 @@ class QueueStorage(ABC):
         self.note: FolderNote | None = None  # of the study's folder, when the storage was opened
         self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
         self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
+        self._watchdog = Watchdog(lambda line: self.notify(line))
         self._depth = 0
         self._clock = 0.0, 0.0  # the shared clock when the lock was taken, and this process's monotonic clock
 
@@ -146,7 +147,8 @@ class QueueStorage(ABC):
         start, tries = time.monotonic(), 0
         while True:
             try:
-                with self._slow_notice():
+                line = f"{self.url}: no answer for {SLOW:.0f} s; still waiting, training continues"
+                with self._watchdog.watch(SLOW, line):
                     result = operation()
                 if tries > 1:
                     self.since = self._read_clock()
@@ -160,18 +162,6 @@ class QueueStorage(ABC):
                 if tries:
                     time.sleep(RETRY_INTERVAL)
                 tries += 1
-
-    @contextlib.contextmanager
-    def _slow_notice(self) -> Iterator[None]:
-        """Say once that the database does not answer."""
-        line = f"{self.url}: no answer for {SLOW:.0f} s; still waiting, training continues"
-        timer = threading.Timer(SLOW, lambda: self.notify(line))
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
