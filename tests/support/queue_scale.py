@@ -3,8 +3,10 @@
 python tests/support/queue_scale.py --runs 1000 --processes 8 --workers 64 [--storage URL | --postgres]
 
 Each process is a sweep with its share of the workers. A run is "trained" by writing a summary. The table shows, for each
-tenth of the runs, the milliseconds between two ended runs of the whole queue, and those of one call of `assign` and `settle`
-without waiting for the lock. --postgres starts a server on loopback for the measurement.
+tenth of the runs, the milliseconds between two ended runs of the whole queue, and those for which one call of `assign` and of
+`settle` holds the lock, without the wait for it. The last line has the means, and the CPU time of an assignment, which does
+not depend on what else the machine does. --postgres starts a server on loopback for the measurement. --processes 1
+--workers 1000 simulates a thousand workers.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -81,7 +84,9 @@ def add_ended(queue: Queue, count: int) -> None:
 
 
 def drive(runs: int, folder: Path, url: str | None, workers: int, start, results) -> None:
-    """A sweep: its workers take turns, each with one run at a time. Sends (end, assign, settle) for each run, in seconds."""
+    """A sweep: its workers take turns, each with one run at a time. Sends for each run, in seconds: its end, and how long
+    the lock was held for its assignment, for its end, and the CPU time of its assignment.
+    """
     plan = scale_plan(runs)
     queue = Queue(plan, folder, current_process(), storage=connect(plan, folder, url))
     held: dict[str, float] = {}
@@ -89,11 +94,12 @@ def drive(runs: int, folder: Path, url: str | None, workers: int, start, results
 
     def entering() -> None:
         enter()
-        held["since"] = time.monotonic()
+        held["since"], held["cpu since"] = time.monotonic(), time.process_time()
 
     def leaving() -> None:
         leave()
         held["for"] = time.monotonic() - held["since"]
+        held["cpu"] = time.process_time() - held["cpu since"]
 
     queue.store._enter, queue.store._leave = entering, leaving
     queue.reconcile()
@@ -103,17 +109,17 @@ def drive(runs: int, folder: Path, url: str | None, workers: int, start, results
         busy = []
         for _ in range(workers):
             if taken := queue.assign(current_process()):
-                busy.append((taken[0], held["for"]))
-        for assignment, assigning in busy:
+                busy.append((taken[0], held["for"], held["cpu"]))
+        for assignment, assigning, cpu in busy:
             write_record(folder / assignment.run.name, assignment.run.run_id)
             queue.settle(assignment)
-            rows.append((time.time(), assigning, held["for"]))
+            rows.append((time.time(), assigning, held["for"], cpu))
     results.put((rows, time.process_time() - begun))
 
 
 def measure(
     runs: int, folder: Path, url: str | None, processes: int, workers: int, ended: int
-) -> tuple[list[tuple[float, float, float]], float]:
+) -> tuple[list[tuple[float, float, float, float]], float]:
     """Drive a queue with several processes at once. One row for each run, in the order in which they ended; CPU seconds."""
     plan = scale_plan(runs)
     storage = connect(plan, folder, url)
@@ -131,7 +137,7 @@ def measure(
     rows = sorted(row for part, _ in parts for row in part)
     for child in children:
         child.join()
-    return [(begun, 0.0, 0.0), *rows], sum(cpu for _, cpu in parts)
+    return [(begun, 0.0, 0.0, 0.0), *rows], sum(cpu for _, cpu in parts)
 
 
 def main() -> None:
@@ -171,9 +177,11 @@ def main() -> None:
         between = (own[-1][0] - rows[first][0]) / len(own)
         means = [statistics.fmean(row[i] for row in own) for i in (1, 2)]
         print(f"{options.ended + last:10d}   {between * 1e3:8.1f}   {means[0] * 1e3:10.1f}   {means[1] * 1e3:10.1f}")
-    print(
-        f"{'all':>10}   {(rows[-1][0] - rows[0][0]) / count * 1e3:8.1f}   {cpu / count * 1e3:.1f} ms of CPU time in the processes"
-    )
+    assign, settle, own = (statistics.fmean(row[i] for row in rows[1:]) * 1e3 for i in (1, 2, 3))
+    total = (rows[-1][0] - rows[0][0]) / count * 1e3
+    print(f"{'all':>10}   {total:8.1f}   {assign:10.1f}   {settle:10.1f}")
+    print(f"CPU time of the processes: {cpu / count * 1e3:.1f} ms a run, of which {own:.1f} ms in the assignment")
+    print("load of the machine:", *os.getloadavg())
 
 
 if __name__ == "__main__":
