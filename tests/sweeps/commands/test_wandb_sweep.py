@@ -248,6 +248,12 @@ def check_equal_reports(shell: Shell, one: Path, other: Path) -> None:
         pd.testing.assert_frame_equal(*kept)
 
 
+def epochs(folder: Path) -> int:
+    """The epochs that a run in this folder has logged so far."""
+    logs = list(folder.glob("wandb/epochs/*.jsonl"))
+    return max((path.read_text().count('{"row"') for path in logs), default=0)
+
+
 def children(pid: int) -> list[int]:
     """The processes that a process has started."""
     found = []
@@ -266,7 +272,7 @@ def test_a_killed_agent_and_its_run(server: SweepServer, study: Path, tmp_path: 
     shell("vit-sweep", "wandb", study, *words)
     folder = tmp_path / "heads"
     killed = shell.agent("tester/vit-ablation/sweep0")
-    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()), 600)
+    until(lambda: epochs(folder) >= 2, 600)
     for pid in (killed.pid, *children(killed.pid)):
         os.kill(pid, signal.SIGKILL)
     killed.communicate()
@@ -297,7 +303,7 @@ def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_o
     shell("vit-sweep", "wandb", study, *words)
     folder = tmp_path / "heads"
     stopped = shell.agent("tester/vit-ablation/sweep0")
-    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()), 600)
+    until(lambda: epochs(folder) >= 2, 600)
     stopped.send_signal(signal.SIGTERM)
     stopped.communicate(timeout=600)
     (run,) = server.runs.values()
@@ -360,7 +366,7 @@ def test_a_trial_that_its_sweep_stops_ends_as_pruned(server: SweepServer, tmp_pa
     server.op_UpsertSweep({"projectName": "mine", "config": yaml.safe_dump(spec)})
     shell = Shell(tmp_path / "shell", server.env())
     agent = shell.agent("tester/mine/sweep0", "--count", "1")
-    until(lambda: any(len(run.rows) >= 2 for run in server.runs.values()), 600)
+    until(lambda: epochs(shell.folder / "trials") >= 2, 600)
     server.stop.update(server.runs)
     ended(agent)
     (run,) = server.runs.values()
