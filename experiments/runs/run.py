@@ -28,7 +28,7 @@ from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
-from experiments.training.fit import Row, fit
+from experiments.training.fit import GRADIENT_NORM, Row, fit
 from experiments.training.stacked import Stacked
 from vit.plugins import PluginError
 from vit.probe import check_plugin
@@ -191,11 +191,12 @@ def _train_group(
         for rows, seconds in _timed(fit(engine, splits, start)):
             writer.wait()  # for the previous epoch
             tensors = engine.states()
+            norms = [row.pop(GRADIENT_NORM, None) for row in rows]  # for W&B; the record does not hold them
             _measure_length(runs, rows, engine, data)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
-                writer.submit(run.add_epoch(rows[i], tensors[i], seconds / len(runs)))
+                writer.submit(run.add_epoch(rows[i], tensors[i], seconds / len(runs), norms[i]))
                 run.update_status(prune=bool(on_row and on_row(number, rows[i])))
                 if run.status == "running":
                     continue

@@ -119,21 +119,23 @@ class RunState:
         else:
             self.status = "pruned" if prune else "running"
 
-    def add_epoch(self, row: Row, tensors: Mapping[str, Tensor], seconds: float) -> Callable[[], None]:
+    def add_epoch(
+        self, row: Row, tensors: Mapping[str, Tensor], seconds: float, gradient_norm: float | None = None
+    ) -> Callable[[], None]:
         """Add an epoch. Returns the function that writes it, which another thread may call during the next epoch."""
         self.rows.append(row)
         wall = time.perf_counter() - self.clock
         self.seconds = {"device": self.seconds["device"] + seconds, "wall": wall}
-        return partial(self._write_epoch, self._note(), tensors)
+        return partial(self._write_epoch, self._note(), tensors, gradient_norm)
 
-    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], gradient_norm: float | None) -> None:
         """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
         due = time.perf_counter() - self.synced >= SYNC_SECONDS
         self._write_state(note, tensors, durable=due)
         if due:
             record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
-        self.epoch_log.add(note["rows"][-1], note["seconds"]["device"])
+        self.epoch_log.add(note["rows"][-1], note["seconds"]["device"], gradient_norm)
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
         """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""

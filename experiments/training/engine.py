@@ -150,6 +150,7 @@ class Solo:
         self.buffers = persistent_buffers(self.model)
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
         self._rate = tensor_rate(self.optimizer, device)
+        self.gradient_norms = torch.zeros(1, device=device)  # before clipping, of the last step that clipped
         mode = self.config.train.compile
         self._train = self._loss_and_hits if mode == OFF else self._compiled_step(num_classes, mode)
 
@@ -177,7 +178,7 @@ class Solo:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if max_norm := self.config.optim.grad_clip_norm:
-            nn.utils.clip_grad_norm_(self.params.values(), max_norm)
+            self.gradient_norms = nn.utils.clip_grad_norm_(self.params.values(), max_norm).detach()[None]
         self.optimizer.step()
         return loss.detach()[None], hits[None]
 

@@ -1,7 +1,7 @@
 """The epoch log of a run, STUDY/wandb/epochs/RUN.jsonl: what W&B gets of a run in training. It imports no wandb, no torch.
 
-The first line says what the run is, each further line is an epoch: its row of metrics.csv and its speed, which the record
-does not hold. The last line says that the run has ended.
+The first line says what the run is, each further line is an epoch: its row of metrics.csv, and its speed and gradient
+norm, which the record does not hold. The last line says that the run has ended.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from experiments.runs.tracking.settings import FOLDER, Tracking
 Row = Mapping[str, float]
 SECONDS, PACE = "speed/epoch_seconds", "speed/images_per_second"
 # Of an epoch: device time, divided by the runs of the stack; training images a second of it.
+NORM = "train/gradient_norm"  # mean over the steps of an epoch, before clipping; only of runs that clip
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,12 @@ class EpochLog:
             log.path = None
         return log
 
-    def add(self, row: Row, device_seconds: float) -> None:
+    def add(self, row: Row, device_seconds: float, gradient_norm: float | None = None) -> None:
         """Add an epoch. `device_seconds`: of all epochs so far."""
         seconds, self.device_seconds = device_seconds - self.device_seconds, device_seconds
         speed = {SECONDS: seconds, PACE: self.images / seconds} if seconds > 0 else {}
-        self._append({"row": {**row, **speed}})
+        norm = {} if gradient_norm is None else {NORM: gradient_norm}
+        self._append({"row": {**row, **speed, **norm}})
 
     def end(self) -> None:
         """Say that the record of the run is complete."""

@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, Se
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.training.engine import Solo, initial_model
-from experiments.training.fit import evaluate, fit
+from experiments.training.fit import GRADIENT_NORM, evaluate, fit
 from experiments.training.tables import learning_rate
 
 CPU = torch.device("cpu")
@@ -87,12 +87,12 @@ OPTIMISERS = {
 }
 
 
-def clip(gradients: list[Tensor], max_norm: float) -> bool:
-    """Scale gradients to a total norm of at most `max_norm`; return whether that changed them."""
+def clip(gradients: list[Tensor], max_norm: float) -> float:
+    """Scale gradients to a total norm of at most `max_norm`; return their norm before."""
     norm = math.sqrt(sum(g.square().sum().item() for g in gradients))
     for g in gradients:
         g *= min(1.0, max_norm / norm)
-    return norm > max_norm
+    return norm
 
 
 @pytest.mark.parametrize(("name", "max_norm"), [*((name, 0.0) for name in OPTIMISERS), ("adamw", 2.0), ("sgd", 2.0)])
@@ -113,7 +113,7 @@ def test_training_equals_a_plain_torch_loop(name: str, max_norm: float, splits: 
         [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], config.optim.lr
     )
     rates = torch_schedule(config, 3)
-    seen, expected, clipped = batches(config, splits), [], []
+    seen, expected, norms = batches(config, splits), [], []
     for epoch in range(3):
         losses, hits = [], 0
         for x, y, _ in seen[3 * epoch : 3 * epoch + 3]:
@@ -124,13 +124,16 @@ def test_training_equals_a_plain_torch_loop(name: str, max_norm: float, splits: 
             loss = F.cross_entropy(scores, y, label_smoothing=0.1)
             plain.zero_grad()
             loss.backward()
-            clipped.append(max_norm > 0 and clip([p.grad for p in model.parameters()], max_norm))
+            if max_norm:
+                norms.append(clip([p.grad for p in model.parameters()], max_norm))
             plain.step()
             losses += [loss.item()] * len(y)
             hits += int((scores.argmax(1) == y).sum())
-        expected.append({"train/loss": sum(losses) / 80, "train/acc": hits / 80})
+        norm = {GRADIENT_NORM: sum(norms[-3:]) / 3} if max_norm else {}
+        expected.append({"train/loss": sum(losses) / 80, "train/acc": hits / 80, **norm})
     got = [row for (row,) in fit(engine, splits)]
-    assert len(set(clipped)) == (2 if max_norm else 1), "some steps must be clipped and some not"
+    assert not max_norm or min(norms) < max_norm < max(norms), "some steps must be clipped and some not"
+    assert all((GRADIENT_NORM in row) == (max_norm > 0) for row in got)
     rel = 1e-5 if max_norm else 1e-9  # torch's clipping adds 1e-6 to the norm
     for ours, theirs in zip(got, expected, strict=True):
         assert {key: ours[key] for key in theirs} == pytest.approx(theirs, rel=rel)
