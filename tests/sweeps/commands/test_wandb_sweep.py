@@ -232,14 +232,8 @@ def test_two_agents_train_each_run_once_with_the_records_and_report_of_a_sweep(
     check_equal_reports(shell, folder, other)
 
 
-TIMES = (
-    "seconds",
-    "images_per_second",
-    "started",
-    "finished",
-    "command",
-    "digest",
-)  # the digest is that of the times, too
+# Parts of columns that differ; the digest is that of the times, too.
+TIMES = ("seconds", "images_per_second", "started", "finished", "command", "digest")
 
 
 def check_equal_reports(shell: Shell, one: Path, other: Path) -> None:
