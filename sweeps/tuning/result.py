@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -12,7 +13,7 @@ from optuna.trial import create_trial
 from experiments.version import code
 from sweeps.tuning.plan import OBJECTIVE, TuningPlan
 from sweeps.tuning.space import Space, distribution_of
-from sweeps.tuning.tuned import TrialRow, Tuned, TunedVariant
+from sweeps.tuning.tuned import Range, TrialRow, Tuned, TunedVariant
 
 FEWEST = 8  # trials from which importances are computed
 
@@ -53,19 +54,27 @@ def tuned_result(plan: TuningPlan, rows: Mapping[str, Sequence[TrialRow]]) -> Tu
 
 
 def importances(space: Space, rows: Sequence[TrialRow]) -> dict[str, float]:
-    """Optuna's fANOVA importances of the settings; empty with fewer than `FEWEST` trials or one setting.
+    """Optuna's fANOVA importances of the settings; empty for one setting, or where the trials say nothing about them.
 
-    A pruned trial counts with its last validation accuracy, a diverged one with 0. Failed trials do not count.
+    That is with fewer than `FEWEST` trials, or if all have the same value. A pruned trial counts with its last validation
+    accuracy, a diverged one with 0. Failed trials do not count.
     """
     counted = [row for row in rows if row.status != "failed"]
-    if len(counted) < FEWEST or len(space) < 2:
+    values = [row.val_acc or 0.0 for row in counted]
+    if len(counted) < FEWEST or len(space) < 2 or len(set(values)) < 2:
         return {}
     study = optuna.create_study(direction="maximize")
     tried: dict[str, BaseDistribution] = {path: distribution_of(path, each) for path, each in space.items()}
-    for row in counted:
-        study.add_trial(create_trial(params=row.settings, distributions=tried, value=row.val_acc or 0.0))
+    for row, value in zip(counted, values, strict=True):
+        params = {path: _within(each, row.settings[path]) for path, each in space.items()}
+        study.add_trial(create_trial(params=params, distributions=tried, value=value))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {path: round(float(found[path]), 4) for path in space}
+
+
+def _within(tried: Range, value: Any) -> Any:
+    """The value, at most the end of its range: rounding to four digits can exceed an end, and Optuna refuses that."""
+    return value if tried.low is None or tried.high is None else min(max(value, tried.low), tried.high)

@@ -1,12 +1,11 @@
 """The trials of one variant: an Optuna study in the storage of the sweep. Every change is made under the storage's lock.
 
-A trial that runs belongs to a process. If that process is dead, the next one takes the trial over and goes on from the last
-epoch in its folder: the number of a trial and its parameters determine its run.
+A running trial is assigned to a process. If that process is dead, another process takes the trial over and continues from
+the last epoch in its folder: the number of a trial and its parameters determine its run.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -24,9 +23,7 @@ from sweeps.tuning.plan import OBJECTIVE, TuningPlan, rounded
 from sweeps.tuning.space import distribution_of
 from sweeps.tuning.tuned import Range, TrialRow
 
-REDUCTION = (
-    3  # a rung of the pruner keeps about a third of the trials; rungs are at a ninth and at a third of the epochs
-)
+REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs: a ninth and a third of the epochs
 FIRST_RUNG = 3  # epochs that every trial trains at least
 ATTEMPTS = 3  # at a trial; then it counts as failed
 PROCESS, STATUS, FAILURES, PRUNE = "process", "status", "failures", "prune"  # user attributes of a trial
@@ -70,11 +67,11 @@ class Search:
         """How many trials have ended, and how many are running."""
         trials = self._trials()
         running = sum(trial.state == TrialState.RUNNING for trial in trials)
-        return sum(STATUS in trial.user_attrs for trial in trials), running
+        return sum(trial.state.is_finished() for trial in trials), running
 
     @exclusive
     def next(self) -> Assignment | None:
-        """A trial to train: one whose process is dead, else a new one; None if the budget is spent or in training."""
+        """A trial to train: one whose process is dead, else a new one; None if all trials of the budget are assigned."""
         trials = self._trials()
         for trial in trials:
             if trial.state == TrialState.RUNNING and not self._is_assigned(trial):
@@ -83,14 +80,12 @@ class Search:
 
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
-        """Report an epoch. Returns whether the trial is pruned. Raises `TakenOver` if it is not this process's any more."""
+        """Report an epoch. Returns whether the trial is pruned. Raises `TakenOver` if another process has taken it over."""
         trial, epoch = self._trial(assignment), int(row["epoch"])
-        if not math.isfinite(row[OBJECTIVE]):
-            return False  # the run ends as diverged
         if epoch not in self._frozen(assignment).intermediate_values:
             trial.report(row[OBJECTIVE], epoch)
         if epoch < self.epochs and (trial.user_attrs.get(PRUNE) or trial.should_prune()):
-            trial.set_user_attr(PRUNE, True)  # before the worker hears it: a decision is made once
+            trial.set_user_attr(PRUNE, True)  # stored before the worker gets it, so that the decision is made once
             return True
         return False
 
@@ -107,12 +102,12 @@ class Search:
             trial.set_user_attr(name, None if status == "diverged" and name.startswith("val/") else summary[name])
         if status == "finished":
             self.study.tell(assignment.number, summary[OBJECTIVE])
-        else:  # a pruned trial keeps its last value; a diverged one counts as worse than every other
+        else:  # in Optuna a pruned or diverged trial keeps the last value that was reported
             self.study.tell(assignment.number, state=TrialState.PRUNED)
 
     @exclusive
     def fail(self, assignment: Assignment, reason: str) -> bool:
-        """Note a failed attempt, so that the trial is tried again. Returns whether this was the last one."""
+        """Record a failed attempt; the trial is then tried again. Returns whether this was the last attempt."""
         trial = self._trial(assignment)
         failures = [*trial.user_attrs.get(FAILURES, []), reason]
         trial.set_user_attr(FAILURES, failures)
@@ -126,18 +121,18 @@ class Search:
 
     @exclusive
     def release(self, assignment: Assignment) -> None:
-        """Let the next process go on with a trial."""
+        """Give up a trial, so that the next process continues it."""
         self._trial(assignment).set_user_attr(PROCESS, None)
 
     @exclusive
     def rows(self) -> list[TrialRow]:
         """The trials that have ended, by number."""
-        return [self._row(trial) for trial in self._trials() if STATUS in trial.user_attrs]
+        return [self._row(trial) for trial in self._trials() if trial.state.is_finished()]
 
     @exclusive
     def delete_if_unused(self) -> None:
         """Delete the Optuna study if no trial has finished an epoch."""
-        if not any(trial.intermediate_values or STATUS in trial.user_attrs for trial in self._trials()):
+        if not any(trial.intermediate_values or trial.state.is_finished() for trial in self._trials()):
             optuna.delete_study(study_name=self.study.study_name, storage=self.store.rdb)
 
     def _trials(self) -> list[FrozenTrial]:
@@ -157,7 +152,7 @@ class Search:
         return Assignment(self, number, run)
 
     def _open(self, number: int) -> Trial:
-        """Optuna's object for a trial that runs. It does not keep them, so that another process can go on with a trial."""
+        """Optuna's object for a running trial. It is made anew each time, because another process may continue a trial."""
         study_id = self.store.rdb.get_study_id_from_name(self.study.study_name)
         trial_id = self.store.rdb.get_trial_id_from_study_id_trial_number(study_id, number)
         return Trial(self.study, trial_id)
@@ -197,7 +192,7 @@ class Search:
 
 
 def _suggest(trial: Trial, path: str, tried: Range) -> Any:
-    """The value of a setting in a trial. It is stored: a trial that was interrupted here keeps what it has."""
+    """The value of a setting in a trial. Optuna stores it, so a trial that was interrupted keeps its value."""
     distribution = distribution_of(path, tried)
     if isinstance(distribution, CategoricalDistribution):
         return trial.suggest_categorical(path, distribution.choices)

@@ -12,7 +12,7 @@ from sweeps.plan import make_plan
 from sweeps.queue.process import current_process
 from sweeps.queue.storage import open_storage
 from sweeps.study import parse_study
-from sweeps.tuning.plan import FIRST_SEED, TuningPlan
+from sweeps.tuning.plan import FIRST_SEED, TuningPlan, rounded
 from sweeps.tuning.result import best_trial, importances, tuned_result
 from sweeps.tuning.search import Search
 from sweeps.tuning.space import default_space, parse_space
@@ -69,12 +69,26 @@ def test_a_trial_of_a_dead_process_goes_on_with_the_same_run(tmp_path, sampler):
 
 
 def test_a_trial_whose_process_died_before_it_had_parameters_is_completed(tmp_path):
-    undisturbed = search(tmp_path / "a").next() if (tmp_path / "a").mkdir() is None else None
-    (tmp_path / "b").mkdir()
-    broken = search(tmp_path / "b")
-    broken.study.ask()  # as if the process had been killed here
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    undisturbed = search(tmp_path / "a").next()
+    search(tmp_path / "b").study.ask()  # as if the process had been killed here
     found = search(tmp_path / "b").next()
     assert (found.number, found.run) == (0, undisturbed.run)
+
+
+def test_a_trial_whose_process_died_while_it_was_settled_counts_once_and_is_settled_again(tmp_path):
+    first = search(tmp_path, trials=1)
+    begun = first.next()
+    first._open(begun.number).set_user_attr("status", "finished")  # as if the process had been killed here
+    die(first, [begun])
+    second = search(tmp_path, trials=1)
+    assert (second.counts(), second.rows()) == ((0, 1), [])
+    taken = second.next()
+    assert taken.run == begun.run
+    second.settle(taken, summary())
+    assert second.counts() == (1, 0)
+    assert [found.status for found in second.rows()] == ["finished"]
 
 
 @pytest.mark.parametrize("process", [current_process(), OTHER_HOST])
@@ -171,19 +185,37 @@ def test_the_best_is_decided_by_accuracy_then_loss_then_number():
     assert best_trial(rows).trial == 2
 
 
+def trial_row(number: int, accuracy: float, rate: float, decay: float) -> TrialRow:
+    """A finished trial of two settings."""
+    settings = {"optim.lr": rate, "optim.weight_decay": decay}
+    values = {"val/acc": accuracy, "val/loss": 1.0, "settings": settings}
+    return TrialRow(variant="v", trial=number, seed=number, status="finished", epochs=1, **values)
+
+
+SPACE = {"optim.lr": Range(low=1e-4, high=1e-1, log=True), "optim.weight_decay": Range(low=0.0, high=1.0)}
+
+
 def test_importances_find_the_setting_that_matters():
-    space = {"optim.lr": Range(low=1e-4, high=1e-1, log=True), "optim.weight_decay": Range(low=0.0, high=1.0)}
     rng = np.random.default_rng(0)
     rows = []
     for number in range(40):
         rate, decay = 10 ** rng.uniform(-4, -1), rng.uniform()
         accuracy = 0.9 - 0.2 * abs(np.log10(rate) + 2.5) + 0.001 * rng.standard_normal()
-        settings = {"optim.lr": rate, "optim.weight_decay": decay}
-        values = {"val/acc": accuracy, "val/loss": 1.0, "settings": settings}
-        rows.append(TrialRow(variant="v", trial=number, seed=number, status="finished", epochs=1, **values))
-    found = importances(space, rows)
+        rows.append(trial_row(number, accuracy, rate, decay))
+    found = importances(SPACE, rows)
     assert found["optim.lr"] > 0.9 and sum(found.values()) == pytest.approx(1, abs=1e-3)
-    assert importances(space, rows[:7]) == {}
+    assert importances(SPACE, rows[:7]) == {}
+
+
+def test_trials_with_equal_accuracies_have_no_importances():
+    assert importances(SPACE, [trial_row(n, 0.25, 0.001 * (n + 1), n / 10) for n in range(10)]) == {}
+
+
+def test_a_setting_that_is_rounded_beyond_the_end_of_its_range_counts_as_the_end():
+    space = {**SPACE, "optim.lr": Range(low=1e-4, high=0.0123456, log=True)}
+    assert rounded({"optim.lr": 0.0123455}) == {"optim.lr": 0.01235}
+    rows = [trial_row(n, 0.1 * n, 0.01235 if n == 9 else 0.001 * (n + 1), n / 10) for n in range(10)]
+    assert sum(importances(space, rows).values()) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_default_space_leaves_factors_and_a_warm_up_without_effect_out():
