@@ -95,7 +95,7 @@ class Architecture(BaseModel):
         return self
 
     def _check_conv_stem(self) -> None:
-        """Raise `ValueError` if the convolutional stem does not fit: each layer halves the side and doubles the width."""
+        """Raise `ValueError` if the convolutional stem does not fit: a layer halves the side and doubles the width."""
         if self.patch_size < 2 or self.patch_size & (self.patch_size - 1):
             raise ValueError(f"patch_size: {self.patch_size} is not allowed with stem conv; allowed: 2, 4, 8, 16, ...")
         divisor = self.patch_size // 2
@@ -111,7 +111,7 @@ class Architecture(BaseModel):
 
     @property
     def stem_widths(self) -> list[int]:
-        """Channels after each convolution of a convolutional stem: doubled from one to the next, the last embed_dim."""
+        """Channels after each convolution of a convolutional stem: each twice the one before, the last one embed_dim."""
         layers = self.patch_size.bit_length() - 1
         return [self.embed_dim >> (layers - 1 - layer) for layer in range(layers)]
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from vit.config import ViTConfig
 from vit.pos_embed import PosEmbed, grid
 
-HIDDEN = -1e3  # a bias below hides a key: its attention weight is 0
+HIDDEN = -1e3  # a bias below this hides a key: its attention weight is 0
 
 
 def pooled_attention(weights: Tensor, pooling: Tensor, cfg: ViTConfig) -> Tensor:
@@ -60,7 +60,7 @@ def mean_attention_distance(maps: Sequence[Tensor], cfg: ViTConfig) -> Tensor:
 
 
 def first_position(modules: Iterable[nn.Module]) -> PosEmbed:
-    """The module of a model's `pos` that acts first; where none acts, the first."""
+    """The first module of a model's `pos` with a positional embedding; the first of all if none has one."""
     found = [module for module in modules if isinstance(module, PosEmbed)]
     return next((module for module in found if type(module) is not PosEmbed), found[0])
 

@@ -15,8 +15,8 @@ TOKENS = ("cls_token", "reg_token", "pooling.probe")  # names of the parameters 
 def timm(model: nn.Module) -> None:
     """timm's scheme: linear weights truncated normal (std 0.02), biases 0, class token and registers normal (std 1e-6).
 
-    The patch projection and a convolutional stem keep PyTorch's default. The probe of attention pooling is truncated normal (std D^-0.5), as in
-    timm's `AttentionPoolLatent`.
+    The patch projection and a convolutional stem keep PyTorch's default. The probe of attention pooling is truncated
+    normal (std D^-0.5), as in timm's `AttentionPoolLatent`.
     """
     patch_projection = model.get_submodule("patch_embed.proj")
     for module in model.modules():

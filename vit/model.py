@@ -33,9 +33,7 @@ class PatchEmbed(nn.Module):
         b, c, _, _ = images.shape
         g, p = self.grid_size, self.patch_size
         x = images.reshape(b, c, g, p, g, p)  # [B, C, G, P, G, P]
-        x = x.permute(0, 2, 4, 1, 3, 5).reshape(
-            b, g * g, c * p * p
-        )  # [B, N, C P P], in the order of a convolution kernel
+        x = x.permute(0, 2, 4, 1, 3, 5).reshape(b, g * g, c * p * p)  # [B, N, C P P], ordered as a convolution kernel
         return self.proj(x)  # [B, N, D]
 
 
@@ -43,9 +41,9 @@ class ConvStem(nn.Module):
     """Turn an image into tokens by 3 x 3 convolutions of stride 2, then a projection (Xiao et al. 2021, section 3).
 
     A patch of 2^K pixels a side needs K convolutions, each followed by a normalisation and ReLU. Their number of channels
-    doubles up to `embed_dim`, as in ViT_C-1GF. Neighbouring tokens share pixels, so this stem also tells tokens what lies
-    beside them. Xiao et al. normalise with BatchNorm and remove one layer of the encoder. Here the normalisation is
-    GroupNorm with one group, which does not depend on the other images of a batch, and `depth` stays as it is set.
+    doubles up to `embed_dim`, as in ViT_C-1GF. Neighbouring tokens share pixels, so a token also depends on the pixels
+    around its patch. Xiao et al. normalise with BatchNorm and remove one layer of the encoder. Here the normalisation is
+    GroupNorm with one group, which does not depend on the other images of a batch, and `depth` does not change.
     """
 
     def __init__(self, cfg: ViTConfig) -> None:

@@ -136,3 +136,19 @@ def test_a_plugin_whose_table_depends_on_the_size_is_refused_unless_it_says_how_
         resized(model("mine"), 12)
     monkeypatch.setattr(Table, "resized", lambda self, cfg: {"table": torch.ones(cfg.num_patches, cfg.embed_dim)})
     assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
+
+
+def test_a_plugin_that_carries_over_only_some_of_its_parameters_is_refused(monkeypatch):
+    class Gated(PosEmbed):
+        def __init__(self, cfg):
+            super().__init__(cfg)
+            self.table, self.gate = nn.Parameter(torch.zeros(cfg.num_patches)), nn.Parameter(torch.zeros(1))
+
+        def resized(self, cfg):
+            return {"table": torch.ones(cfg.num_patches)}
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Gated, ("stem",)))
+    with pytest.raises(
+        ValueError, match="^pos_embed: 'mine' cannot be used at 12 px: its method `resized` leaves out gate$"
+    ):
+        resized(model("mine"), 12)

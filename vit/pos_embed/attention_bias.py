@@ -24,8 +24,6 @@ class Relative(PosEmbed):
     columns of the D-wide embedding. Pairs with a class or register token get 0.
     """
 
-    offset: Tensor
-
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         n = cfg.num_patches
@@ -41,7 +39,7 @@ class Relative(PosEmbed):
         return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
-        """Interpolates over raster offsets: displacements by rows carry over, those by columns only roughly."""
+        """Interpolate over raster offsets: offsets of whole rows carry over, offsets of columns only roughly."""
         offsets = 2 * cfg.num_patches - 1
         heads = [resize_rows(head, offsets, antialias=False) for head in self.table.detach()]
         return {"table": torch.stack(heads)}
@@ -92,7 +90,7 @@ class RelBias2d(PosEmbed):
         return F.pad(bias, (self.prefix, 0, self.prefix, 0)) + prefix
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
-        """Interpolates over row and column offsets. The biases of prefix tokens stay."""
+        """Interpolate over row and column offsets. The biases of prefix tokens stay."""
         table, count = self.table.detach(), (2 * self.grid_size - 1) ** 2
         return {"table": torch.cat([resize_offsets(table[:, :count], 2 * cfg.grid_size - 1), table[:, count:]], 1)}
 
@@ -121,8 +119,9 @@ class IrpeKeys(PosEmbed):
 
     The bias q_i . r_{bin(row offset), bin(column offset)} / sqrt(Dh) is added to the content logits. All heads share r, as
     in the authors' DeiT. Offsets up to 1.9 patches are their own bin; longer ones share bins of logarithmic width
-    (eq. 18, with their alpha, beta, gamma = 1.9, 3.8, 15.2): 7 bins an axis. Their table starts at 0 and has one more
-    embedding for pairs with a prefix token; here it starts as that of `relative`, and these pairs get 0.
+    (eq. 18, with their alpha, beta, gamma = 1.9, 3.8, 15.2): 7 bins per axis. The authors initialise the table with 0 and
+    have one more embedding for pairs with a prefix token. Here the table is initialised as that of `relative`, and these
+    pairs get 0.
     """
 
     ALPHA, BETA, GAMMA = 1.9, 3.8, 15.2  # authors' code: ratio 1.9, of which alpha, beta and gamma are 1, 2 and 8 times
@@ -161,17 +160,17 @@ class LookHere(PosEmbed):
 
     The bias is -m_l m_h |p_i - p_j|. Heads 1 to 8 see only patches in their half of the plane (up, down, left, right, and
     the four diagonals; m_h = 1), heads 9 to 12 see all patches (m_h = 2^-1, 2^-3, 2^-5, 2^-7). m_l falls linearly from 1.5
-    in the first layer to 0.5 in the last. These are the values of the authors' code (GreenCUBIC/lookhere) for 12 heads;
-    a model with fewer heads has the first ones, and further heads start again with the first. Pairs with a class or
-    register token get 0.
+    in the first layer to 0.5 in the last. These are the values of the authors' code (GreenCUBIC/lookhere) for 12 heads.
+    A model with fewer heads has the first of them; with more heads the sequence repeats. Pairs with a class or register
+    token get 0.
 
-    The offset follows from the bias with 8 or more heads, on grids up to 8 x 8 exactly.
+    With 8 or more heads, the biases of a pair of patches determine its offset on grids up to 8 x 8.
     """
 
     DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1), (-1, 1), (-1, -1), (1, 1), (1, -1))  # row, column
     SLOPES = (*[1.0] * 8, 2.0**-1, 2.0**-3, 2.0**-5, 2.0**-7)
     LAYER_SLOPES = (1.5, 0.5)
-    HIDDEN = -1e4  # of patches that a head does not see: their weights are 0 after the softmax
+    HIDDEN = -1e4  # the bias of patches that a head does not see: their weights are 0 after the softmax
     penalty: Tensor
 
     def __init__(self, cfg: ViTConfig) -> None:

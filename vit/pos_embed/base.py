@@ -56,15 +56,15 @@ class PosEmbed(nn.Module):
         return None
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
-        """What a module for the model `cfg`, whose image size differs, takes over from this one: name -> value.
+        """The values of this module for the model `cfg`, which differs in image size: name -> tensor.
 
-        By default all parameters. Fixed values are computed for the new size. A kind overrides it if the shape of a
-        parameter depends on the grid, and interpolates it.
+        By default all parameters, unchanged. Buffers that are not named are computed for the new size. A kind overrides this
+        method if the shape of a parameter depends on the grid, and interpolates that parameter.
         """
         return {name: parameter.detach() for name, parameter in self.named_parameters()}
 
     def at_layer(self, layer: int) -> None:
-        """Prepare a module of its own for layer `layer` (0 is the first). For kinds that differ between layers."""
+        """Prepare the module for its layer (0 is the first). For kinds that differ between layers."""
 
 
 class NoPosition(PosEmbed):

@@ -27,9 +27,8 @@ class Rope2d(PosEmbed):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         frequency = frequencies(cfg)
-        angle = (grid(cfg.grid_size).double()[:, :, None] * frequency).flatten(
-            1
-        )  # [N, Dh/2]: row angles, then column angles
+        angle = grid(cfg.grid_size).double()[:, :, None] * frequency  # [N, 2, Dh/4]
+        angle = angle.flatten(1)  # [N, Dh/2]: row angles, then column angles
         angle = F.pad(angle, (0, 0, cfg.num_prefix_tokens, 0))  # [T, Dh/2]
         self.register_buffer("cos", angle.cos().to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("sin", angle.sin().to(torch.get_default_dtype()), persistent=False)
