@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import formatting, stats
-from analysis.results import ALPHA, Results, count_diverged, number_of_classes
+from analysis.results import ALPHA, Results, chance_accuracy, count_diverged
 from analysis.sources.study import ENDED, Study, factor_levels
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
@@ -282,14 +282,14 @@ def _depending(
 
 
 def _chance(studies: Mapping[str, Results]) -> dict[str, float] | None:
-    """The accuracy of chance on each dataset; None where a number of classes is unknown."""
-    found = {}
+    """The accuracy of chance on each dataset; None where it is not known for one of them."""
+    found: dict[str, float] = {}
     for name, results in studies.items():
         ended: pd.DataFrame = results.study.of(*ENDED)
-        classes = number_of_classes(ended.iloc[0])
-        if not classes:
+        share = chance_accuracy(ended.iloc[0], results.study.metric)
+        if share is None:
             return None
-        found[name] = 1 / classes
+        found[name] = share
     return found
 
 

@@ -11,7 +11,7 @@ from analysis.results import Results
 from analysis.sources.settings import cell_value
 from analysis.stats import Estimate
 from experiments.data.catalogue import DATASETS
-from experiments.metric import FEWSHOT, PERMUTED, SHIFT, Metric
+from experiments.metric import FEWSHOT, PERMUTED, Metric
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def profiles(results: Results) -> list[Profile]:
 def _fewshot(results: Results) -> list[Profile]:
     found: dict[str, list[Metric]] = {}
     for metric in _known(results, lambda metric: metric.startswith(f"{FEWSHOT}/") and metric.epochs is None):
-        found.setdefault(metric.split("/")[1], []).append(metric)
+        found.setdefault(metric.fewshot_dataset or "", []).append(metric)
     return [
         Profile(
             f"fewshot-{dataset}",
@@ -73,7 +73,7 @@ def _fewshot(results: Results) -> list[Profile]:
 
 def _is_other(dataset: str, metric: Metric) -> bool:
     """Whether a metric is another few-shot accuracy on the dataset, such as on validation images."""
-    return metric.startswith(f"{FEWSHOT}-") and metric.split("/")[1] == dataset and metric.epochs is None
+    return metric.startswith(f"{FEWSHOT}-") and metric.fewshot_dataset == dataset and metric.epochs is None
 
 
 def _sizes(results: Results) -> list[Profile]:
@@ -95,7 +95,7 @@ def _trained_size(results: Results) -> str:
 
 
 def _shifts(results: Results) -> list[Profile]:
-    metrics = _known(results, lambda metric: metric.startswith(f"{SHIFT}/"))
+    metrics = _known(results, lambda metric: metric.is_consistency)
     about = "Share of test images whose predicted class stays the same when the image is shifted"
     permuted = tuple(_known(results, lambda metric: metric == PERMUTED))
     number: Callable[[Metric], int] = lambda metric: int(metric.rpartition("/")[2])  # noqa: E731

@@ -159,28 +159,35 @@ def _floor(finished: pd.DataFrame, metric: Metric) -> float:
 def count_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
     """The values where diverged runs have the metric of chance level; None where no run diverged or that is not known.
 
-    Chance among k classes is an accuracy of 1/k and a cross-entropy of log k. An unknown number of classes counts as
-    an accuracy of 0, the worst case.
+    Chance among k classes is an accuracy of 1/k and a cross-entropy of log k. An unknown chance level counts as an
+    accuracy of 0, the worst case.
     """
     diverged, settings = study.of("diverged"), study.settings()
     if diverged.empty:
         return None
     counted = {variant: dict(runs) for variant, runs in values.items()}
     for variant, seed in zip(diverged["variant"], diverged["seed"]):
-        classes = number_of_classes(settings.loc[variant])
-        if study.metric.lower_is_better and not classes:
+        share = chance_accuracy(settings.loc[variant], study.metric)
+        if study.metric.lower_is_better and share is None:
             return None
-        share = 1 / classes if classes else 0.0
-        counted[variant][int(seed)] = -math.log(share) if study.metric.lower_is_better else share
+        level = 0.0 if share is None else share
+        counted[variant][int(seed)] = -math.log(level) if study.metric.lower_is_better else level
     return counted
 
 
-def number_of_classes(settings: pd.Series) -> int | None:
-    """How many classes a run's data have; None where that is not known."""
-    dataset, own = DATASETS.get(settings.get("data.name")), settings.get("data.num_classes")
+def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
+    """The accuracy of guessing: 1 / the classes of the metric's images; None where they are not known.
+
+    A few-shot metric names its dataset; every other metric is about a run's own data. Consistency under shifts is no
+    accuracy and has no such level.
+    """
+    if metric.is_consistency:
+        return None
+    name, own = metric.fewshot_dataset or settings.get("data.name"), settings.get("data.num_classes")
+    dataset = DATASETS.get(name)
     if dataset is not None and dataset.num_classes:
-        return dataset.num_classes
-    return None if own is None or pd.isna(own) else int(own)
+        return 1 / dataset.num_classes
+    return None if own is None or pd.isna(own) else 1 / int(own)
 
 
 def _divergence(ended: pd.DataFrame, variants: list[str]) -> dict[str, stats.Estimate]:

@@ -37,7 +37,7 @@ class Metric(str):
 
     @cached_property
     def base(self) -> str:
-        """The name without the number of epochs: "test/acc" of "test/acc@10"."""
+        """The name without the number of epochs or pixels: "test/acc" of "test/acc@10"."""
         return self.partition("@")[0]
 
     @cached_property
@@ -56,9 +56,19 @@ class Metric(str):
         return self.partition("/")[0] in _FEWSHOTS
 
     @property
+    def fewshot_dataset(self) -> str | None:
+        """The dataset of a few-shot accuracy; None for any other metric."""
+        return self.split("/")[1] if self.is_fewshot else None
+
+    @property
+    def is_consistency(self) -> bool:
+        """Whether it is the consistency of predictions under shifts."""
+        return self.startswith(f"{SHIFT}/")
+
+    @property
     def is_share(self) -> bool:
         """Whether the metric is a fraction that tables show in percent."""
-        return self.base.endswith("/acc") or self.is_fewshot or self.startswith(f"{SHIFT}/")
+        return self.base.endswith("/acc") or self.is_fewshot or self.is_consistency
 
     @property
     def lower_is_better(self) -> bool:
@@ -69,7 +79,7 @@ class Metric(str):
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
         after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
-        if self.startswith(f"{SHIFT}/"):
+        if self.is_consistency:
             return f"consistency under shifts by {self.rpartition('/')[2]} px"
         if self == PERMUTED:
             return "test accuracy with permuted patches"
@@ -98,8 +108,8 @@ class Metric(str):
 
     @property
     def on_validation(self) -> Metric:
-        """The metric of the validation images that stands for this one where something is chosen."""
-        if self == PERMUTED or self.startswith(f"{SHIFT}/"):
+        """The metric of the validation images by which a choice for this metric is made."""
+        if self == PERMUTED or self.is_consistency:
             return Metric("val/acc")
         rest = self.partition("/")[2]
         return Metric(f"{FEWSHOT_VAL if self.is_fewshot else 'val'}/{rest}")

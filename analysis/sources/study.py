@@ -55,6 +55,16 @@ COLUMNS = (
 """The columns of `Study.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
 
+CHOOSE_IMAGES = (
+    "data.name",
+    "data.root",
+    "data.split_seed",
+    "data.val_fraction",
+    "data.test_fraction",
+    "data.train_limit",
+)
+"""The settings that determine which images a run uses."""
+
 NUMBERS = ("epochs", *METRICS, *COST, *IMAGES, "planned_margin")
 ENDED = record.STATUSES
 
@@ -222,10 +232,16 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
 
 
 def changed_images(study: Study) -> list[str]:
-    """Variants whose runs used different images, by the records' numbers of images and hashes of the user's files."""
+    """Variants whose runs used other images than another run with the same settings of the data, in the order of the runs.
+
+    The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
+    """
     ended = study.of(*ENDED)
-    counts = ended.groupby("variant", sort=False)[[*IMAGES, "image_files"]].nunique()  # does not count missing values
-    return [str(variant) for variant in counts.index[(counts > 1).any(axis=1)]]
+    varied = {path for factor in study.factors for path in factor.split("+")}
+    settings = [path for path in CHOOSE_IMAGES if path in ended and (path in varied or path not in PLACES)]
+    alike = factor_levels(ended, "+".join(settings)).fillna("")
+    changed = (ended[[*IMAGES, "image_files"]].groupby(alike).transform("nunique") > 1).any(axis=1)
+    return [str(variant) for variant in ended.loc[changed, "variant"].unique()]
 
 
 def not_held_fixed(study: Study) -> dict[str, list[str]]:

@@ -247,10 +247,11 @@ def test_images_that_changed_between_seeds_are_not_called_the_same(tmp_path):
     assert "All runs use the same training and test images" in headline(analyze(study))[-1]
     runs = study.runs.copy()
     runs["image_files"] = "one"
-    runs.loc[(runs["variant"] == "cpe") | (runs["variant"] == "sinusoidal"), "image_files"] = "other"
-    assert not changed_images(
-        replace(study, runs=runs)
-    )  # each variant has its own images, as with data.name as a factor
+    assert not changed_images(replace(study, runs=runs))
+    runs.loc[runs["variant"] == "sinusoidal", ["image_files", "data.name"]] = "other"
+    assert not changed_images(replace(study, runs=runs))  # other images are expected of another dataset
+    runs.loc[runs["variant"] == "learned-2d", "image_files"] = "later"
+    assert changed_images(replace(study, runs=runs)) == ["none", "learned-1d", "learned-2d"]  # all of the first dataset
     runs.loc[runs["seed"] == 3, "image_files"] = "later"
     changed = replace(study, runs=runs)
     assert changed_images(changed) == study.variants

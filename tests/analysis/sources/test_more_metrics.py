@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from synthetic import add_metrics, write_study
 
-from analysis.results import analyze
+from analysis.results import analyze, count_diverged
 from analysis.sources.exported import export, read_export
 from analysis.sources.read import read
 from experiments.errors import UserError
@@ -26,6 +26,16 @@ def test_such_a_metric_is_compared_like_any_other(tmp_path):
         assert fewshot.versus[variant].diff.value == pytest.approx(usual.versus[variant].diff.value / 2)
     assert fewshot.study.metric.label == "5-shot accuracy (digits)"
     assert usual.means["test/acc@2"]["none"].value == pytest.approx(usual.mean("none").value / 4)
+
+
+def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_path):
+    """Digits has 10 classes, CIFAR-100 has 100. Consistency has no chance level: the worst case counts."""
+    folder = write_study(tmp_path, statuses={("sinusoidal", 1): "diverged"})
+    add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
+    levels = {"test/acc": 0.1, "fewshot/digits/5": 0.1, "fewshot/cifar100/5": 0.01, "shift/1": 0.0}
+    for metric, level in levels.items():
+        results = analyze(read(str(folder), metric=metric))
+        assert count_diverged(results.study, results.values)["sinusoidal"][1] == level
 
 
 def test_it_survives_an_export(tmp_path):
