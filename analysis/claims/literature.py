@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis import formatting
 from analysis.claims.claim import Above, Alike, Claim, Published
-from analysis.claims.settings import HEAD, SITE, site_of
+from analysis.claims.settings import HEAD, SITE
 
 PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run per cell)"
 PAPER_TABLE_8: dict[tuple[str, str], float] = {
@@ -76,13 +76,6 @@ LITERATURE: tuple[Claim, ...] = (
         if accuracy > RIVAL_CIFAR_10["learned-1d"] + 0.01
     ),
 )
-
-
-def paper_accuracy(kind: str, site: str | None = None) -> float | None:
-    """The paper's accuracy (a fraction) of a kind at a site (None: its natural one); None where the table has no such cell."""
-    site = site_of(kind, site)
-    column = "stem" if site == site_of(kind) else site
-    return PAPER_TABLE_8.get((kind, column))
 
 
 def published_claims() -> tuple[Claim, ...]:

@@ -33,7 +33,6 @@ class ModelInspection:
 
     variant: str
     run: str
-    patch: int
     table: np.ndarray | None
     """the position embedding that is added to each token, [T, D]"""
     similarity: np.ndarray | None
@@ -142,7 +141,6 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     return ModelInspection(
         variant=variant,
         run=folder.name,
-        patch=cfg.patch_size,
         table=_optional(diagnostics.position_table(pos, cfg)),
         similarity=_optional(diagnostics.position_similarity(pos, cfg)),
         logits=None if logits is None else _array(logits.nanmean(0)),

@@ -101,7 +101,6 @@ class Factorial:
     """seeds used"""
     n: int
     """runs used"""
-    grand: Estimate
     effects: tuple[Effect, ...]
     contrasts: tuple[Contrast, ...]
     simple: tuple[SimpleEffect, ...]
@@ -149,7 +148,6 @@ def factorial(
         levels=grid.levels,
         seeds=grid.seeds,
         n=table.size,
-        grand=model.estimates([model.marginal({})])[0][0],
         simple=tuple(effect for term in terms if len(term) == 2 for effect in _simple(model, *term)),
         **_tests(model, families),
         gaps=grid.gaps,

@@ -97,18 +97,14 @@ def spending(information: ArrayLike, alpha: ArrayLike) -> np.ndarray:
     return 4 * special.ndtr(special.ndtri(np.asarray(alpha) / 4) / np.sqrt(information))
 
 
-def crossing_probabilities(information: Sequence[float], bounds: Sequence[float]) -> list[float]:
-    """Without a true difference, the probability of |z| at or beyond its bound for the first time, at each look."""
-    return list(_crossings(information, bounds))
-
-
 def repeated_rate(looks: Sequence[int], alpha: float = 0.05) -> float:
     """How often tests at `alpha`, one at each of these numbers of seeds, find a difference where there is none."""
     information = [n / looks[-1] for n in looks]
-    return float(sum(_crossings(information, [-special.ndtri(alpha / 2)] * len(looks))))
+    return float(sum(crossing_probabilities(information, [-special.ndtri(alpha / 2)] * len(looks))))
 
 
-def _crossings(information: Sequence[float], bounds: Sequence[float]) -> Iterator[float]:
+def crossing_probabilities(information: Sequence[float], bounds: Sequence[float]) -> Iterator[float]:
+    """Without a true difference, the probability of |z| at or beyond its bound for the first time, at each look."""
     walk = _Walk(np.asarray(information))
     for look, bound in enumerate(bounds):
         at = np.array([bound])

@@ -40,10 +40,13 @@ def _parser() -> Parser:
     names = ", ".join(workloads(DEFAULTS))
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure only these workloads: " + names)
-    parser.add_argument("--rounds", type=int, help="turns of each workload; results are medians [7]")
-    parser.add_argument("--batches", type=int, help="batches per turn [10; on a GPU 191, all of CIFAR-10]")
-    parser.add_argument("--runs", type=int, help="runs per cohort, and processes under MPS [4; on a GPU 16]")
-    parser.add_argument("--seconds", type=float, help="time limit of each workload, seconds [300]")
+    parser.add_argument("--rounds", type=int, help=f"turns of each workload; results are medians [{DEFAULTS.rounds}]")
+    batches, runs = (
+        f"{getattr(DEFAULTS, name)}; on a GPU {getattr(GPU_DEFAULTS, name)}" for name in ("batches", "runs")
+    )
+    parser.add_argument("--batches", type=int, help=f"batches per turn [{batches}, all of CIFAR-10]")
+    parser.add_argument("--runs", type=int, help=f"runs per cohort, and processes under MPS [{runs}]")
+    parser.add_argument("--seconds", type=float, help=f"time limit of each workload, seconds [{DEFAULTS.seconds:g}]")
     parser.add_argument("--data-root", type=Path, help="folder of CIFAR-10; without it, images are generated")
     parser.add_argument("--out", type=Path, default=Path("bench.json"), help="new JSON file [bench.json]")
     parser.add_argument("--dry-run", action="store_true", help="tiny sizes, one turn: only checks that everything runs")
@@ -102,10 +105,8 @@ def table(results: Mapping[str, Any]) -> str:
     """The main results as a table of text, then the machine's rates, which the shares refer to, and the notes."""
     rows = {}
     for name, row in results["workloads"].items():
-        memory, ratios = (
-            row["peak_memory_bytes"],
-            {f"x {reference}": ratio for reference, ratio in row["ratios"].items()},
-        )
+        memory = row["peak_memory_bytes"]
+        ratios = {f"x {reference}": ratio for reference, ratio in row["ratios"].items()}
         rows[name] = {**{key: row[key] for key in COLUMNS}, "peak_MiB": memory and memory / 2**20, **ratios}
     text = DataFrame.from_dict(rows, orient="index").to_string(na_rep="-", float_format="{:,.2f}".format)
     machine = ", ".join(f"{name} {value:.3g}" for name, value in results["machine"].items())

@@ -45,9 +45,7 @@ def vit_pytorch_model(cfg: ViTConfig) -> nn.Module:
 
     sizes = {"image_size": cfg.img_size, "patch_size": cfg.patch_size, "channels": cfg.in_chans}
     widths = {"dim": cfg.embed_dim, "heads": cfg.num_heads, "dim_head": cfg.head_dim}
-    return ViT(
-        **sizes, **widths, num_classes=cfg.num_classes, depth=cfg.depth, mlp_dim=int(cfg.embed_dim * cfg.mlp_ratio)
-    )
+    return ViT(**sizes, **widths, num_classes=cfg.num_classes, depth=cfg.depth, mlp_dim=cfg.hidden_dim)
 
 
 class Head(nn.Module):
@@ -75,7 +73,7 @@ class TutorialBlock(nn.Module):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
-        hidden = int(cfg.embed_dim * cfg.mlp_ratio)
+        hidden = cfg.hidden_dim
         self.norm1, self.norm2 = (nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS) for _ in range(2))
         self.heads = nn.ModuleList(Head(cfg) for _ in range(cfg.num_heads))
         self.proj = nn.Linear(cfg.embed_dim, cfg.embed_dim)
@@ -188,8 +186,8 @@ class TutorialLoop:
     def turn(self) -> tuple[float, float]:
         """The batches of an epoch, taken from the middle of a longer epoch. Validation is left out.
 
-        The start and end of an epoch would count too much here: the loader's workers start by forking, after which
-        the first update takes seconds, and at the end nothing is left to load. Both weigh little in a full epoch.
+        The start and the end of an epoch would distort the rate of a few batches: the first update after the fork of the
+        loader's workers takes seconds, and at the end nothing is left to load. In a full epoch both matter little.
         """
         config = self.workload.config
         size = config.train.batch_size

@@ -25,7 +25,7 @@ from experiments.errors import UserError
 from experiments.evaluation.least_squares import LeastSquares
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
 from experiments.training.engine import Solo
-from experiments.training.fit import Evaluation, evaluate_images
+from experiments.training.fit import Evaluation, evaluate
 from experiments.training.stacked import Stacked
 
 SEEDS = range(3)  # of the support sets; the same for all runs
@@ -107,9 +107,9 @@ def fewshot_metrics(
 
     `test`: the runs' evaluations of their own test images; None measures only the metric of the validation images.
     """
-    parts = [evaluate_images(engine, splits, images, features=True) for images in (task.support, task.val)]
+    parts = [evaluate(engine, splits, images, features=True) for images in (task.support, task.val)]
     if test is not None:
-        parts.append(list(test) if task.test is None else evaluate_images(engine, splits, task.test, features=True))
+        parts.append(list(test) if task.test is None else evaluate(engine, splits, task.test, features=True))
     return [_metrics(task, *map(_features, run)) for run in zip(*parts, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""A trained model that is evaluated on other images than those it was trained for: other sizes, shifted, permuted."""
+"""Trained models for the evaluation on images of other sizes, shifted images and permuted images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All evaluations of trained weights on test images: at the end of a run, and after the numbers of epochs in `eval.epochs`."""
+"""Evaluates trained weights on test images: at the end of a run, and after the numbers of epochs in `eval.epochs`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from experiments.evaluation.position import position_metrics
 from experiments.evaluation.sizes import SizeTask, at_trained_size, size_metrics, size_tasks
 from experiments.metric import Metric
 from experiments.training.engine import Solo
-from experiments.training.fit import Evaluation, Row, evaluate_images
+from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
 
 Metrics = dict[str, float | None]
@@ -41,7 +41,7 @@ def tasks_of(config: RunConfig, splits: Splits, device: torch.device) -> Tasks:
 
 @dataclass(frozen=True)
 class Measured:
-    """A run on its test images, None where the test set is left out, and all metrics by name."""
+    """The evaluation of a run on its test images, None if the test set is left out, and all metrics by name."""
 
     test: Evaluation | None
     metrics: Metrics
@@ -55,7 +55,7 @@ def measure(engine: Solo | Stacked, splits: Splits, tasks: Sequence[FewShotTask]
     tests: Sequence[Evaluation] | None = None
     found: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in engine.configs]
     if len(splits.test):
-        tests = evaluate_images(engine, splits, splits.test, features=any(task.test is None for task in tasks))
+        tests = evaluate(engine, splits, splits.test, features=any(task.test is None for task in tasks))
         found = [{"test/loss": test.loss, "test/acc": test.accuracy} for test in tests]
     for task in tasks:
         for metrics, more in zip(found, fewshot_metrics(engine, splits, task, tests), strict=True):

@@ -1,8 +1,8 @@
-"""How much a trained model relies on where things are: predictions for shifted images, accuracy with patches permuted.
+"""How much a trained model relies on position: predictions for shifted images, accuracy with permuted patches.
 
 shift/P       share of test images whose predicted class stays the same when the image is shifted by P pixels; the mean of
-              shifts up, down, left and right; what enters the image is black
-permuted/acc  accuracy on test images whose patches are permuted, each image in its own order
+              shifts up, down, left and right; pixels from outside the image are black
+permuted/acc  accuracy on test images whose patches are permuted, each image in an order of its own
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def position_metrics(models: Sequence[Frozen], splits: Splits) -> list[dict[str,
         if config.eval.max_shift:
             metrics |= _consistency(model, splits, config.eval.max_shift)
         if permuted is not None:
-            metrics[PERMUTED] = evaluate(model, splits, permuted)[0][1]
+            metrics[PERMUTED] = evaluate(model, splits, permuted)[0].accuracy
         found.append(metrics)
     return found
 
@@ -49,19 +49,16 @@ def _consistency(model: Frozen, splits: Splits, most: int) -> dict[str, float]:
     original, pixels = model.classes(splits, splits.test), splits.test.x[:]
     found = {}
     for distance in range(1, most + 1):
-        same = [
-            (
-                model.classes(splits, Images(shifted(pixels, row * distance, column * distance), splits.test.y))
-                == original
-            )
-            for row, column in DIRECTIONS
-        ]
-        found[f"{SHIFT}/{distance}"] = sum(float(each.double().mean()) for each in same) / len(same)
+        shares = []
+        for row, column in DIRECTIONS:
+            moved = Images(shifted(pixels, row * distance, column * distance), splits.test.y)
+            shares.append(float((model.classes(splits, moved) == original).double().mean()))
+        found[f"{SHIFT}/{distance}"] = sum(shares) / len(shares)
     return found
 
 
 def shifted(pixels: Tensor, down: int, right: int) -> Tensor:
-    """Images [N, C, S, S], moved by whole pixels; what enters is black (0)."""
+    """Images [N, C, S, S], moved by whole pixels; pixels from outside the image are black (0)."""
     side = pixels.shape[-1]
     y, x = max(down, 0), max(right, 0)
     moved = F.pad(pixels, (x, max(-right, 0), y, max(-down, 0)))

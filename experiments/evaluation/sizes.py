@@ -51,8 +51,9 @@ def size_metrics(
         for model, metrics in zip(models, found, strict=True):
             at_size = model.at_size(task.side)
             for part in ("val", "test") if test else ("val",):
-                ((loss, accuracy),) = evaluate(at_size, splits, getattr(task, part))
-                metrics |= {Metric(f"{part}/loss").at(task.side): loss, Metric(f"{part}/acc").at(task.side): accuracy}
+                (evaluation,) = evaluate(at_size, splits, getattr(task, part))
+                metrics[Metric(f"{part}/loss").at(task.side)] = evaluation.loss
+                metrics[Metric(f"{part}/acc").at(task.side)] = evaluation.accuracy
     return found
 
 

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
+from experiments.metric import METRIC_NAMES
 from experiments.training.engine import DTYPES, Solo, eval_batch
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
 
 Row = dict[str, float]
-METRICS = ("train/loss", "train/acc", "val/loss", "val/acc")  # of a row, in order
+METRICS = tuple(name for name in METRIC_NAMES if not name.startswith("test/"))  # of a row, in order
 GRADIENT_NORM = "train/gradient_norm"
 
 
@@ -54,8 +55,11 @@ def _tables(engine: Solo | Stacked, n: int, size: int, epochs: range) -> Iterato
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A run on N images: mean loss, accuracy (a fraction), and for each image whether it is classified correctly [N], bool,
-    and the probability of its true class [N]. On request, the features of each image: the pre-logits, [N, D], float32."""
+    """A run on N images: the mean loss and the accuracy (a fraction).
+
+    For each image: whether it is classified correctly [N], bool, the probability of its true class [N] and, on request,
+    its features, which are the pre-logits [N, D], float32.
+    """
 
     loss: float
     accuracy: float
@@ -78,17 +82,13 @@ class Evaluated(Protocol):
         ...
 
 
-def evaluate(engine: Evaluated, splits: Splits, images: Images) -> list[tuple[float, float]]:
-    """Mean loss and accuracy (a fraction) of each run on all given images."""
-    loss, hits, *_ = _predict(engine, splits, images)
-    return _means(loss, hits)
-
-
-def evaluate_images(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
-    """`evaluate`, with the predictions for each image and, on request, its features. They are on the CPU."""
+def evaluate(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+    """Each run on the given images, with features on request. The tensors are on the CPU."""
     loss, *columns = _predict(engine, splits, images, features)
-    rows = zip(_means(loss, columns[0]), *(column.cpu() for column in columns), strict=True)
-    return [Evaluation(*means, *each) for means, *each in rows]
+    hits = columns[0]
+    means = (loss / len(images)).tolist(), (hits.sum(1, dtype=torch.float64) / len(images)).tolist()
+    rows = zip(*means, *(column.cpu() for column in columns), strict=True)
+    return [Evaluation(*row) for row in rows]
 
 
 def _predict(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
@@ -96,7 +96,7 @@ def _predict(engine: Evaluated, splits: Splits, images: Images, features: bool =
 
     With `features`, also the pre-logits [R, N, D], float32.
     """
-    loss, parts = _zeros(engine), []
+    loss, parts = torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device), []
     dtype = DTYPES[engine.configs[0].train.precision]
     for pixels, y in images.batches(eval_batch(engine.configs, engine.device)):
         x = splits.normalized(splits.scaled(pixels, dtype))
@@ -104,13 +104,3 @@ def _predict(engine: Evaluated, splits: Splits, images: Images, features: bool =
         loss += batch_loss * len(y)
         parts.append([column.float() if column.ndim == 3 else column for column in columns])
     return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
-
-
-def _means(loss: Tensor, hits: Tensor) -> list[tuple[float, float]]:
-    """(mean loss, accuracy) of each run, from the sums of the losses [R] and hits [R, N]."""
-    n = hits.shape[1]
-    return list(zip((loss / n).tolist(), (hits.sum(1, dtype=torch.float64) / n).tolist(), strict=True))
-
-
-def _zeros(engine: Evaluated) -> Tensor:
-    return torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device)

@@ -88,22 +88,6 @@ def test_a_users_kind_acts_where_its_class_says(monkeypatch):
     assert settings.site_of("my-bias") == "every-layer"
 
 
-@pytest.mark.parametrize(
-    ("kind", "site", "figure"),
-    [
-        ("relative", None, 0.64032),
-        ("relative", "every-layer", 0.64032),
-        ("relative", "every-layer-shared", None),
-        ("learned-1d", "natural", 0.64206),
-        ("learned-1d", "every-layer", 0.63964),
-        ("none", "stem", 0.61382),
-        ("rope-2d", None, None),
-    ],
-)
-def test_figure_beside_a_variant(kind, site, figure):
-    assert literature.paper_accuracy(kind, site) == figure
-
-
 def test_position_study_bears_out_the_paper():
     found = outcome(
         kinds("none", "learned-1d", "learned-2d"), {"variant 0": 0.72, "variant 1": 0.95, "variant 2": 0.951}

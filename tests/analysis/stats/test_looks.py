@@ -48,7 +48,7 @@ def test_all_looks_together_spend_alpha(plan):
     information = np.array(plan) / plan[-1]
     for alpha in (0.05, 0.05 / 28):
         spent = crossing_probabilities(information, scipy_stats.norm.isf(np.array(levels(plan, alpha)) / 2))
-        assert np.cumsum(spent) == pytest.approx(spending(information, alpha), rel=1e-6)
+        assert np.cumsum(list(spent)) == pytest.approx(spending(information, alpha), rel=1e-6)
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -42,13 +42,13 @@ def test_an_interrupted_run_ends_with_the_same_metrics(tmp_path: Path) -> None:
 
 
 def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts, evaluate = [], measure.evaluate_images
+    counts, original = [], measure.evaluate
 
     def counted(engine: Any, splits: Any, images: Any, **options: Any) -> Any:
         counts.append(images is splits.test)
-        return evaluate(engine, splits, images, **options)
+        return original(engine, splits, images, **options)
 
-    monkeypatch.setattr(measure, "evaluate_images", counted)
+    monkeypatch.setattr(measure, "evaluate", counted)
     tiny.run(tmp_path / "a", **LENGTHS)
     assert counts == [True] * 3
     counts.clear()

@@ -184,7 +184,8 @@ def test_evaluation_is_the_mean_over_images_for_any_batch_size(
     expected = float(F.cross_entropy(scores, splits.test.y)), float((scores.argmax(1) == splits.test.y).double().mean())
     for size in (1000, 7):
         monkeypatch.setattr("experiments.training.engine.EVAL_BATCH", size)
-        assert evaluate(engine, splits, splits.test)[0] == pytest.approx(expected, rel=1e-9)
+        (found,) = evaluate(engine, splits, splits.test)
+        assert (found.loss, found.accuracy) == pytest.approx(expected, rel=1e-9)
 
 
 def test_every_epoch_has_every_image_once_in_a_new_order(splits: loading.Splits) -> None:

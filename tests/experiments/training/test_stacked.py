@@ -50,7 +50,7 @@ def metrics(engine: Solo | Stacked) -> list[dict[str, float]]:
     """The last row and the test metrics of each run after training."""
     *_, rows = fit(engine, splits())
     tests = evaluate(engine, splits(), splits().test)
-    return [{**row, "test/loss": loss, "test/acc": acc} for row, (loss, acc) in zip(rows, tests, strict=True)]
+    return [{**row, "test/loss": test.loss, "test/acc": test.accuracy} for row, test in zip(rows, tests, strict=True)]
 
 
 def make(configs: list[RunConfig]) -> Solo | Stacked:
