@@ -111,6 +111,11 @@ def p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def setting(value: Any) -> str:
+    """Format the value of a setting: `0.001`, `adamw`."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def count(value: float) -> str:
     """Format a count: `12,345`; a dash where it is unknown."""
     return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"

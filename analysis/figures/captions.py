@@ -98,7 +98,7 @@ def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[
     return caption, f"{label} against {formatting.listing(list(kinds))}. The values are in the cost table."
 
 
-def tuning(results: Results, path: str, shown: Sequence[str]) -> tuple[str, str]:
+def tuning(path: str, shown: Sequence[str]) -> tuple[str, str]:
     """Return the caption and the alternative text of the trials of a tuning against one setting."""
     name = "learning rate" if path == "optim.lr" else formatting.factor_name(path, {})
     caption = (
@@ -113,7 +113,7 @@ def tuning(results: Results, path: str, shown: Sequence[str]) -> tuple[str, str]
     )
 
 
-def tuning_budget(results: Results, shown: Sequence[str]) -> tuple[str, str]:
+def tuning_budget(shown: Sequence[str]) -> tuple[str, str]:
     """Return the caption and the alternative text of the expected best against the budget."""
     caption = (
         "Tuning: expected best validation accuracy against the budget, at the mean number of epochs of a trial. If a line still "

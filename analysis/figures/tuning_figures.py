@@ -28,9 +28,9 @@ def tuning_plots(results: Results) -> list[Plot]:
     path = _shown_setting(found)
     plots = []
     if path is not None:
-        texts = captions.tuning(results, path, variants)
+        texts = captions.tuning(path, variants)
         plots.append(plot("tuning", lambda tips: _draw_trials(results, found, path, variants, tips), *texts))
-    texts = captions.tuning_budget(results, variants)
+    texts = captions.tuning_budget(variants)
     return [*plots, plot("tuning-budget", lambda tips: _draw_budget(results, found, variants, tips), *texts)]
 
 
@@ -72,14 +72,12 @@ def _draw_trials(results: Results, found: TuningResults, path: str, variants: li
 def _tip(results: Results, found: TuningResults, variant: str, trial: dict[Any, Any]) -> str:
     """`none, trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
     metric = found.tuning.objective
-    settings = ", ".join(f"{path.rpartition('.')[2]} = {_text(trial[path])}" for path in found.tuning.space)
+    settings = ", ".join(
+        f"{path.rpartition('.')[2]} = {formatting.setting(trial[path])}" for path in found.tuning.space
+    )
     value = captions.value_text(float(trial[metric]), metric)
     ended = f"{trial['status']} after {formatting.plural(trial['epochs'], 'epoch')}"
     return f"{brief_names(results)[variant]}, trial {trial['trial']}: {value}, {ended}; {settings}"
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _draw_budget(results: Results, found: TuningResults, variants: list[str], tips: Tips) -> Figure:

@@ -42,9 +42,10 @@ def _spread(trend: Trend) -> str:
 
 def _pairs(trend: Trend) -> str:
     verdicts = [verdict_of(*found) for found in trend.pairs.values()]
-    counts = [f"{verdicts.count(word)} {word}" for word in ("shrinks", "grows")]
-    words = formatting.listing([text.replace("shrinks", "shrink").replace("grows", "grow") for text in counts])
-    return f"Of {formatting.plural(len(verdicts), 'pair')} of variants, {words} significantly in size."
+    return (
+        f"The size of the difference shrinks significantly for {verdicts.count('shrinks')} of "
+        f"{formatting.plural(len(verdicts), 'pair')} of variants, and grows significantly for {verdicts.count('grows')}."
+    )
 
 
 def trend_methods(results: Results) -> list[tuple[str, str]]:
@@ -77,6 +78,10 @@ def profile_methods(results: Results) -> list[tuple[str, str]]:
     return [(term, text) for term, text in _PROFILES if term in headings]
 
 
+_PERMUTED = (
+    "Permuted: the patches of each test image are put in a random order, each image in its own, the same for all runs. If the "
+    "accuracy is close to that on the original images, the model hardly relies on position."
+)
 _PROFILES = [
     (
         "Few-shot accuracy",
@@ -90,20 +95,15 @@ _PROFILES = [
     (
         "Other image sizes",
         "The images are resized from the dataset's own, and the trained weights are used as they are, with the same patch "
-        "size. Learned tables over the grid are interpolated (bicubic, antialiased, as in timm), tables over offsets "
-        "over offsets (bicubic). Sinusoids, rotary embeddings and penalties are computed for the new grid, with positions in "
-        "patches. So the former keep an object's place in the image, and the latter the distance of adjacent patches.",
+        "size. Learned tables of positions and of offsets are interpolated to the new grid (bicubic, as in timm), so positions "
+        "are relative to the image. Sinusoids, rotary embeddings and penalties are computed for the new grid with positions "
+        "counted in patches; cape has positions relative to the image.",
     ),
     (
         "Shifted and permuted images",
         "Consistency is the share of test images with the same predicted class before and after a shift, whether or not "
-        "it is correct; the mean of shifts up, down, left and right. What enters is black. Permuted: the patches of each "
-        "test image in an order of its own, the same for all runs. An accuracy close to the usual one means that a model "
-        "hardly relies on position.",
+        "it is correct; the mean of shifts up, down, left and right. Pixels from outside the image are black. "
+        + _PERMUTED,
     ),
-    (
-        "Permuted images",
-        "The patches of each test image in an order of its own, the same for all runs. An accuracy close to the usual one "
-        "means that a model hardly relies on position.",
-    ),
+    ("Permuted images", _PERMUTED),
 ]

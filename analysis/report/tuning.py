@@ -30,23 +30,25 @@ def tuning_section(results: Results) -> Section | None:
     found = results.tuning
     if found is None:
         return None
-    trials, *budget = tuning_plots(results) if len(tuning_plots(results)) > 1 else [None, *tuning_plots(results)]
-    items = [choices_table(results, found), trials, *budget, importances_table(results, found)]
-    return Section("tuning", "Tuning", [item for item in items if item is not None], [budget_text(found)])
+    importances = importances_table(results, found)
+    items = [choices_table(results, found), *tuning_plots(results), *([] if importances is None else [importances])]
+    return Section("tuning", "Tuning", items, [budget_text(found)])
 
 
 def budget_text(found: TuningResults) -> str:
     """Say that the variants were tuned, by which search, with what budget and on what seeds."""
     tuning = found.tuning
     names = formatting.listing([_name(path) for path in tuning.space])
+    verb = "were" if len(tuning.space) > 1 else "was"
     seeds = sorted(tuning.trials["seed"].unique())
     epochs = sorted(choice.epochs for choice in tuning.choices.values())
-    trained = f" So the trials of a variant trained {epochs[0]} to {epochs[-1]} epochs in all." * (
-        epochs[0] < epochs[-1]
-    )
+    trained = ""
+    if epochs[0] < epochs[-1]:
+        trained = f" The trials of a variant trained {epochs[0]} to {epochs[-1]} epochs in total."
     return (
-        f"Before this comparison, {names} were tuned for each variant separately, by {SAMPLERS.get(tuning.sampler, tuning.sampler)}. "
-        f"Every variant had the same budget: {formatting.plural(tuning.budget, 'trial')}. {PRUNERS.get(tuning.pruner, '')}{trained} "
+        f"Before this comparison, {names} {verb} tuned for each variant separately, by "
+        f"{SAMPLERS.get(tuning.sampler, tuning.sampler)}. Every variant had the same budget: "
+        f"{formatting.plural(tuning.budget, 'trial')}. {PRUNERS.get(tuning.pruner, '')}{trained} "
         f"The trials used validation images only, and seeds {seeds[0]} to {seeds[-1]}, which this comparison does not use. "
         f"Tried: {'; '.join(f'{_name(path)} {_range(tried)}' for path, tried in tuning.space.items())}."
     )
@@ -74,8 +76,14 @@ def choices_table(results: Results, found: TuningResults) -> Table:
                 Cell(formatting.count(choice.epochs), (choice.epochs,), choice.epochs),
             )
         )
-    caption = f"Settings chosen for each variant: those of the finished trial with the highest {metric.label}, and its trials."
-    note = "The accuracy of the chosen trial is the best of several, so it is too high as an estimate. The comparison uses other seeds."
+    caption = (
+        f"Settings chosen for each variant (those of the finished trial with the highest {metric.label}), and how its trials "
+        "ended."
+    )
+    note = (
+        "The accuracy of the chosen trial is the best of several, so it is too high as an estimate. The comparison uses other "
+        "seeds."
+    )
     return Table("tuning", caption, columns, tuple(rows), (note,))
 
 
@@ -96,7 +104,10 @@ def importances_table(results: Results, found: TuningResults) -> Table | None:
     caption = (
         "Importance of each setting for the validation accuracy of the trials, as a share of 1 (fANOVA, by Optuna)."
     )
-    note = "A trial that was stopped early counts with its last validation accuracy, one that diverged with 0. Few trials give rough values."
+    note = (
+        "A trial that was stopped early counts with its last validation accuracy, one that diverged with 0. With few trials the "
+        "values are imprecise."
+    )
     return Table("tuning-importances", caption, columns, rows, (note,))
 
 
@@ -124,7 +135,10 @@ def tuning_warnings(results: Results) -> list[str]:
         f"({_range(found.tuning.space[path])}). Values outside it may be better."
         for path, variants in found.at_edge.items()
     ]
-    others = [f"{path} {_text(before)} instead of {_text(now)}" for path, (before, now) in found.other_base.items()]
+    others = [
+        f"{path} {formatting.setting(before)} instead of {formatting.setting(now)}"
+        for path, (before, now) in found.other_base.items()
+    ]
     if others:
         edges.append(f"Tuning: the trials had other settings than the runs: {formatting.listing(others)}.")
     return edges
@@ -149,13 +163,9 @@ def _name(path: str) -> str:
 
 def _range(tried: dict[str, Any]) -> str:
     if "choices" in tried:
-        return formatting.listing([_text(choice) for choice in tried["choices"]], "or")
-    return f"{_text(tried['low'])} to {_text(tried['high'])}{' (log scale)' * bool(tried.get('log'))}"
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return formatting.listing([formatting.setting(choice) for choice in tried["choices"]], "or")
+    return f"{formatting.setting(tried['low'])} to {formatting.setting(tried['high'])}{' (log scale)' * bool(tried.get('log'))}"
 
 
 def _setting_cell(value: Any) -> Cell:
-    return Cell(_text(value), (value,), float(value) if isinstance(value, int | float) else None)
+    return Cell(formatting.setting(value), (value,), float(value) if isinstance(value, int | float) else None)
