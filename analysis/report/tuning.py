@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis import formatting
 from analysis.figures.tuning_figures import tuning_plots
-from analysis.report.document import Section
+from analysis.report.document import Item, Section
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import number_cell, variant_cells, variant_columns
 from analysis.results import Results
@@ -31,7 +31,9 @@ def tuning_section(results: Results) -> Section | None:
     if found is None:
         return None
     importances = importances_table(results, found)
-    items = [choices_table(results, found), *tuning_plots(results), *([] if importances is None else [importances])]
+    items: list[Item] = [choices_table(results, found), *tuning_plots(results)]
+    if importances is not None:
+        items.append(importances)
     return Section("tuning", "Tuning", items, [budget_text(found)])
 
 
