@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import runpy
@@ -133,20 +134,22 @@ def submit(
     """
     import submitit
 
-    folder = study_dir.resolve() / FOLDER
+    folder, said = study_dir.resolve() / FOLDER, io.StringIO()
     new, worker = not folder.exists(), ClusterWorker(study_dir.resolve(), tuple(options))
     try:
         folder.mkdir(exist_ok=True)
         if cluster == "slurm":
             executor = submitit.SlurmExecutor(folder, MAX_REQUEUES)
             executor.update_parameters(**_slurm_parameters(name, resources))
-            ids = [job.job_id for job in executor.submit_array([worker] * jobs)]
+            with contextlib.redirect_stderr(said):  # submitit repeats there what sbatch says
+                ids = [job.job_id for job in executor.submit_array([worker] * jobs)]
         else:
             ids = [_submit_local(folder, worker, place, resources) for place in range(jobs)]
     except (RuntimeError, subprocess.SubprocessError, OSError) as error:
         if new:
             shutil.rmtree(folder, ignore_errors=True)
-        reason = (str(error).strip() or repr(error)).splitlines()[-1]
+        lines = said.getvalue().strip().splitlines()[:1] or (str(error).strip() or repr(error)).splitlines()[-1:]
+        reason = lines[0].removeprefix("sbatch: error: ")
         raise UserError(f"--cluster: {cluster} has refused the jobs: {reason}") from error
     with (folder / JOBS).open("a", encoding="utf-8") as file:
         for job_id in ids:

@@ -20,9 +20,14 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
+
+import pytest
+import wandb
 
 KEY = "0123456789" * 4
 FAULTS = {
@@ -105,6 +110,15 @@ class WandbServer:
     def env(self) -> dict[str, str]:
         """The environment of a user of this server."""
         return {"WANDB_BASE_URL": self.url, "WANDB_API_KEY": self.key, "WANDB_MODE": "online"}
+
+    @contextmanager
+    def used_here(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Self]:
+        """Run the server with this process as its user. wandb forgets the settings that an earlier test made it read."""
+        for name, value in self.env().items():
+            monkeypatch.setenv(name, value)
+        wandb.teardown()
+        with self:
+            yield self
 
     def die(self) -> None:
         """Close the port. Requests that wait for an answer get none."""

@@ -225,7 +225,7 @@ def test_jobs_that_the_cluster_refuses_leave_nothing(node, tmp_path):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert "--cluster: slurm has refused the jobs: " in done.stderr
     assert "invalid partition" in done.stderr
     assert sorted(tmp_path.rglob("*")) == before

@@ -60,6 +60,8 @@ class Follower:
                 break
         if self.mode != "stopped":
             self._stop_open_runs()
+        if self.mode == "offline":
+            self._end_wandb()  # a file of an offline run may lack its last lines until wandb's own process has ended
 
     def _look(self) -> None:
         """Send what is new."""
@@ -134,8 +136,6 @@ class Follower:
 
     def _failed(self, error: Exception) -> bool:
         """Choose how to go on after an error. Returns whether the run is given up for now."""
-        import wandb
-
         later = f"the records are complete; send them with {command_for_sync(self.folder)}"
         self.open.clear()
         if isinstance(error, OSError) and error.errno in FULL:
@@ -154,12 +154,18 @@ class Follower:
             self.messages.say(f"tracking: stopped ({server.brief(error)}); {later}")
             self.mode = "stopped"
             return True
+        self._end_wandb()
+        return False
+
+    def _end_wandb(self) -> None:
+        """End wandb's own process; the next run starts another."""
+        import wandb
+
         with (
             self.watchdog.limit(OTHER_SECONDS),
             contextlib.suppress(Exception),
         ):  # it fails where wandb's process is dead
             wandb.teardown()
-        return False
 
     def _stop_open_runs(self) -> None:
         """Close the runs that were interrupted."""

@@ -16,9 +16,7 @@ from experiments.runs import record
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    with WandbServer() as running:
-        for name, value in running.env().items():
-            monkeypatch.setenv(name, value)
+    with WandbServer().used_here(monkeypatch) as running:
         yield running
 
 

@@ -33,9 +33,7 @@ MARKUP = "**bold** [link](javascript:x) `code`"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PagesServer]:
-    with PagesServer() as running:
-        for name, value in running.env().items():
-            monkeypatch.setenv(name, value)
+    with PagesServer().used_here(monkeypatch) as running:
         yield running
 
 

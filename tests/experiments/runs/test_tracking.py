@@ -31,9 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
     """A server, and the environment of its user."""
-    with WandbServer() as running:
-        for name, value in running.env().items():
-            monkeypatch.setenv(name, value)
+    with WandbServer().used_here(monkeypatch) as running:
         yield running
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import mirrored
 import pytest
 import tiny
+from stubbed import until
 from wandb_server import WandbServer
 
 from experiments.errors import UserError
@@ -195,10 +196,13 @@ def followed(study: Path, monkeypatch: pytest.MonkeyPatch, stage: str, error: An
     header, _, rest = path.read_text().partition("\n")
     path.write_text(json.dumps({**json.loads(header), "session": tracking.session}) + "\n" + rest)
     told, closing = Told(), threading.Event()
-    options, timer = Options(study, tracking), threading.Timer(0.7, closing.set)
-    timer.start()
-    Follower(options, told, told, closing).work()
-    timer.join()
+    follower = Follower(Options(study, tracking), told, told, closing)
+    command = threading.Thread(
+        target=lambda: (until(lambda: follower.done or follower.mode == "stopped"), closing.set())
+    )
+    command.start()  # a command ends when its runs have ended; here that waits until they are sent
+    follower.work()
+    command.join()
     return [line for line in told.lines if "runs are mirrored to" not in line]
 
 
