@@ -55,6 +55,7 @@ def test_the_first_command_writes_a_report(tmp_path: Path) -> None:
     assert accuracies.between(0, 1).all()
 
 
+@pytest.mark.slow
 def test_a_study_in_a_yaml_file(tmp_path: Path) -> None:
     (tmp_path / "patches.yaml").write_text(block("yaml", "name: patches"))
     shown = run("vit-sweep show patches.yaml", tmp_path)
@@ -66,6 +67,7 @@ def test_a_study_in_a_yaml_file(tmp_path: Path) -> None:
     assert run("vit-report runs/patches", tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_plug_in_variant_needs_no_other_file(tmp_path: Path) -> None:
     code = block("python", '@register("row-only")')
     assert len(code.strip().splitlines()) < 15 + 2  # the class and its imports

@@ -373,6 +373,7 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=REPO, env=os.environ, capture_output=True, text=True, timeout=600)
 
 
+@pytest.mark.slow
 def test_dry_run(tmp_path: Path) -> None:
     out = tmp_path / "new" / "bench.json"
     done = bench("--dry-run", "--device", "cpu", "--out", str(out))

@@ -104,7 +104,9 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=ENV, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGINT))]
+)
 def test_signal_saves_the_run_and_prints_how_to_resume(number: signal.Signals, tmp_path: Path) -> None:
     for _ in range(2):
         with start(*LONG, "--out", tmp_path, preexec_fn=hear_signals) as process:

@@ -115,6 +115,7 @@ def test_a_password_is_refused_and_reaches_no_file(hosts):
         assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
 
 
+@pytest.mark.slow
 def test_the_storage_cannot_change_while_a_sweep_uses_it(hosts):
     sweep = hosts.start_on("one", "--workers", "2", nap=0.5)
     hosts.wait_for("start", 2)

@@ -78,7 +78,9 @@ def test_intervals_cover_where_runs_agree_to_the_image(n, spread):
     assert np.mean((low <= expected) & (high >= expected)) >= 0.945
 
 
-@pytest.mark.parametrize("n", [5, 10])  # at three seeds nothing is cut: that is the mean
+@pytest.mark.parametrize(
+    "n", [5, pytest.param(10, marks=pytest.mark.slow)]
+)  # at three seeds nothing is cut: that is the mean
 def test_interval_of_the_interquartile_mean_covers(n):
     x = np.random.default_rng([n, 2]).normal(0, 1, (12_000, n))
     covered = [e.low <= 0 <= e.high for e in map(stats.iqm_interval, x)]

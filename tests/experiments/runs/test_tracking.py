@@ -114,6 +114,7 @@ mirrored.trained(Path(sys.argv[1]), [mirrored.spec(train__epochs=6)], on_row=lam
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_the_same_wandb_run(server: WandbServer, tmp_path: Path) -> None:
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
     environment = {**os.environ, "PYTHONPATH": path}

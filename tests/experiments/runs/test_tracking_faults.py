@@ -251,6 +251,7 @@ def test_an_epoch_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> Non
     assert [{key: row[key] for key in rows[0]} for row in found.rows] == rows
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_it_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train([mirrored.spec()], tmp_path / "single", device="cpu")
     root = Path(__file__).resolve().parents[3]

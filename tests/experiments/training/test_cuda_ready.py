@@ -35,6 +35,7 @@ from vit import ViT
 from vit.registry import REGISTRY
 
 CPU = torch.device("cpu")
+ONE_OF_EACH_FAMILY = ("none", "learned-1d", "relative", "irpe-k", "rope-2d", "cpe")
 BIASED = {
     "rel-bias-2d": True,
     "relative": True,
@@ -197,7 +198,15 @@ def traced(function: Any, graphs: list[torch.fx.GraphModule]) -> Any:
 
 @pytest.mark.filterwarnings("ignore:Your compiler for AOTAutograd")
 @pytest.mark.parametrize(
-    ("kind", "precision"), [*((kind, "bfloat16") for kind in REGISTRY), ("rel-bias-2d", "float32"), ("none", "float32")]
+    ("kind", "precision"),
+    [
+        *(
+            pytest.param(kind, "bfloat16", marks=() if kind in ONE_OF_EACH_FAMILY else pytest.mark.slow)
+            for kind in REGISTRY
+        ),
+        ("rel-bias-2d", "float32"),
+        ("none", "float32"),
+    ],
 )
 def test_the_stacked_step_is_one_graph(kind: str, precision: str) -> None:
     """It traces as a whole, has no operation that waits for the device, and gives the loss of the eager step."""

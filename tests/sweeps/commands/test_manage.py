@@ -13,6 +13,7 @@ def command(capsys, *words) -> tuple[int, str, str]:
     return exited.value.code, out, err
 
 
+@pytest.mark.slow
 def test_retry_gives_a_running_sweep_its_failed_runs_again(stubbed, capsys):
     names = stubbed.write_plan()
     failing = [name for name in names if "-s0-" in name]

@@ -182,6 +182,7 @@ def ended(process: subprocess.Popen[str]) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_an_agent_trains_a_run_into_the_record_and_into_its_own_wandb_run(
     server: SweepServer, study: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def test_a_worker_alone_trains_a_planned_study_and_a_second_one_has_nothing_to_d
     assert "6 runs: 6 finished" in out
 
 
+@pytest.mark.slow
 def test_a_worker_gives_up_failed_runs_and_only_retry_makes_new_attempts(stubbed):
     names = stubbed.write_plan()
     failing = {name for name in names if "-s1-" in name}
@@ -59,6 +60,7 @@ def test_cell_trains_the_named_run_once_however_it_is_named(stubbed):
     assert Counter(stubbed.states().values()) == {"finished": 1, "waiting": 5}
 
 
+@pytest.mark.slow
 def test_cell_reports_a_run_that_fails(stubbed):
     name = stubbed.write_plan()[0]
     status, out, _ = stubbed("cell", stubbed.dir, f"run={name}", **{"seed 0": "raise"})
@@ -67,6 +69,7 @@ def test_cell_reports_a_run_that_fails(stubbed):
     assert f"vit-sweep retry {stubbed.dir} {name}" in out
 
 
+@pytest.mark.slow
 def test_cell_waits_for_a_run_that_another_process_trains_and_takes_it_over(stubbed):
     name = stubbed.write_plan()[0]
     first = stubbed.start("cell", stubbed.dir, f"run={name}", nap=60)
@@ -81,6 +84,7 @@ def test_cell_waits_for_a_run_that_another_process_trains_and_takes_it_over(stub
     assert stubbed.ended() == {name: 1}
 
 
+@pytest.mark.slow
 def test_cells_and_a_worker_at_once_train_every_run_once(stubbed):
     names = stubbed.write_plan()
     cells = [stubbed.start("cell", stubbed.dir, f"run={name}", nap=0.1) for name in names[:3]]

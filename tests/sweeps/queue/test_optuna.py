@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import optuna
 import pytest
-from stubbed import tiny_plan
+from stubbed import Stubbed, tiny_plan
 
 from analysis.sources.optuna_storage import find_runs
 from experiments.errors import UserError
@@ -14,10 +14,17 @@ from sweeps.queue.queue import Queue
 from sweeps.study_folder import write_plan
 
 
-def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(stubbed):
-    stubbed.run()
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Stubbed:
+    """The study after a sweep."""
+    stubbed = Stubbed(tmp_path_factory.mktemp("trained"))
+    assert stubbed.run()[0] == 0
+    return stubbed
+
+
+def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(trained):
     plan = tiny_plan()
-    trials = {trial.user_attrs["run"]: trial for trial in stubbed.trials()}
+    trials = {trial.user_attrs["run"]: trial for trial in trained.trials()}
     assert trials.keys() == {run.name for run in plan.runs}
     for run in plan.runs:
         trial = trials[run.name]
@@ -39,9 +46,8 @@ def test_changing_the_metric_before_a_run_has_ended_changes_the_direction(queue)
     assert list(again.reconcile().running) == [assignment.run.name]
 
 
-def test_optunas_own_views_of_the_study_make_sense(stubbed):
-    stubbed.run()
-    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{stubbed.dir}/optuna.db")
+def test_optunas_own_views_of_the_study_make_sense(trained):
+    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{trained.dir}/optuna.db")
     assert (study.metric_names, study.direction.name) == (["val/acc"], "MAXIMIZE")
     assert study.best_trial.value == 0.52 and study.best_trial.user_attrs["seed"] == 2
     table = study.trials_dataframe()
@@ -52,9 +58,8 @@ def test_optunas_own_views_of_the_study_make_sense(stubbed):
     assert "lucky seed" in study.user_attrs["note"]
 
 
-def test_a_report_reads_the_seeds_and_values_of_the_queue(stubbed):
-    stubbed.run()
-    _, metric, runs = find_runs(str(stubbed.dir / "optuna.db"), None)
+def test_a_report_reads_the_seeds_and_values_of_the_queue(trained):
+    _, metric, runs = find_runs(str(trained.dir / "optuna.db"), None)
     assert metric == "val/acc"
     found = {(run.variant, run.config["seed"]): (run.status, run.summary["val/acc"]) for run in runs}
     assert found == {

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import pytest
 from stubbed import STUDY
 
 
@@ -20,6 +21,7 @@ def test_finished_runs_are_skipped_when_the_queue_is_lost(stubbed):
     assert len(stubbed.trials()) == before
 
 
+@pytest.mark.slow
 def test_a_run_whose_record_was_deleted_is_trained_again(stubbed):
     stubbed.run()
     (folder,) = stubbed.dir.glob("softmax-s2-*")
@@ -55,6 +57,7 @@ def test_a_queue_that_is_not_a_database_gives_one_line(stubbed):
     assert len(stubbed.ended()) == 2
 
 
+@pytest.mark.slow
 def test_a_changed_record_is_refused_by_name(stubbed):
     stubbed.run("--seeds", "1")
     (folder,) = stubbed.dir.glob("logits-s0-*")

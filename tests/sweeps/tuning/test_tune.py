@@ -152,6 +152,7 @@ def images(root: Path, rng: np.random.Generator) -> None:
                 Image.fromarray(pixels.astype(np.uint8)).save(root / part / label / f"{number}.png")
 
 
+@pytest.mark.slow
 def test_no_byte_of_a_tuning_depends_on_the_test_images_and_labels(tmp_path):
     images(tmp_path / "data", np.random.default_rng(0))
     base = {"data.name": "imagefolder", "data.root": str(tmp_path / "data"), "data.img_size": 8}
@@ -231,6 +232,7 @@ def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(capsys, tmp_path)
     assert result.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_two_commands_on_a_postgresql_server_share_the_budget(postgres, tmp_path):
     url = postgres.new_database()
     path = study(tmp_path)

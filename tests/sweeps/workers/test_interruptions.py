@@ -23,6 +23,7 @@ from sweeps.study import parse_study
 from sweeps.study_folder import write_plan
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(tmp_path):
     settings = {"data.train_limit": 200, "model.depth": 1, "model.attn_drop_rate": 0.1, "train.epochs": 4}
     study = tmp_path / "real.yaml"
@@ -46,6 +47,7 @@ def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(t
         assert swept.read_bytes() == alone.read_bytes(), before
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_no_run_is_trained_twice(stubbed):
     status, rng = None, random.Random(time.time_ns())
     for _ in range(6):
