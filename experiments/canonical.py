@@ -1,4 +1,4 @@
-"""Serializes JSON values canonically, for digests and run ids."""
+"""Canonical forms of values: JSON for digests and run ids, text for command lines."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
     return value
+
+
+def plain(value: Any) -> str:
+    """A value as a command line takes it: true, false and none in lower case."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -160,7 +160,7 @@ def complete_with(action: Any, values: Sequence[str]) -> None:
 
 
 def _help(setting: Setting, default: Any) -> str:
-    from experiments.config import plain
+    from experiments.canonical import plain
 
     names = f": {', '.join(setting.choices)}" if _metavar(setting) == "NAME" else ""
     shown = "" if default in (None, "") else f" (default: {plain(default)})"

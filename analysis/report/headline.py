@@ -32,7 +32,7 @@ from analysis.results import Results
 from analysis.sources.study import ENDED, changed_images
 from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
-from experiments.config import PER_SEED
+from experiments.sections import PER_SEED
 
 _NOUNS = {"model.pos_embed": "positional embedding"}
 MOST_NAMED_PAIRS = 3  # significantly different pairs that are named, not counted

@@ -9,7 +9,7 @@ from analysis.report.trend_text import profile_methods, trend_methods
 from analysis.report.tuning import tuning_facts
 from analysis.results import Results
 from analysis.sources.plan_changes import plan_changes
-from experiments.config import PER_SEED
+from experiments.sections import PER_SEED
 
 FIXED_SPLIT = (
     "The seed sets the initial weights, the order of the images, augmentation and dropout. It does not change which "

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.config import PER_SEED
 from experiments.data.catalogue import DATASETS
 from experiments.runs import predictions, record
+from experiments.sections import PER_SEED
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchvision import transforms
 
 from experiments.bench.harness import Workload, timed
-from experiments.config import DataConfig, RunConfig
+from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
+from experiments.sections import DataConfig
 from experiments.training.compile import OFF
 from experiments.training.engine import Solo, losses
 from vit import ViTConfig

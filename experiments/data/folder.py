@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 from torch import Tensor
 
-from experiments.config import DataConfig
 from experiments.data.images import Images, Pixels
 from experiments.data.streaming import StreamedPixels, decode_into
 from experiments.errors import UserError
 from experiments.memory import GIB, check_images, machine_memory
+from experiments.sections import DataConfig
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -9,13 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.config import DataConfig, RunConfig
+from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest, read_folder
 from experiments.data.images import Images, Pixels, Splits
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import check_images
+from experiments.sections import DataConfig
 
 CHUNK = 500  # images whose values are counted at once; streamed images are decoded in such batches
 Parts = tuple[dict[str, Images], tuple[str, ...]]  # `train` and perhaps `test`; the class names

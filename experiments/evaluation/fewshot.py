@@ -18,12 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.config import DataConfig, RunConfig
+from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
 from experiments.evaluation.least_squares import LeastSquares
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL
+from experiments.sections import DataConfig
 from experiments.training.engine import Solo
 from experiments.training.fit import Evaluation, evaluate
 from experiments.training.stacked import Stacked

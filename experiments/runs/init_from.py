@@ -16,7 +16,8 @@ from typing import Any
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
-from experiments.config import RunConfig, completed, load, plain, plain_settings
+from experiments.canonical import plain
+from experiments.config import RunConfig, completed, load, plain_settings
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.evaluation.frozen import at_size

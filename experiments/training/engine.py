@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from experiments.config import OptimConfig, RunConfig, cohort_key
+from experiments.config import RunConfig, cohort_key
+from experiments.sections import OptimConfig
 from experiments.training.compile import OFF, compiled
 from vit import ViT
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.canonical import canonical
-from experiments.config import DEFAULTS, PER_SEED, flatten, override, run_id
+from experiments.config import DEFAULTS, flatten, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
+from experiments.sections import PER_SEED
 from sweeps.plan import Plan, make_run
 from sweeps.tuning.space import Space
 

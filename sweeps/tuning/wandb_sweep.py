@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments.config import SETTINGS, RunConfig, flatten, override, plain
+from experiments.canonical import plain
+from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.presets import preset
 from experiments.runs import record
 from experiments.runs.spec import RunSpec

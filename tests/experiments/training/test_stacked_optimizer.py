@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from experiments.config import OptimConfig
+from experiments.sections import OptimConfig
 from experiments.training.engine import load_optimizer_state, optimizer, optimizer_state
 from experiments.training.stacked_optimizer import StackedOptimizer
 

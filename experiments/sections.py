@@ -1,0 +1,192 @@
+"""The sections of a run's configuration: data, optimizer, training, evaluation. Each is validated and frozen."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from experiments.canonical import plain
+from experiments.data.catalogue import DATASETS
+from vit.config import Count
+from vit.registry import nearest
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PER_SEED: Literal["per-seed"] = "per-seed"  # the value of data.split_seed that varies the split with the run's seed
+
+
+class Section(BaseModel):
+    """A part of a configuration: frozen, without undeclared fields.
+
+    A validator of a section raises `ValueError("FIELD: ...")`; the section's name is put in front of it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DataConfig(Section):
+    """The dataset, its splits and the augmentation."""
+
+    name: str = Field("digits", description="dataset")
+    root: str = Field(
+        "data", description="folder with the dataset's files; for imagefolder, with one folder for each class"
+    )
+    download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
+    img_size: Count | None = Field(
+        None,
+        description="resize images to this side, in pixels; an imagefolder is scaled until its shorter side fits, then "
+        "cropped at the centre; default: the dataset's own (imagefolder: 64)",
+    )
+    num_classes: int | None = Field(
+        None, ge=2, lt=2**31, description="expected number of classes of an imagefolder; default: any number"
+    )
+    val_fraction: float = Field(
+        0.1, gt=0, lt=1, description="fraction of the training images used for validation, stratified by class"
+    )
+    test_fraction: float = Field(
+        0.2, gt=0, lt=1, description="fraction of all images used for testing if the dataset has no test set"
+    )
+    split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
+        0,
+        description="seed of the split, for all runs; or per-seed: the seed of the run, so that the split varies with it",
+    )
+    train_limit: Count | None = Field(
+        None, description="number of training images to use, stratified by class; default: all"
+    )
+    shuffle_patches: bool = Field(
+        False, description="control: shuffle the patches of each image, so that position carries no information"
+    )
+    hflip: bool = Field(False, description="augmentation: flip images horizontally with probability 0.5")
+    crop_padding: int = Field(
+        0, ge=0, description="augmentation: pad by this many black pixels, then crop at random; 0 is off"
+    )
+    rrc_scale: float = Field(
+        1.0, gt=0, le=1, description="augmentation: random resized crop of at least this fraction of the area; 1 is off"
+    )
+    normalize: Literal["unit", "half", "dataset"] = Field(
+        "dataset",
+        description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel (dataset)",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DataConfig:
+        if self.name not in DATASETS:
+            raise ValueError(f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}")
+        if self.crop_padding and self.rrc_scale < 1:
+            raise ValueError("rrc_scale: set either crop_padding or rrc_scale < 1, not both")
+        if self.num_classes and DATASETS[self.name].num_classes:
+            raise ValueError(f"num_classes: {self.num_classes} is not allowed for {self.name}; allowed: none")
+        side = self.image_shape[1]
+        if self.crop_padding >= side:
+            raise ValueError(f"crop_padding: {self.crop_padding} is not allowed: less than the image side, {side} px")
+        if self.shuffle_patches and (self.crop_padding or self.rrc_scale < 1):
+            field = "crop_padding" if self.crop_padding else "rrc_scale"
+            self._require_default(field, "with shuffle_patches: it would cut through patches")
+        if DATASETS[self.name].cell:
+            for field in ("img_size", "hflip", "crop_padding", "rrc_scale"):
+                self._require_default(field, f"for {self.name}: it would move or blur the marks")
+        return self
+
+    def _require_default(self, field: str, reason: str) -> None:
+        """Raise `ValueError` if the field does not have its default value."""
+        value, default = getattr(self, field), type(self).model_fields[field].default
+        if value != default:
+            raise ValueError(f"{field}: {plain(value)} is not allowed {reason}; allowed: {plain(default)}")
+
+    @property
+    def image_shape(self) -> tuple[int, int]:
+        """(channels, side in pixels) of the model's input."""
+        dataset = DATASETS[self.name]
+        return dataset.in_chans, self.img_size or dataset.img_size or 64
+
+
+class OptimConfig(Section):
+    """The optimizer and its learning rate schedule."""
+
+    name: Literal["adamw", "adam", "sgd"] = Field("adamw", description="optimizer")
+    lr: Positive = Field(1e-3, description="peak learning rate")
+    weight_decay: NotNegative = Field(
+        0.05, description="weight decay; not applied to biases, norms, tokens and positional embeddings"
+    )
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
+    schedule: Literal["constant", "cosine"] = Field(
+        "cosine", description="learning rate schedule: constant, or linear warm-up and cosine decay to 0"
+    )
+    warmup_epochs: NotNegative = Field(0.0, le=1e6, description="warm-up epochs of the cosine schedule")
+    grad_clip_norm: NotNegative = Field(0.0, description="max gradient norm; 0 is no clipping")
+
+
+class TrainConfig(Section):
+    """The length of the training, the batch size and the arithmetic."""
+
+    epochs: Count = Field(30, description="number of epochs")
+    batch_size: Count = Field(64, description="images per step")
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="label smoothing of the training loss")
+    precision: Literal["float32", "bfloat16", "float64"] = Field(
+        "float32", description="floating-point precision; bfloat16 is autocast with float32 weights"
+    )
+    compile: Literal["none", "default", "reduce-overhead"] = Field(
+        "none", description="torch.compile mode; reduce-overhead uses CUDA graphs. Changes floating-point rounding only"
+    )
+
+
+def _names(value: Any) -> str:
+    """A list of names as text, without spaces, sorted: equal lists give equal run ids."""
+    parts = value if isinstance(value, list | tuple) else ("" if value in (None, "none") else str(value)).split(",")
+    return ",".join(sorted({str(part).strip() for part in parts} - {""}))
+
+
+def _numbers(value: Any) -> str:
+    """A list of whole numbers from 1, given as 5,10,20 or as a list, in that form and sorted."""
+    names = _names(value).split(",")
+    if names == [""]:
+        return ""
+    if not all(name.isascii() and name.isdecimal() and 1 <= int(name) < 2**31 for name in names):
+        raise ValueError(f"{value!r} is not allowed: expected whole numbers from 1, such as 5,10,20")
+    return ",".join(map(str, sorted(set(map(int, names)))))
+
+
+Names = Annotated[str, BeforeValidator(_names)]
+Numbers = Annotated[str, BeforeValidator(_numbers)]
+
+
+class EvalConfig(Section):
+    """What a run measures besides loss and accuracy. Nothing here changes the training."""
+
+    fewshot: Names = Field(
+        "", description="datasets for the few-shot linear evaluation of frozen features, such as mnist,fashion-mnist"
+    )
+    shots: Numbers = Field("1,5,10,25", description="training images of each class in a few-shot evaluation")
+    epochs: Numbers = Field(
+        "",
+        description="numbers of epochs after which the test metrics are measured as well, such as 5,10,20; needs a "
+        "constant learning rate",
+    )
+    img_sizes: Numbers = Field(
+        "", description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
+    )
+    max_shift: int = Field(
+        0, ge=0, description="pixels up to which test images are shifted, to see how often predictions stay; 0 is off"
+    )
+    permuted: bool = Field(False, description="measure the accuracy on test images with permuted patches as well")
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """`img_sizes` as numbers."""
+        return tuple(map(int, filter(None, self.img_sizes.split(","))))
+
+    @property
+    def fewshot_datasets(self) -> tuple[str, ...]:
+        """The datasets of the few-shot evaluation."""
+        return tuple(filter(None, self.fewshot.split(",")))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """`epochs` as numbers."""
+        return tuple(map(int, filter(None, self.epochs.split(","))))
+
+    @property
+    def shot_numbers(self) -> tuple[int, ...]:
+        """`shots` as numbers."""
+        return tuple(map(int, filter(None, self.shots.split(","))))
