@@ -224,13 +224,15 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
 def _signals_as_interrupts() -> Iterator[None]:
     """Raise `KeyboardInterrupt` for the first of `INTERRUPTS`, unless it is ignored, as under nohup.
 
-    Slurm sends some of them several times. The later ones are ignored, so that the command can clean up.
+    Slurm sends some of them several times. The later ones are ignored until the process ends, so that the command can clean
+    up and its exit status names the first.
     """
     replaced: dict[int, Any] = {}
 
     def interrupt(number: int, frame: object) -> NoReturn:
         for each in replaced:
             signal.signal(each, signal.SIG_IGN)
+        replaced.clear()
         raise KeyboardInterrupt(number)
 
     if threading.current_thread() is threading.main_thread():

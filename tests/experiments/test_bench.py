@@ -275,6 +275,7 @@ class Misbehaving:
         raise ValueError("first line\nsecond line")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "seconds", "note"),
     [

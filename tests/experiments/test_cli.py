@@ -127,6 +127,7 @@ def test_sighup_is_ignored_under_nohup(tmp_path: Path) -> None:
     assert all(line.startswith("epoch ") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_full_standard_output_does_not_stop_the_training(tmp_path: Path) -> None:
     for arguments in ([*flags(), "--tracking", "off", "--out", tmp_path], ["variants"]):

@@ -205,6 +205,7 @@ def test_bad_input_that_a_worker_finds_leaves_nothing(capfd, tmp_path, monkeypat
     assert os.listdir(tmp_path) == ["mine.yaml"]
 
 
+@pytest.mark.slow
 def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
     path = study(
         tmp_path,

@@ -54,6 +54,7 @@ def test_the_pictures_are_the_test_images_of_the_dataset(tmp_path, test_set):
     assert f"image 7, class {test_set.y[7]}: learned-1d 100 %, none 0 %" in plot.alt
 
 
+@pytest.mark.slow
 def test_the_report_stays_one_file_with_all_pictures(tmp_path, test_set):
     hard = range(40)
     study = study_of(tmp_path, test_set.y.numpy(), hard=hard)

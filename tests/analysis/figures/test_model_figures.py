@@ -93,6 +93,7 @@ def test_a_mosaic_has_each_patchs_tile_in_its_place():
     np.testing.assert_array_equal(model_figures.mosaic(similarity), expected)
 
 
+@pytest.mark.slow
 def test_the_report_has_the_figures(study_dir):
     results = analyze(read_folder(study_dir))
     files = write.make(study_document(results, model_section(results)))

@@ -57,6 +57,7 @@ def sweep(seeds: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder)
 
 
+@pytest.mark.slow
 def test_changed_plugin_is_another_run(workplace: Path) -> None:
     done = sweep("1", workplace)
     assert done.returncode == 0, done.stderr

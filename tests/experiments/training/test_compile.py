@@ -24,6 +24,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
 def test_a_compiled_run_gives_the_results_of_a_plain_one(runs: int, tmp_path: Path) -> None:
     try:

@@ -87,6 +87,7 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(
     assert called(capsys, "wandb", folder)[0] == "heads: 4 runs, 4 to train"  # the folder of a started study
 
 
+@pytest.mark.slow
 def test_a_sweep_is_kept_updated_or_continued_but_never_doubled(
     server: SweepServer, study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_worker_gives_up_failed_runs_and_only_retry_makes_new_attempts(stubbed
     assert (stubbed.ended()[first], stubbed.ended()[second]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_cell_trains_the_named_run_once_however_it_is_named(stubbed):
     names = stubbed.write_plan()
     name = names[3]

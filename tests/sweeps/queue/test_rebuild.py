@@ -7,6 +7,7 @@ import pytest
 from stubbed import STUDY
 
 
+@pytest.mark.slow
 def test_finished_runs_are_skipped_when_the_queue_is_lost(stubbed):
     stubbed.run("--seeds", "2")
     (stubbed.dir / "optuna.db").unlink()

@@ -214,6 +214,7 @@ def test_seeds_that_the_study_was_trained_with_are_not_used(capsys, tmp_path):
     assert "seeds: 1000001 is not allowed" in refused(capsys, *words(path, "--trials", 2))
 
 
+@pytest.mark.slow
 def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(capsys, tmp_path):
     path = study(tmp_path, factors={"model.pool": ["gap"]})
     finish(words(path, "--trials", 2, "--workers", 1, "--sampler", "random", "--pruner", "none"))

@@ -94,6 +94,7 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(caps
     assert again[0] == 0 and "4 of 4 runs are already done" in again[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first, second, said",
     [
