@@ -10,6 +10,7 @@ REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 RUNS = {
     "digits/controls": 55,
     "digits/position": 20,
+    "digits/positions": 90,
     "lodha-cifar10": 5,
     "mnist-small/table-8": 80,
     "probes/frozen-random-heard": 15,
@@ -33,7 +34,7 @@ def test_a_reference_study_is_complete_and_unchanged(name):
         assert means["none"] == pytest.approx(0.7244, abs=5e-5)  # the README's 72.4 %
 
 
-@pytest.mark.parametrize("name", ["digits/controls", "digits/position"])
+@pytest.mark.parametrize("name", ["digits/controls", "digits/position", "digits/positions"])
 def test_hits_of_the_digits_studies_are_their_test_accuracies(name):
     study = read(str(REFERENCE / name))
     accuracies = {run: hits.hits.mean() for run, hits in study.hits.items()}
