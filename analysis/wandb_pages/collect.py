@@ -78,7 +78,7 @@ def _runs(study: Study) -> list[RunEntry]:
     entries = []
     for run_id, *texts, value in zip(*(rows[column] for column in columns), strict=True):
         cells = [markdown(str(text)) for text in (*texts, _shown(study.metric, value))]
-        entries.append(RunEntry(str(run_id), texts[-1] in ENDED, cells))
+        entries.append(RunEntry(str(run_id), str(texts[0]), texts[-1] in ENDED, cells))
     return entries
 
 

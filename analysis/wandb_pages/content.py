@@ -25,6 +25,7 @@ class RunEntry:
     """A run in the list of runs. `cells`: of the list, in Markdown. `ended`: whether its record is complete."""
 
     run_id: str
+    name: str
     ended: bool
     cells: list[str]
 

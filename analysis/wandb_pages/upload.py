@@ -1,24 +1,20 @@
-"""The process that saves the pages on the server. `publish` starts it with a task on its standard input.
-
-It writes one line of JSON to standard output: {"urls": {...}} or {"reason": TEXT}.
-"""
+"""The process that saves the pages on the server. `publish` starts it."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis.wandb_pages import urls
 from analysis.wandb_pages.content import Content
 from experiments.runs.tracking import server, settings
+from experiments.runs.tracking.protocol import answer
 from experiments.runs.tracking.sent import address
+from experiments.runs.tracking.wandb_run import Place
 
 ANSWER_SECONDS = 20
 MOST_A_PAGE = 1000  # runs that one request asks for
@@ -34,44 +30,19 @@ class Task:
     project: str | None
     entity: str | None
 
-    def to_json(self) -> str:
-        """One line of text, for `Task(**json.loads(...))`."""
-        return json.dumps(asdict(self))
-
-
-class Unavailable(Exception):
-    """The pages cannot be saved. The message is a reason in one line."""
-
-
-def main() -> None:
-    """Entry point."""
-    answers = os.dup(sys.stdout.fileno())
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):  # what libraries print
-        os.dup2(null, stream.fileno())
-    os.environ["WANDB_SILENT"] = "true"
-    task = Task(**json.loads(sys.stdin.read()))
-    try:
-        answer: dict[str, Any] = {"urls": save(task)}
-    except (Unavailable, server.Unreachable) as error:
-        answer = {"reason": str(error)}
-    except Exception as error:  # of any family: wandb raises many
-        answer = {"reason": server.brief(error)}
-    os.write(answers, (json.dumps(answer) + "\n").encode())
-    os._exit(0)  # wandb's own exit waits for a server that does not answer
-
 
 def save(task: Task) -> dict[str, str]:
     """Create or update the workspace and the report. Returns their URLs, which it keeps in the study's folder."""
     content, folder = Content.from_json(task.content), Path(task.folder)
-    mode = server.wandb_mode("auto")
-    if mode != "online":
-        raise Unavailable(f"WANDB_MODE is {mode}" if os.environ.get("WANDB_MODE") else "no API key is configured")
+    if reason := server.why_not_online():
+        raise server.Unreachable(reason)
     entity, project = server.probe(task.entity), server.project(task.project)
     token = settings.token(folder)
-    links = _links(content, entity, project, token)
+    links = _links(content, Place(folder, token, "online", project, entity))
     if not links:
-        raise Unavailable(f"{entity}/{project} has no run of this study; send them with `vit-sweep sync {folder}`")
+        raise server.Unreachable(
+            f"{entity}/{project} has no run of this study; send them with `vit-sweep sync {folder}`"
+        )
     where = address(server.base_url(), entity, project)
     known = urls.known(folder, where)
     figures_run = f"figures-{token}"
@@ -83,17 +54,17 @@ def save(task: Task) -> dict[str, str]:
     return saved
 
 
-def _links(content: Content, entity: str, project: str, token: str) -> dict[str, str]:
+def _links(content: Content, place: Place) -> dict[str, str]:
     """run id -> URL of the W&B run, for the runs that the server has."""
     import wandb
 
     api = wandb.Api(timeout=ANSWER_SECONDS)
     try:
-        found = api.runs(f"{entity}/{project}", filters={"jobType": content.study}, per_page=MOST_A_PAGE)
+        found = api.runs(f"{place.entity}/{place.project}", filters={"jobType": content.study}, per_page=MOST_A_PAGE)
         ids = {run.id: run.url for run in found}
     except ValueError:  # there is no such project yet
         return {}
-    own = ((run.run_id, f"{run.run_id}-{token}") for run in content.runs)
+    own = ((run.run_id, place.wandb_id(run.name, run.run_id)) for run in content.runs)
     return {run_id: ids[wandb_id] for run_id, wandb_id in own if wandb_id in ids}
 
 
@@ -149,4 +120,4 @@ def _found(read: Callable[[str], Any], url: str | None) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    answer(lambda task: {"urls": save(Task(**task))})

@@ -112,6 +112,24 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
     return plan_of(study_dir), study_dir, False
 
 
+def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, arguments: argparse.Namespace) -> list[str]:
+    """The names of the runs that are left, for jobs or agents that will train them. Failed runs are tried again.
+
+    `is_new`: the plan is written to the folder first. Raises `UserError`.
+    """
+    from sweeps.queue.connect import connect
+    from sweeps.queue.process import current_process
+    from sweeps.queue.queue import Queue
+    from sweeps.study_folder import write_plan
+
+    if is_new:
+        write_plan(plan, study_dir, command)
+    store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
+    queue = Queue(plan, study_dir, current_process(), storage=store)
+    queue.retry()
+    return queue.reconcile().waiting
+
+
 def _with_tuned(plan: Plan, path: str, changes: Collection[str]) -> Plan:
     """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
     from pathlib import Path

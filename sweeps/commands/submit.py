@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_worker_arguments
 
 if TYPE_CHECKING:
@@ -110,18 +110,10 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
     plan, study_dir, is_new = plan_and_folder(arguments)
     _check(arguments)
     from sweeps import cluster
-    from sweeps.queue.connect import connect
-    from sweeps.queue.process import current_process
-    from sweeps.queue.queue import Queue
-    from sweeps.study_folder import removed_on_bad_input, write_plan
+    from sweeps.study_folder import removed_on_bad_input
 
     with removed_on_bad_input(study_dir):
-        if is_new:
-            write_plan(plan, study_dir, command)
-        store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
-        queue = Queue(plan, study_dir, current_process(), storage=store)
-        queue.retry()
-        left = queue.reconcile().waiting
+        left = runs_to_train(plan, study_dir, is_new, command, arguments)
         if not left:
             print(f"{plan.study.name}: every run has ended or is in training; nothing to submit")
             return 0

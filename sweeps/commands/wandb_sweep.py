@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_place_arguments
 from sweeps.commands.tune import PARAMS
 
@@ -58,6 +57,7 @@ def add_wandb(commands: Any) -> None:
     tuning.add_argument("--trials", type=positive, metavar="N", help="number of trials of each variant")
     tuning.add_argument("--method", choices=("random", "bayes"), help=f"of the search (default: {METHOD})")
     tuning.add_argument("--params", metavar="LIST", help=PARAMS)
+    command.set_defaults(sampler="random", pruner="none")  # of Optuna, which has no part in it
     add_settings(command, hidden=["seed"])  # a study has `seeds`
 
 
@@ -83,20 +83,12 @@ def _train(arguments: argparse.Namespace, command: str) -> int:
     from experiments.runs.tracking import server
     from experiments.runs.tracking.register import write_spec
     from sweeps.commands.run import tracking_of
-    from sweeps.queue.connect import connect
-    from sweeps.queue.process import current_process
-    from sweeps.queue.queue import Queue
-    from sweeps.study_folder import removed_on_bad_input, write_plan
+    from sweeps.study_folder import removed_on_bad_input
     from sweeps.wandb_sweep import SPEC, runs_sweep
 
     tracking = tracking_of(arguments, plan)
     with removed_on_bad_input(study_dir):
-        if is_new:
-            write_plan(plan, study_dir, command)
-        store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
-        queue = Queue(plan, study_dir, current_process(), storage=store)
-        queue.retry()
-        left = queue.reconcile().waiting
+        left = runs_to_train(plan, study_dir, is_new, command, arguments)
         options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
         spec = runs_sweep(plan, study_dir, options, server.project(tracking.project), tracking.entity)
         write_spec(study_dir / SPEC, spec)
@@ -115,7 +107,6 @@ def _tune(arguments: argparse.Namespace) -> int:
     from sweeps.tuning.plan import check_data
     from sweeps.tuning.wandb_sweep import TRIALS, make_trials_folder, tuning_sweep
 
-    arguments.sampler, arguments.pruner = "random", "none"  # of Optuna, which has no part in it
     plan = tuning_plan(arguments)
     study_dir = Path(arguments.out) / plan.study.study.name
     check_data(plan.study, study_dir)
@@ -146,10 +137,8 @@ def _register(study_dir: Path, file: Path, spec: dict[str, Any], name: str, left
 
     print(f"specification: {file}")
     later = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
-    mode = server.wandb_mode("auto")
-    if mode != "online":
-        given = f"WANDB_MODE is {mode}" if "WANDB_MODE" in os.environ else ""
-        print(f"no W&B server ({given or 'no API key is configured; see `wandb login`'}); {later}")
+    if reason := server.why_not_online():
+        print(f"no W&B server ({reason}); {later}")
         return
     known = known_sweep(study_dir, name, server.base_url())
     try:
@@ -158,9 +147,7 @@ def _register(study_dir: Path, file: Path, spec: dict[str, Any], name: str, left
         print(f"W&B cannot be used ({error}); {later}")
         return
     if sweep is None:
-        print(
-            "sweep: nothing to register; every run has ended, is in training or is left to the sweep registered before"
-        )
+        print("sweep: nothing to register: no run is left that the registered sweep cannot start")
         sweep = known
     else:
         keep_sweep(study_dir, name, server.base_url(), sweep)

@@ -24,8 +24,8 @@ from experiments.errors import UserError
 from sweeps.queue.database import QueueDatabase
 from sweeps.queue.folder_note import FolderNote, read_note
 from sweeps.queue.postgres_database import PostgresDatabase
+from sweeps.queue.slow_notice import SlowNotice
 from sweeps.queue.url import DATABASE, is_own_database, parse_url
-from sweeps.queue.watchdog import Watchdog
 from sweeps.study_folder import LOCK
 
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
@@ -54,7 +54,7 @@ class QueueStorage(ABC):
         self.note: FolderNote | None = None  # of the study's folder, when the storage was opened
         self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
         self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
-        self._watchdog = Watchdog(lambda line: self.notify(line))
+        self._slow_notice = SlowNotice(lambda line: self.notify(line))
         self._depth = 0
         self._clock = 0.0, 0.0  # the shared clock when the lock was taken, and this process's monotonic clock
 
@@ -148,7 +148,7 @@ class QueueStorage(ABC):
         while True:
             try:
                 line = f"{self.url}: no answer for {SLOW:.0f} s; still waiting, training continues"
-                with self._watchdog.watch(SLOW, line):
+                with self._slow_notice.watch(SLOW, line):
                     result = operation()
                 if tries > 1:
                     self.since = self._read_clock()

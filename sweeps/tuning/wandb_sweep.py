@@ -14,7 +14,6 @@ from sweeps.tuning.plan import FIRST_SEED, OBJECTIVE, TuningPlan
 from sweeps.tuning.tuned import Range
 from sweeps.wandb_sweep import place
 
-METHODS = ("random", "bayes")
 TRIALS = "wandb-tuning"  # the folder in the study's folder that holds the trials
 NOTE = "The folders here are the trials of sweeps that `vit-sweep wandb --tune` wrote. No report uses them.\n"
 PROGRAM = "vit-train"

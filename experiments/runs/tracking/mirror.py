@@ -12,13 +12,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from experiments.errors import UserError
+from experiments.runs.tracking import server
 from experiments.runs.tracking.agent import RUN_ID, SWEEP_ID
 from experiments.runs.tracking.protocol import HUNG, Options, command_for_sync, kill_children
 from experiments.runs.tracking.settings import Tracking
@@ -84,10 +85,8 @@ class Mirror:
 
 def start(options: Options) -> subprocess.Popen[str]:
     """Start the process. It does not get the Ctrl-C of the terminal, and ends soon after this process does."""
-    environment = {name: value for name, value in os.environ.items() if name not in NOT_FOR_SEVERAL_RUNS}
-    if options.tracking.agent and environment.get("WANDB_DIR") == os.getcwd():
-        del environment["WANDB_DIR"]  # the agent sets it if the user did not
-    child = start_module("experiments.runs.tracking.process", environment)
+    agent_set = options.tracking.agent and os.environ.get("WANDB_DIR") == os.getcwd()  # if the user did not set it
+    child = _start_module("experiments.runs.tracking.process", without=("WANDB_DIR",) if agent_set else ())
     assert child.stdin is not None
     with contextlib.suppress(OSError):  # it died already; `_read` finds its status
         child.stdin.write(options.to_json() + "\n")
@@ -95,8 +94,31 @@ def start(options: Options) -> subprocess.Popen[str]:
     return child
 
 
-def start_module(name: str, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start a module of this project as a process in a session of its own, with pipes."""
+def ask(module: str, task: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Let a module of this project do a task with W&B in a process of its own, and return its answer.
+
+    What libraries print is left out. Raises `server.Unreachable` where the process fails or takes longer than `seconds`. The
+    module calls `protocol.answer`.
+    """
+    child = _start_module(module)
+    try:
+        out, _ = child.communicate(json.dumps(task) + "\n", timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise server.Unreachable(f"{server.base_url()} did not answer") from None
+    finally:
+        kill(child)
+    if not out:
+        raise server.Unreachable(f"the process for W&B died (status {child.returncode})")
+    answer: dict[str, Any] = json.loads(out.splitlines()[-1])
+    if "error" in answer:
+        raise server.Unreachable(answer["error"])
+    return answer
+
+
+def _start_module(name: str, without: Collection[str] = ()) -> subprocess.Popen[str]:
+    """Start a module of this project as a process in a session of its own, with pipes. `without`: variables it lacks."""
+    hidden = {*NOT_FOR_SEVERAL_RUNS, *without}
+    environment = {key: value for key, value in os.environ.items() if key not in hidden}
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(

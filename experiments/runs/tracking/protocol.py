@@ -9,12 +9,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from experiments.runs.tracking import server
 from experiments.runs.tracking.agent import AgentRun
 from experiments.runs.tracking.settings import Tracking
 
@@ -62,6 +63,20 @@ class Messages:
     def say(self, text: str, trouble: bool = True) -> None:
         """Send a line that the user sees. After one about trouble, the user sees no other."""
         self.send(say=text, trouble=trouble)
+
+
+def answer(handle: Callable[[dict[str, Any]], dict[str, Any]]) -> NoReturn:
+    """Be the process that `mirror.ask` starts: read its task, send what `handle` returns, or the reason of a failure."""
+    messages = Messages()
+    task = json.loads(sys.stdin.readline())
+    os.environ["WANDB_SILENT"] = "true"
+    try:
+        messages.send(**handle(task))
+    except server.Unreachable as error:
+        messages.send(error=str(error))
+    except Exception as error:  # of any family: wandb raises many
+        messages.send(error=server.brief(error))
+    end(0)
 
 
 class Watchdog:

@@ -1,10 +1,8 @@
-"""Register sweeps with W&B, in a process of its own: what wandb prints is left out, and a server that hangs costs a minute."""
+"""Register sweeps with W&B, in a process of its own: a server that does not answer costs a minute."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,8 +14,8 @@ import yaml
 
 from experiments.runs import record
 from experiments.runs.tracking import server
-from experiments.runs.tracking.mirror import kill, start_module
-from experiments.runs.tracking.protocol import Messages, end
+from experiments.runs.tracking.mirror import ask
+from experiments.runs.tracking.protocol import answer
 
 HEAD = "# Written by `vit-sweep wandb`. `wandb sweep FILE` registers it; `vit-sweep wandb` does so and keeps its id.\n"
 SECONDS = 60.0  # that the server has in all
@@ -54,43 +52,25 @@ def register(
 ) -> Registered | None:
     """Register the sweep of a specification, unless the server has it. Raises `Unreachable`.
 
-    `file` gets the specification as it is registered. `known` is the sweep of an earlier call: it is kept, or updated while it has started no run. Otherwise a new sweep is
-    registered, with the runs in `left` that the old one cannot start; None if there are none. Without `left`, it is a
-    search, and a new one is registered only where the old one has ended or has another specification.
+    `file` gets the specification as it is registered. `known` is the sweep of an earlier call: it is kept, or updated while
+    it has started no run. Otherwise a new sweep is registered, with the runs in `left` that the old one cannot start; None
+    if there are none. Without `left`, it is a search, and a new one is registered only where the old one has ended or has
+    another specification.
     """
-    child = start_module("experiments.runs.tracking.register", os.environ)
     task = {"file": str(file), "spec": spec, "known": known and asdict(known), "left": left}
-    try:
-        out, _ = child.communicate(json.dumps(task) + "\n", timeout=SECONDS)
-        answer: dict[str, Any] = (
-            json.loads(out.splitlines()[-1]) if out else {"error": f"the process for W&B died ({child.wait()})"}
-        )
-    except subprocess.TimeoutExpired:
-        answer = {"error": f"{server.base_url()} did not answer"}
-    finally:
-        kill(child)
-    if "error" in answer:
-        raise server.Unreachable(answer["error"])
-    return Registered(**answer["sweep"]) if answer["sweep"] else None
+    found = ask("experiments.runs.tracking.register", task, SECONDS)["sweep"]
+    return Registered(**found) if found else None
 
 
-def main() -> None:
-    """Entry point of the process: a task on its standard input, the answer on its standard output."""
-    messages = Messages()
-    task = json.loads(sys.stdin.readline())
-    os.environ["WANDB_SILENT"] = "true"
-    try:
-        known = Registered(**task["known"]) if task["known"] else None
-        found = _place(Path(task["file"]), task["spec"], known, task["left"])
-        messages.send(sweep=asdict(found) if found else None)
-    except server.Unreachable as error:
-        messages.send(error=str(error))
-    except Exception as error:  # of any family: wandb raises many
-        messages.send(error=server.brief(error))
-    end(0)
+def _answer(task: dict[str, Any]) -> dict[str, Any]:
+    known = Registered(**task["known"]) if task["known"] else None
+    found = _keep_or_create(Path(task["file"]), task["spec"], known, task["left"])
+    return {"sweep": asdict(found) if found else None}
 
 
-def _place(file: Path, spec: dict[str, Any], known: Registered | None, left: list[str] | None) -> Registered | None:
+def _keep_or_create(
+    file: Path, spec: dict[str, Any], known: Registered | None, left: list[str] | None
+) -> Registered | None:
     entity = server.probe(spec.get("entity"))
     if known and (known.entity, known.project) == (entity, spec["project"]):
         state, old = _look_up(known.path)
@@ -156,4 +136,4 @@ def _names(spec: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    answer(_answer)

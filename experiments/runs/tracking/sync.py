@@ -150,7 +150,7 @@ def _send(info: RunInfo, place: Place, where: str, known: dict[str, str], watchd
     """Send a run, unless the server has all of it. Returns whether anything was sent."""
     run = record.read_run(place.folder / info.run)
     digest = run.summary["digest"]
-    wandb_id = place.wandb_id(info)
+    wandb_id = place.wandb_id(info.run, info.run_id)
     if known.get(wandb_id) == digest and sent.is_marked(place.folder, info.run, digest, where, wandb_id):
         return False
     shown = _pictures(run, info)

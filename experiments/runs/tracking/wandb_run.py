@@ -41,14 +41,15 @@ class Place:
     def of_agent(self, run: str) -> AgentRun | None:
         """The W&B run of a sweep that gets this run: the one asked for now, else the last one that was."""
         project = f"{server.base_url()}/{self.project}"
-        if self.agent:
+        noted = agent.noted(self.folder, run, project)
+        if self.agent and self.agent != noted:
             agent.note(self.folder, run, self.agent, project)
-        return self.agent or agent.noted(self.folder, run, project)
+        return self.agent or noted
 
-    def wandb_id(self, info: RunInfo) -> str:
-        """The id of a run in W&B."""
-        own = self.of_agent(info.run)
-        return own.id if own else f"{info.run_id}-{self.token}"
+    def wandb_id(self, run: str, run_id: str) -> str:
+        """The id in W&B of a run. `run`: its name."""
+        own = self.of_agent(run)
+        return own.id if own else f"{run_id}-{self.token}"
 
 
 class WandbRun:
@@ -68,7 +69,7 @@ class WandbRun:
             project=place.project,
             entity=place.entity,
             dir=folder,
-            id=place.wandb_id(info),
+            id=place.wandb_id(info.run, info.run_id),
             name=f"{info.variant} s{info.seed}" if info.variant else info.run,
             group=info.variant or None,
             job_type=info.study or None,

@@ -25,6 +25,7 @@ from analysis.wandb_pages.collect import collect
 from analysis.wandb_pages.publish import publish
 from analysis.wandb_pages.specification import specification
 from experiments.runs import record
+from experiments.runs.tracking import agent
 from experiments.runs.tracking.settings import Tracking, token
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -106,6 +107,18 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
     assert again.saved == report_again.saved == 2
     assert sections(again) == {**kinds, "Of the user": []}
     assert report_again.spec == report.spec
+
+
+def test_the_run_of_an_agent_gets_its_link(server: PagesServer, tmp_path: Path) -> None:
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
+    (entry, *_) = record.read_study(folder)["runs"]
+    server.runs["of-an-agent"] = Run(
+        "of-an-agent", "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, {}
+    )
+    agent.note(folder, entry["run"], agent.AgentRun("of-an-agent", "sweep"), f"{server.url}/vit-ablation")
+    save(folder, folder / "report")
+    (report,) = server.of_type("runs")
+    assert f"{server.url}/tester/vit-ablation/runs/of-an-agent" in json.dumps(report.spec)
 
 
 def test_figures_are_sent_once_and_are_no_run_of_the_study(server: PagesServer, tmp_path: Path) -> None:

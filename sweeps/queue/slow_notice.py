@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 
 
-class Watchdog:
+class SlowNotice:
     """Says once that an operation is slow. One thread serves many operations: to start one for each takes milliseconds."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
