@@ -8,7 +8,7 @@ from analysis.sources.read import read
 
 REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 RUNS = {
-    "digits/controls": 55,
+    "digits/controls": 90,
     "digits/position": 20,
     "digits/positions": 90,
     "lodha-cifar10": 5,
