@@ -12,8 +12,8 @@ from sweeps.commands.arguments import PROG, add_study_command, count, parse_plan
 from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
+    from sweeps.tuning.outcome import Outcome
     from sweeps.tuning.plan import TuningPlan
-    from sweeps.tuning.tuner import Outcome
 
 DESCRIPTION = """\
 Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
@@ -86,10 +86,10 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     configs = worker_configs(log, tracking=tracking, device=arguments.device, workers=arguments.workers)
     configs = [replace(config, tuning=True) for config in configs]
     outcome = run_tuning(plan, study_dir, configs, arguments.storage, _intro(plan, len(configs)))
-    return _report(plan, outcome, study_dir, _next(arguments, study_dir))
+    return report_result(plan, outcome, study_dir, next_command(arguments, study_dir))
 
 
-def _next(arguments: argparse.Namespace, study_dir: Path) -> str:
+def next_command(arguments: argparse.Namespace, study_dir: Path) -> str:
     """The command that trains the study with the settings found."""
     from sweeps.tuning.tuned import TUNED
 
@@ -142,7 +142,7 @@ def range_text(tried: dict[str, Any]) -> str:
     return f"{tried['low']:g} to {tried['high']:g}{' (log)' * tried['log']}"
 
 
-def _report(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: str) -> int:
+def report_result(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: str) -> int:
     """Print the settings found, where they are, and the next command."""
     from experiments.runs import record
     from sweeps.study import format_level

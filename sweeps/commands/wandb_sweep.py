@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,9 @@ later, it registers a sweep of those.
 
 With --tune, there is one sweep for each variant: a search over dotted settings such as optim.lr, whose agents call
 `vit-train`. It maximizes the validation accuracy of the last epoch. Test images are not used, and all trials have the seed
-1,000,000, which the study cannot use. The trials lie in STUDY_DIR/wandb-tuning and are in no report."""
+1,000,000, which the study cannot use. The trials lie in STUDY_DIR/wandb-tuning and are in no report. Once the trials of all
+variants have ended, the same command writes the best settings of each to STUDY_DIR/tuned.yaml, for --tuned. Trials with the
+same settings are one."""
 
 
 def add_wandb(commands: Any) -> None:
@@ -99,23 +102,36 @@ def _train(arguments: argparse.Namespace, command: str) -> int:
 
 
 def _tune(arguments: argparse.Namespace) -> int:
-    """A sweep for each variant, which searches for its settings."""
+    """A sweep for each variant, which searches for its settings; the result once all have ended."""
     from experiments.runs.tracking import server
     from experiments.runs.tracking.register import write_spec
     from sweeps.commands.run import tracking_of
-    from sweeps.commands.tune import tuning_plan
+    from sweeps.commands.tune import next_command, report_result, tuning_plan
+    from sweeps.tuning.outcome import check_result, write_result
     from sweeps.tuning.plan import check_data
+    from sweeps.tuning.tuned import TUNED
     from sweeps.tuning.wandb_sweep import TRIALS, make_trials_folder, tuning_sweep
+    from sweeps.tuning.wandb_trials import trial_rows, trials_needed
 
-    plan = tuning_plan(arguments)
+    method = arguments.method or METHOD
+    plan = replace(tuning_plan(arguments), sampler=f"wandb {method}")
     study_dir = Path(arguments.out) / plan.study.study.name
     check_data(plan.study, study_dir)
+    check_result(plan, study_dir / TUNED)
+    rows, needed = trial_rows(plan, study_dir), trials_needed(plan)
+    if all(len(own) >= needed for own in rows.values()):
+        outcome = write_result(plan, rows, study_dir / TUNED)
+        return report_result(plan, outcome, study_dir, next_command(arguments, study_dir))
     tracking = tracking_of(arguments, plan.study)
     place = server.project(tracking.project), tracking.entity
     make_trials_folder(study_dir)
     print(f"{plan.study.study.name}: {count(plan.variants, 'variant')}, {plan.trials} trials each, in {TRIALS}")
     for variant in plan.variants:
-        spec = tuning_sweep(plan, variant, arguments.method or METHOD, study_dir, _options(arguments), *place)
+        ended = len(rows[variant.variant])
+        print(f"{variant.variant}: {ended} of {needed} trials have ended")
+        if ended >= needed:
+            continue
+        spec = tuning_sweep(plan, variant, method, study_dir, _options(arguments), *place)
         slug, _, digits = variant.name.rsplit("-", 2)  # without the seed
         file = study_dir / TRIALS / f"{slug}-{digits}.yaml"
         write_spec(file, spec)

@@ -13,7 +13,7 @@ from experiments.runs import record
 from sweeps.study import read_mapping
 
 TUNED = "tuned.yaml"  # in the study's folder
-HEAD = "# Written by `vit-sweep tune`. Train with it: vit-sweep run STUDY --tuned FILE\n"
+HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FILE\n"
 
 
 class _Part(BaseModel):

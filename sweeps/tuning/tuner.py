@@ -16,24 +16,15 @@ from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import removed_on_bad_input
-from sweeps.tuning.plan import RUNS, TuningPlan, same_tuning
-from sweeps.tuning.result import best_trial, tuned_result
+from sweeps.tuning.outcome import Outcome, check_result, write_result
+from sweeps.tuning.plan import RUNS, TuningPlan
 from sweeps.tuning.search import Assignment, Search
-from sweeps.tuning.tuned import TUNED, TrialRow, Tuned, read_tuned, write_tuned
+from sweeps.tuning.tuned import TUNED
 from sweeps.workers.progress import format_duration
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 NOTE = "The folders here are the trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
 POLL_INTERVAL = 2.0  # seconds between looks at the trials of other processes
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a tuning ended with. `untuned`: variants without a finished trial; then nothing is written."""
-
-    tuned: Tuned | None
-    failed: list[TrialRow]
-    untuned: list[str]
 
 
 def tune(
@@ -43,7 +34,7 @@ def tune(
 
     Raises `UserError` for bad input, which leaves nothing behind, and where STUDY/tuned.yaml is of another tuning.
     """
-    _check_result(plan, study_dir / TUNED)
+    check_result(plan, study_dir / TUNED)
     with removed_on_bad_input(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
         store = connect(plan.study, study_dir, storage)
@@ -59,7 +50,7 @@ def tune(
             for search in searches:
                 search.delete_if_unused()
             raise
-    return _write_result(plan, searches, study_dir / TUNED)
+    return write_result(plan, {search.variant.variant: search.rows() for search in searches}, study_dir / TUNED)
 
 
 def _train(searches: Sequence[Search], folder: Path, configs: Sequence[WorkerConfig], store: QueueStorage) -> None:
@@ -73,35 +64,10 @@ def _train(searches: Sequence[Search], folder: Path, configs: Sequence[WorkerCon
     tuner.shutdown()
 
 
-def _check_result(plan: TuningPlan, path: Path) -> None:
-    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning, or one that was changed by hand."""
-    if not path.exists():
-        return
-    old = read_tuned(path)
-    advice = "move it, or give another --out"
-    if field := same_tuning(old, plan):
-        raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
-    settings = {(trial["variant"], trial["trial"]): trial["settings"] for trial in old["trials"]}
-    for variant, found in old["variants"].items():
-        if settings.get((variant, found["trial"])) != found["settings"]:
-            raise UserError(f"{path}: the settings of {variant!r} are not those of trial {found['trial']}; {advice}")
-
-
 def _check_budget(plan: TuningPlan, searches: Sequence[Search]) -> None:
     made = max(sum(search.counts()) for search in searches)
     if made > plan.trials:
         raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
-
-
-def _write_result(plan: TuningPlan, searches: Sequence[Search], path: Path) -> Outcome:
-    rows = {search.variant.variant: search.rows() for search in searches}
-    failed = [row for own in rows.values() for row in own if row.status == "failed"]
-    untuned = [variant for variant, own in rows.items() if best_trial(own) is None]
-    if untuned:
-        return Outcome(None, failed, untuned)
-    tuned = tuned_result(plan, rows)
-    write_tuned(path, tuned)
-    return Outcome(tuned, failed, [])
 
 
 @dataclass
