@@ -167,6 +167,32 @@ def test_a_server_that_cannot_be_used_is_named_in_one_line(
     assert (folder / "report" / "wandb.json").exists() and not server.views
 
 
+@pytest.mark.parametrize(
+    ("fault", "after"),
+    [
+        ("hang", 6),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("hang", 0), ("die", 0), ("500", 0), ("500", 6))),
+    ],
+)
+def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
+    server: PagesServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, after: int
+) -> None:
+    """Also in mid-work, `after` some requests. The report stays complete, and a later call saves the pages once."""
+    monkeypatch.setattr("analysis.wandb_pages.publish.LIMIT_SECONDS", 15)
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
+    mirror(server, folder, 2)
+    server.fault, server.after = fault, after
+    (line,) = save(folder, folder / "report")
+    assert line.startswith("not saved in W&B (") and line.endswith(
+        f"of workspace and report: {folder / 'report/wandb.json'}"
+    )
+    assert (folder / "report" / "report.md").exists() and server.key not in line
+    if fault != "die":
+        server.fault = "none"
+        assert len(save(folder, folder / "report")) == 2
+        assert len(server.of_type("project-view")) == len(server.of_type("runs")) == 1
+
+
 def test_names_with_markup_are_text_everywhere(tmp_path: Path) -> None:
     levels = {HOSTILE: "none", MARKUP: "learned-1d"}
     folder = write_study(
