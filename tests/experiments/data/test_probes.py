@@ -219,6 +219,7 @@ def test_settings_that_would_move_or_blur_marks_are_refused(changes: dict[str, o
     assert str(refused.value) == line
 
 
+@pytest.mark.slow
 def test_sincos_2d_learns_probe_direction() -> None:
     changes = {"data.name": "probe-direction", "model.pos_embed": "sincos-2d", "model.num_heads": 8}
     config = override(preset("digits"), {**changes, "optim.lr": 3e-3, "train.epochs": 5})

@@ -99,6 +99,7 @@ def test_sync_refuses_a_folder_without_finished_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="finds W&B's process in /proc")
+@pytest.mark.slow
 def test_wandbs_process_dying_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed: list[int] = []
 
