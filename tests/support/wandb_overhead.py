@@ -1,12 +1,15 @@
-"""Measure the CPU time of tracking: python tests/support/wandb_overhead.py FOLDER [online|offline]. It needs Linux.
+"""Measure what tracking costs: python tests/support/wandb_overhead.py FOLDER TURNS EPOCHS... It needs Linux.
 
-It trains N runs of 30 epochs of the preset digits, one after the other, and prints the CPU seconds of the process for W&B and
-of wandb's own, and of the training process with and without tracking. CPU time does not depend on what else runs.
+For each number of epochs it trains the preset digits with tracking off, online and offline in turn, so often. Let nothing else
+run. A line for each length gives the median seconds without tracking, and the median of the ratios within a turn: wall-clock
+time of the training, which a user waits for, and CPU time of the training process. The CPU seconds of the processes for W&B,
+which run beside it, are the last figure.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -22,6 +25,7 @@ from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking
 
 TICK = os.sysconf("SC_CLK_TCK")
+MODES = ("off", "online", "offline")
 
 
 def cpu(pid: int) -> float:
@@ -36,34 +40,38 @@ def cpu(pid: int) -> float:
     return total
 
 
-def measure(folder: Path, mode: Any, seeds: range) -> tuple[float, float]:
-    """CPU seconds of training these seeds, and of the processes for W&B."""
-    tracking, spent = Tracking(mode, folder.name), 0.0
+def measure(folder: Path, mode: Any, epochs: int) -> tuple[float, float, float]:
+    """Wall-clock and CPU seconds of training a run, and the CPU seconds of the processes for W&B up to its end."""
+    tracking = Tracking(mode, folder.name)
+    run = RunSpec("s0", override(preset("digits"), {"train.epochs": epochs}), "v")
     with Mirror(tracking, folder, lambda line: None) as mirror:
-        for seed in seeds:
-            run = RunSpec(f"s{seed}", override(preset("digits"), {"seed": seed, "data.train_limit": 200}), "v")
-            begin = time.process_time()
-            train([run], folder, device="cpu", tracking=tracking)
-            spent += time.process_time() - begin
+        begin, begin_cpu = time.monotonic(), time.process_time()
+        train([run], folder, device="cpu", tracking=tracking)
+        wall, spent = time.monotonic() - begin, time.process_time() - begin_cpu
         if mirror.child is None:
-            return spent, 0.0
-        end = time.monotonic() + 60
-        marks = folder / "wandb" / "sent"
-        while len(list(marks.glob("*.json"))) < len(seeds) and time.monotonic() < end and mode == "online":
-            time.sleep(0.5)
-        time.sleep(5 if mode == "offline" else 0)
-        return spent, cpu(mirror.child.pid)
+            return wall, spent, 0.0
+        time.sleep(5)  # for what it sends at the end of the run
+        return wall, spent, cpu(mirror.child.pid)
+
+
+def main(folder: Path, turns: int, lengths: list[int]) -> None:
+    """Measure in turns, and print a line for each length and mode."""
+    measure(folder / "warm", "online", 2)
+    for epochs in lengths:
+        found = [
+            {mode: measure(folder / f"{mode}-{epochs}-{turn}", mode, epochs) for mode in MODES} for turn in range(turns)
+        ]
+        alone = statistics.median(turn["off"][0] for turn in found)
+        print(f"{epochs} epochs: {alone:.1f} s without tracking", flush=True)
+        for mode in MODES[1:]:
+            wall, spent = (statistics.median(turn[mode][i] / turn["off"][i] for turn in found) for i in (0, 1))
+            beside = statistics.median(turn[mode][2] for turn in found)
+            print(
+                f"  {mode}: wall-clock {wall - 1:+.1%}, CPU of training {spent - 1:+.1%}; processes for W&B {beside:.1f} s CPU"
+            )
 
 
 if __name__ == "__main__":
-    target, given = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "online"
     with WandbServer() as server:
         os.environ |= server.env()
-        measure(target / "warm", "off", range(1))
-        for number in (1, 2, 5):
-            off, _ = measure(target / f"off{number}", "off", range(number))
-            on, mirrored = measure(target / f"{given}{number}", given, range(number))
-            print(
-                f"{number} runs {given}: training {off:.2f} s without, {on:.2f} s with; W&B {mirrored:.2f} s",
-                flush=True,
-            )
+        main(Path(sys.argv[1]), int(sys.argv[2]), [int(each) for each in sys.argv[3:]])
