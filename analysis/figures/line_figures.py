@@ -11,12 +11,11 @@ from matplotlib.figure import Figure
 from analysis.figures import captions
 from analysis.figures.labels import VariantStyle, brief_names, coloured, legend_columns, variant_styles
 from analysis.figures.panel_figures import draw_panels
-from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, name_artists, narrow, plot, short, width
-from analysis.figures.variant_lines import Line, draw_line
+from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, narrow, plot, short, width
+from analysis.figures.variant_lines import Condition, Line, draw_line
 from analysis.profiles import Profile, profiles
 from analysis.results import Results
 from analysis.trends import Trend
-from experiments.metric import Metric
 
 DODGE = 0.5  # of the distance of two points: over how much of it their bars are spread
 
@@ -33,10 +32,10 @@ def _trend_plot(results: Results, trend: Trend) -> Plot:
         for number, row in enumerate(trend.others)
     ]
     labels = (trend.unit, f"difference{', points' if metric.is_share else ''}")
-    points = [f"{point:,}" for point in trend.points]
+    along = Condition([f"{point:,}" for point in trend.points], range(len(trend.points)), trend.unit, labels, metric)
 
     def draw(tips: Tips) -> Figure:
-        figure, axes = draw_lines(lines, points, range(len(points)), labels, trend.unit, metric, tips)
+        figure, axes = draw_lines(lines, along, tips)
         axes.axhline(0, color=FAINT, lw=1, zorder=1)
         return figure
 
@@ -56,30 +55,20 @@ def _profile_plot(results: Results, profile: Profile) -> Plot:
         estimates = [means[variant] for _, means in profile.means.values()]
         lines[variant] = Line(short(names[variant]), shown[variant], f"v{index}-{profile.name}", estimates)
     labels = (profile.axis, f"{'consistency' if profile.name == 'shifts' else 'accuracy'}, %")
-    points, places = list(profile.means), profile.places
+    along = Condition(list(profile.means), profile.places, profile.unit, labels, metric)
     many, baseline = coloured(results) != results.variants, results.study.baseline
 
     def draw(tips: Tips) -> Figure:
         every = list(lines.values())
         if many:
-            return draw_panels(every, lines[baseline], points, places, labels, profile.unit, metric, tips)
-        return draw_lines(every, points, places, labels, profile.unit, metric, tips)[0]
+            return draw_panels(every, lines[baseline], along, tips)
+        return draw_lines(every, along, tips)[0]
 
     return plot(profile.name, draw, *captions.profile(profile, short(names[baseline]) if many else ""))
 
 
-def draw_lines(
-    lines: Sequence[Line],
-    points: Sequence[str],
-    places: Sequence[float],
-    labels: tuple[str, str],
-    unit: str,
-    metric: Metric,
-    tips: Tips,
-) -> tuple[Figure, Axes]:
-    """Draw one line for each variant, with intervals. `points`: the texts at `places` on the horizontal axis, which are
-    at least 1 apart. `labels`: of the axes. `unit`: of the points.
-    """
+def draw_lines(lines: Sequence[Line], along: Condition, tips: Tips) -> tuple[Figure, Axes]:
+    """Draw one line for each variant, with intervals. They are spread around each place, so that none hides another."""
     columns = legend_columns([line.name for line in lines])
     figure = Figure(figsize=(width(), (2.6 if narrow() else 3.2) + 0.19 * -(-len(lines) // columns)))
     axes = figure.subplots()
@@ -87,13 +76,10 @@ def draw_lines(
     for number, line in enumerate(lines):
         shift = DODGE * ((number + 0.5) / len(lines) - 0.5)
         look: dict[str, Any] = {"color": line.style.colour, "marker": line.style.marker, "ls": line.style.dashes}
-        handle = draw_line(axes, line, [place + shift for place in places], metric, look)
-        mark, _, segments = handle.lines
-        name_artists([mark, *segments], line.id, tips, line.tips(points, unit, metric))
-        handles.append(handle)
-    axes.set_xticks(list(places), points)
-    axes.set_xlabel(labels[0])
-    axes.set_ylabel(labels[1])
+        handles.append(draw_line(axes, line, along, tips, look, shift))
+    axes.set_xticks(list(along.places), along.points)
+    axes.set_xlabel(along.labels[0])
+    axes.set_ylabel(along.labels[1])
     axes.grid(axis="y")
     names = [line.name for line in lines]
     figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)

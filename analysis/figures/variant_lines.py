@@ -12,8 +12,22 @@ from matplotlib.container import ErrorbarContainer
 
 from analysis import formatting
 from analysis.figures.labels import VariantStyle
+from analysis.figures.style import Tips, name_artists
 from analysis.stats import Estimate
 from experiments.metric import Metric
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What a line is drawn along: the texts of the `points`, their `places` on the horizontal axis, which are at least 1
+    apart, the `unit` of the points, the labels of both axes, and the metric on the vertical axis.
+    """
+
+    points: Sequence[str]
+    places: Sequence[float]
+    unit: str
+    labels: tuple[str, str]
+    metric: Metric
 
 
 @dataclass(frozen=True)
@@ -34,21 +48,25 @@ class Line:
         """What the estimates can be."""
         return formatting.UNBOUNDED if self.signed else formatting.limits(metric)
 
-    def tips(self, points: Sequence[str], unit: str, metric: Metric) -> list[str]:
+    def tips(self, along: Condition) -> list[str]:
         """A text for each mark."""
-        limits = self.limits(metric)
+        scale, limits = along.metric.scale, self.limits(along.metric)
         return [
-            f"{self.name}, {point} {unit}: {formatting.with_interval(estimate, metric.scale, self.signed, limits=limits)}"
-            for point, estimate in zip(points, self.estimates, strict=True)
+            f"{self.name}, {point} {along.unit}: {formatting.with_interval(estimate, scale, self.signed, limits=limits)}"
+            for point, estimate in zip(along.points, self.estimates, strict=True)
         ]
 
 
 def draw_line(
-    axes: Axes, line: Line, places: Sequence[float], metric: Metric, look: Mapping[str, Any], ms: float = 5
+    axes: Axes, line: Line, along: Condition, tips: Tips, look: Mapping[str, Any], shift: float = 0, ms: float = 5
 ) -> ErrorbarContainer:
     """Draw the means with their intervals. `look`: colour, marker and dashes, as matplotlib takes them."""
+    metric, places = along.metric, [place + shift for place in along.places]
     bars = _bars(line.estimates, metric.scale, line.limits(metric))
-    return axes.errorbar(list(places), line.values(metric), yerr=bars, ms=ms, lw=1.2, elinewidth=1.4, zorder=3, **look)
+    handle = axes.errorbar(places, line.values(metric), yerr=bars, ms=ms, lw=1.2, elinewidth=1.4, zorder=3, **look)
+    mark, _, segments = handle.lines
+    name_artists([mark, *segments], line.id, tips, line.tips(along))
+    return handle
 
 
 def _bars(estimates: Sequence[Estimate], scale: float, limits: tuple[float, float]) -> list[list[float]]:
