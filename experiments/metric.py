@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
+GRADIENT_NORM = "train/gradient_norm"  # of the last step of an epoch, before clipping; it is in no record
 FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
 SHIFT, PERMUTED = "shift", "permuted/acc"
 FORMS = "a metric of eval.fewshot such as fewshot/mnist/5, or such as test/acc@10 with eval.epochs"

@@ -11,7 +11,8 @@ from wandb_workspaces.reports.v2.interface import PanelTypes
 
 from analysis.wandb_pages import panels
 from analysis.wandb_pages.content import Content
-from experiments.runs.tracking.epoch_log import NORM, PACE
+from experiments.metric import GRADIENT_NORM
+from experiments.runs.tracking.epoch_log import PACE
 from experiments.runs.tracking.media import ATTENTION, SIMILARITY
 
 
@@ -48,7 +49,7 @@ def _sections(content: Content) -> list[ws.Section]:
     ]
     training: list[PanelTypes] = [
         panels.curve("lr", f"learning rate: {panels.BAND}", "learning rate"),
-        panels.curve(NORM, f"gradient norm before clipping: {panels.BAND}", "gradient norm (runs that clip)"),
+        panels.curve(GRADIENT_NORM, f"gradient norm of the last step: {panels.BAND}", "gradient norm"),
         panels.curve(PACE, f"training images per second: {panels.BAND}", "training images per second"),
     ]
     pictures: list[PanelTypes] = [

@@ -17,6 +17,7 @@ from experiments.data import loading
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.memory import check_model, machine_memory
+from experiments.metric import GRADIENT_NORM
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
@@ -28,7 +29,7 @@ from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
-from experiments.training.fit import GRADIENT_NORM, Row, fit
+from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
 from vit.plugins import PluginError
 from vit.probe import check_plugin
@@ -191,7 +192,7 @@ def _train_group(
         for rows, seconds in _timed(fit(engine, splits, start)):
             writer.wait()  # for the previous epoch
             tensors = engine.states()
-            norms = [row.pop(GRADIENT_NORM, None) for row in rows]  # for W&B; the record does not hold them
+            norms = [row.pop(GRADIENT_NORM) for row in rows]  # for W&B; the record does not hold them
             _measure_length(runs, rows, engine, data)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":

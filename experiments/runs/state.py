@@ -120,7 +120,7 @@ class RunState:
             self.status = "pruned" if prune else "running"
 
     def add_epoch(
-        self, row: Row, tensors: Mapping[str, Tensor], seconds: float, gradient_norm: float | None = None
+        self, row: Row, tensors: Mapping[str, Tensor], seconds: float, gradient_norm: float
     ) -> Callable[[], None]:
         """Add an epoch. Returns the function that writes it, which another thread may call during the next epoch."""
         self.rows.append(row)
@@ -128,7 +128,7 @@ class RunState:
         self.seconds = {"device": self.seconds["device"] + seconds, "wall": wall}
         return partial(self._write_epoch, self._note(), tensors, gradient_norm)
 
-    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], gradient_norm: float | None) -> None:
+    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], gradient_norm: float) -> None:
         """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
         due = time.perf_counter() - self.synced >= SYNC_SECONDS
         self._write_state(note, tensors, durable=due)

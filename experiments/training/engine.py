@@ -151,7 +151,7 @@ class Solo:
         self.buffers = persistent_buffers(self.model)
         self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
         self._rate = tensor_rate(self.optimizer, device)
-        self.gradient_norms = torch.zeros(1, device=device)  # before clipping, of the last step that clipped
+        self._norm = torch.zeros((), device=device)  # before clipping, of the last step that clipped
         mode = self.config.train.compile
         self._train = self._loss_and_hits if mode == OFF else self._compiled_step(num_classes, mode)
 
@@ -179,9 +179,14 @@ class Solo:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if max_norm := self.config.optim.grad_clip_norm:
-            self.gradient_norms = nn.utils.clip_grad_norm_(self.params.values(), max_norm).detach()[None]
+            self._norm = nn.utils.clip_grad_norm_(self.params.values(), max_norm).detach()
         self.optimizer.step()
         return loss.detach()[None], hits[None]
+
+    def gradient_norms(self) -> Tensor:
+        """The norm of the gradient of the last training step, before clipping, [1]. It costs a pass over the gradient."""
+        clips = self.config.optim.grad_clip_norm > 0
+        return (self._norm if clips else nn.utils.get_total_norm(gradients(self.params)))[None]
 
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
@@ -210,6 +215,11 @@ class Solo:
         (state,) = states
         load_weights(self.model, {n.removeprefix("weights/"): t for n, t in state.items() if n.startswith("weights/")})
         load_optimizer_state(self.optimizer, self.params, state)
+
+
+def gradients(params: Mapping[str, Tensor]) -> list[Tensor]:
+    """The gradients of the last training step, of the parameters that have one."""
+    return [p.grad for p in params.values() if p.grad is not None]
 
 
 def autocast(config: RunConfig, device: torch.device) -> torch.autocast:

@@ -25,6 +25,7 @@ from experiments.training.compile import OFF, compiled
 from experiments.training.engine import (
     autocast,
     eval_function,
+    gradients,
     initial_model,
     optimizer,
     optimizer_state,
@@ -72,7 +73,7 @@ class Stacked:
         train = self.configs[0].train  # a compiler fuses the casts itself
         cast = train.precision == "bfloat16" and train.compile == OFF
         self._cast_names = linear_names(self.template) if cast else []
-        self.gradient_norms = torch.zeros(len(configs), device=device)  # before clipping, of the last step that clipped
+        self._norms = torch.zeros(len(configs), device=device)  # before clipping, of the last step that clipped
         self._make_optimizer()
         self._make_steps(num_classes)
 
@@ -129,18 +130,24 @@ class Stacked:
             p.grad = None
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
         if max_norm := self.configs[0].optim.grad_clip_norm:
-            self.gradient_norms = self._clip_gradients(max_norm)
+            self._norms = self._clip_gradients(max_norm)
         self._update(rates)
         return loss.detach(), hits
 
     def _clip_gradients(self, max_norm: float) -> Tensor:
         """`torch.nn.utils.clip_grad_norm_` for each run of the stack, by the run's own norm. Returns the norms, [R]."""
-        gradients = [p.grad for p in self.params.values() if p.grad is not None]
-        norms = vmap(lambda run: get_total_norm(run, foreach=False))(gradients)
+        norms = self._total_norms()
         factors = (max_norm / (norms + 1e-6)).clamp(max=1.0)  # [R]; torch uses the same epsilon
-        for gradient in gradients:
+        for gradient in gradients(self.params):
             gradient.mul_(factors.view(-1, *[1] * (gradient.ndim - 1)))
         return norms
+
+    def _total_norms(self) -> Tensor:
+        return vmap(lambda run: get_total_norm(run, foreach=False))(gradients(self.params))
+
+    def gradient_norms(self) -> Tensor:
+        """The norm of the gradient of the last training step of each run, before clipping, [R]. It costs a pass over them."""
+        return self._norms if self.configs[0].optim.grad_clip_norm > 0 else self._total_norms()
 
     def _update(self, rates: Tensor) -> None:
         if isinstance(self.optimizer, StackedOptimizer):

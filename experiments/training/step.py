@@ -21,7 +21,7 @@ from experiments.training.tables import EpochTables
 class DeviceStep:
     """The steps of an epoch: batch, augmentation, forward, backward and update of all runs of an engine.
 
-    The tables of the epoch, the number of the step and the sums of losses, hits and gradient norms are tensors on the device
+    The tables of the epoch, the number of the step and the sums of losses and hits are tensors on the device
     with a fixed address. On a GPU the step is `capture.captured`, unless `capture` is False.
     """
 
@@ -34,10 +34,7 @@ class DeviceStep:
         self.last = n - (self.steps - 1) * self.size  # images of the last step, without padding
         runs = len(engine.configs)
         self.number = torch.zeros(1, dtype=torch.int64, device=self.device)  # of the next step in the epoch
-        self.loss, self.hits, self.gradient_norms = (
-            torch.zeros(runs, dtype=torch.float64, device=self.device) for _ in range(3)
-        )
-        self.clips = self.config.optim.grad_clip_norm > 0  # only then the engine knows the norms
+        self.loss, self.hits = (torch.zeros(runs, dtype=torch.float64, device=self.device) for _ in range(2))
         self.counts = torch.full((self.steps,), self.size, device=self.device)
         self.counts[-1] = self.last
         pixels = splits.train.x
@@ -76,7 +73,7 @@ class DeviceStep:
         for own, table in zip(self._tables, found, strict=True):
             own.copy_(table, non_blocking=True)
         self._uploading = tables  # kept in memory until the copies are done
-        for tensor in (self.number, self.loss, self.hits, self.gradient_norms):
+        for tensor in (self.number, self.loss, self.hits):
             tensor.zero_()
 
     def _boxes(self, draws: Tensor) -> Tensor:
@@ -93,8 +90,6 @@ class DeviceStep:
         loss, hits = self.engine.train_step(x, labels[:, :size], keys, rates)
         self.loss += loss * self.counts.index_select(0, self.number)
         self.hits += hits
-        if self.clips:
-            self.gradient_norms += self.engine.gradient_norms
         self.number += 1
 
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.metric import GRADIENT_NORM
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.settings import FOLDER, Tracking
@@ -21,7 +22,6 @@ from experiments.runs.tracking.settings import FOLDER, Tracking
 Row = Mapping[str, float]
 SECONDS, PACE = "speed/epoch_seconds", "speed/images_per_second"
 # Of an epoch: device time, divided by the runs of the stack; training images a second of it.
-NORM = "train/gradient_norm"  # mean over the steps of an epoch, before clipping; only of runs that clip
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class EpochLog:
         """Add an epoch. `device_seconds`: of all epochs so far."""
         seconds, self.device_seconds = device_seconds - self.device_seconds, device_seconds
         speed = {SECONDS: seconds, PACE: self.images / seconds} if seconds > 0 else {}
-        norm = {} if gradient_norm is None else {NORM: gradient_norm}
+        norm = {} if gradient_norm is None else {GRADIENT_NORM: gradient_norm}
         self._append({"row": {**row, **speed, **norm}})
 
     def end(self) -> None:
