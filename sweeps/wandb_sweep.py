@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from experiments.errors import UserError
 from experiments.runs import record
@@ -15,6 +16,18 @@ from sweeps.plan import Plan
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 PROGRAM = "vit-sweep"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A registered sweep as the study's folder notes it. `server`: its address."""
+
+    server: str
+    url: str
+    sweep: Registered
+
+
+_NOTE = TypeAdapter(dict[str, Noted])
 
 
 def runs_sweep(plan: Plan, study_dir: Path, options: Sequence[str], project: str, entity: str | None) -> dict[str, Any]:
@@ -40,20 +53,25 @@ def place(project: str, entity: str | None) -> dict[str, str]:
 
 def known_sweep(study_dir: Path, name: str, server: str) -> Registered | None:
     """The sweep of this name that was registered with this server; None where there is none."""
-    found = _note(study_dir).get(name, {})
-    return Registered(**found["sweep"]) if found.get("server") == server else None
+    found = read_note(study_dir).get(name)
+    return found.sweep if found and found.server == server else None
 
 
 def keep_sweep(study_dir: Path, name: str, server: str, sweep: Registered) -> None:
     """Note a registered sweep in the study's folder."""
-    record.write_json(
-        study_dir / NOTE, {**_note(study_dir), name: {"server": server, "url": sweep.url, "sweep": asdict(sweep)}}
-    )
+    note = {**read_note(study_dir), name: Noted(server=server, url=sweep.url, sweep=sweep)}
+    record.write_json(study_dir / NOTE, _NOTE.dump_python(note, mode="json"))
 
 
-def _note(study_dir: Path) -> dict[str, Any]:
+def read_note(study_dir: Path) -> dict[str, Noted]:
+    """The registered sweeps that the study's folder notes, by name. Raises `UserError` where the note is damaged."""
     path = study_dir / NOTE
     try:
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); move it away to register new sweeps") from error
+        return _NOTE.validate_json(path.read_bytes()) if path.exists() else {}
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        reason = f"{field}: {first['msg']}" if field else first["msg"]
+    except OSError as error:
+        reason = str(error.strerror)
+    raise UserError(f"{path}: cannot be read ({reason}); move it away to register new sweeps")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
+from experiments.runs.record import STUDY
 from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_place_arguments
 from sweeps.commands.tune import PARAMS
@@ -32,7 +33,8 @@ of the sweep is the mirror of a run. On a machine with several GPUs, start one a
 A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid again
 after its agent was killed; `vit-sweep run STUDY` trains what is left, and so do agents after this command, once the sweep
 has ended. The same command again keeps the sweep, or updates it while it has started no run; if runs were added to the study
-later, it registers a sweep of those.
+later, it registers a sweep of those. Relative paths in the settings, such as data.root, start at the folder in which an
+agent is started.
 
 With --tune, there is one sweep for each variant: a search over dotted settings such as optim.lr, whose agents call
 `vit-train`. It maximizes the validation accuracy of the last epoch. Test images are not used, and all trials have the seed
@@ -78,6 +80,14 @@ def check_tuning_options(arguments: argparse.Namespace) -> None:
     for name in of_runs if arguments.tune else of_tuning:
         if getattr(arguments, name):
             raise UserError(f"--{name.replace('_', '-')}: is not allowed with{'' if arguments.tune else 'out'} --tune")
+    if arguments.tune and arguments.tracking in ("offline", "off"):
+        raise UserError(
+            f"--tracking: {arguments.tracking} is not allowed with --tune: the search needs the validation accuracy of each trial"
+        )
+    if arguments.tune and (Path(arguments.study) / STUDY).is_file():
+        raise UserError(
+            f"study: {arguments.study!r} is not allowed with --tune: it is the folder of a study; give the study's name or file"
+        )
 
 
 def _train(arguments: argparse.Namespace, command: str) -> int:
@@ -87,9 +97,10 @@ def _train(arguments: argparse.Namespace, command: str) -> int:
     from experiments.runs.tracking.register import write_spec
     from sweeps.commands.run import tracking_of
     from sweeps.study_folder import removed_on_bad_input
-    from sweeps.wandb_sweep import SPEC, runs_sweep
+    from sweeps.wandb_sweep import SPEC, read_note, runs_sweep
 
     tracking = tracking_of(arguments, plan)
+    read_note(study_dir)  # refuses a damaged one before anything is written
     with removed_on_bad_input(study_dir):
         left = runs_to_train(plan, study_dir, is_new, command, arguments)
         options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
@@ -110,14 +121,17 @@ def _tune(arguments: argparse.Namespace) -> int:
     from sweeps.tuning.outcome import check_result, write_result
     from sweeps.tuning.plan import check_data
     from sweeps.tuning.tuned import TUNED
-    from sweeps.tuning.wandb_sweep import TRIALS, make_trials_folder, tuning_sweep
+    from sweeps.tuning.wandb_sweep import TRIALS, check_method, make_trials_folder, spec_file, tuning_sweep
     from sweeps.tuning.wandb_trials import trial_rows, trials_needed
+    from sweeps.wandb_sweep import read_note
 
     method = arguments.method or METHOD
     plan = replace(tuning_plan(arguments), sampler=f"wandb {method}")
     study_dir = Path(arguments.out) / plan.study.study.name
     check_data(plan.study, study_dir)
     check_result(plan, study_dir / TUNED)
+    check_method(plan, method, study_dir)
+    read_note(study_dir)  # refuses a damaged one before anything is written
     rows, needed = trial_rows(plan, study_dir), trials_needed(plan)
     if all(len(own) >= needed for own in rows.values()):
         outcome = write_result(plan, rows, study_dir / TUNED)
@@ -125,15 +139,15 @@ def _tune(arguments: argparse.Namespace) -> int:
     tracking = tracking_of(arguments, plan.study)
     place = server.project(tracking.project), tracking.entity
     make_trials_folder(study_dir)
-    print(f"{plan.study.study.name}: {count(plan.variants, 'variant')}, {plan.trials} trials each, in {TRIALS}")
+    budget = count(range(plan.trials), "trial")
+    print(f"{plan.study.study.name}: {count(plan.variants, 'variant')}, {budget} each, in {TRIALS}")
     for variant in plan.variants:
         ended = len(rows[variant.variant])
         print(f"{variant.variant}: {ended} of {needed} trials have ended")
         if ended >= needed:
             continue
         spec = tuning_sweep(plan, variant, method, study_dir, _options(arguments), *place)
-        slug, _, digits = variant.name.rsplit("-", 2)  # without the seed
-        file = study_dir / TRIALS / f"{slug}-{digits}.yaml"
+        file = spec_file(variant, study_dir)
         write_spec(file, spec)
         _register(study_dir, file, spec, spec["name"], None)
     return 0

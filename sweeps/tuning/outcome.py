@@ -22,13 +22,17 @@ class Outcome:
 
 
 def check_result(plan: TuningPlan, path: Path) -> None:
-    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning, or one that was changed by hand."""
+    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning or of more trials, or one changed by hand."""
     if not path.exists():
         return
     old = read_tuned(path)
     advice = "move it, or give another --out"
     if field := same_tuning(old, plan):
         raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
+    if plan.trials < old["budget"]:
+        raise UserError(
+            f"--trials: {plan.trials} is not allowed: {path} is the result of {old["budget"]} trials of each variant; {advice}"
+        )
     settings = {(trial["variant"], trial["trial"]): trial["settings"] for trial in old["trials"]}
     for variant, found in old["variants"].items():
         if settings.get((variant, found["trial"])) != found["settings"]:

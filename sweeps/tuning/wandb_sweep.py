@@ -7,9 +7,12 @@ from typing import Any
 
 from experiments.canonical import plain
 from experiments.config import SETTINGS, RunConfig, flatten, override
+from experiments.errors import UserError
 from experiments.presets import preset
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
+from sweeps.plan import make_run
+from sweeps.study import read_mapping
 from sweeps.tuning.plan import FIRST_SEED, OBJECTIVE, TuningPlan
 from sweeps.tuning.tuned import Range
 from sweeps.wandb_sweep import place
@@ -40,7 +43,7 @@ def tuning_sweep(
         "method": method,
         "metric": {"name": OBJECTIVE, "goal": "maximize"},
         "run_cap": plan.trials,
-        "parameters": {path: parameter(path, tried) for path, tried in plan.space.items()},
+        "parameters": parameters(plan),
         "command": [PROGRAM, "--preset", plan.study.preset, *fixed, *out, *options, "${args}"],
     }
 
@@ -66,7 +69,33 @@ def parameter(path: str, tried: Range) -> dict[str, Any]:
 
 
 def make_trials_folder(study_dir: Path) -> None:
-    """Make the folder of the trials, marked so that no report takes them for runs of the study."""
+    """Make the folder of the trials, marked so that no report takes them for runs of the study. Raises `UserError`."""
     folder = study_dir / TRIALS
-    folder.mkdir(parents=True, exist_ok=True)
-    record.write_text(folder / record.TRIALS, NOTE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        record.write_text(folder / record.TRIALS, NOTE)
+    except OSError as error:
+        raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def spec_file(variant: RunSpec, study_dir: Path) -> Path:
+    """Where the specification of a variant's sweep is written. Other seeds of the study do not change it."""
+    named = make_run(variant.variant, variant.levels, variant.config, FIRST_SEED)
+    slug, _, digits = named.name.rsplit("-", 2)  # without the seed
+    return study_dir / TRIALS / f"{slug}-{digits}.yaml"
+
+
+def check_method(plan: TuningPlan, method: str, study_dir: Path) -> None:
+    """Raise `UserError` where an earlier call wrote sweeps of this space with another method: trials would be mixed."""
+    for variant in plan.variants:
+        path = spec_file(variant, study_dir)
+        old = read_mapping(path, "`method` and `parameters`") if path.exists() else {}
+        if old.get("parameters") == parameters(plan) and old.get("method", method) != method:
+            raise UserError(
+                f"--method: {method} is not allowed: {path} searches with {old['method']}; give that method, or another --out"
+            )
+
+
+def parameters(plan: TuningPlan) -> dict[str, Any]:
+    """The space of a plan as W&B's parameters."""
+    return {path: parameter(path, tried) for path, tried in plan.space.items()}

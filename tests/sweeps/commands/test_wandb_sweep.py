@@ -154,6 +154,7 @@ def test_a_tuning_is_a_search_of_each_variant_with_another_seed_and_without_test
         (("--tune", "--trials", "3", "--separate-folders"), "--separate-folders: is not allowed with --tune"),
         (("--tune", "--trials", "3", "--params", "optim.rl=1..2"), "'optim.rl' cannot be tuned"),
         (("--tune", "--trials", "3", "--seeds", "1000000,"), "seeds from 1,000,000 on are for tuning"),
+        (("--tune", "--trials", "3", "--tracking", "off"), "--tracking: off is not allowed with --tune"),
         (("--project", "a/b"), "--project: 'a/b' is not allowed"),
     ],
 )
@@ -166,6 +167,41 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert [path.name for path in study.parent.iterdir()] == ["heads.yaml"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The one line with which `vit-sweep wandb WORDS` refuses its input."""
+    with pytest.raises(SystemExit) as exited:
+        main(["wandb", *map(str, words)])
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
+    return err
+
+
+def test_a_tuning_needs_a_study_and_a_folder_that_can_be_written(
+    study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tune = ("--tune", "--trials", 2)
+    assert "cannot be written: Not a directory" in refused(capsys, study, *tune, "--out", study)
+    called(capsys, "wandb", study, "--out", study.parent)
+    assert "it is the folder of a study; give the study's name or file" in refused(
+        capsys, study.parent / "heads", *tune
+    )
+
+
+@pytest.mark.parametrize(
+    "damaged", ["[]", '{"runs": ', '{"runs": 3}', '{"runs": {"server": "s", "url": "u", "sweep": {"id": 1}}}']
+)
+def test_a_damaged_note_of_the_sweeps_is_refused_before_anything_is_written(
+    study: Path, capsys: pytest.CaptureFixture[str], damaged: str
+) -> None:
+    folder = study.parent / "heads"
+    folder.mkdir()
+    (folder / "wandb-sweep.json").write_text(damaged)
+    for words in ((), ("--tune", "--trials", 2)):
+        line = refused(capsys, study, *words, "--out", study.parent)
+        assert f"{folder / 'wandb-sweep.json'}: cannot be read (" in line and "move it away" in line
+    assert [path.name for path in folder.iterdir()] == ["wandb-sweep.json"]
 
 
 def check_sweep(server: SweepServer, folder: Path) -> None:

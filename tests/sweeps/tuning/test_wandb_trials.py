@@ -26,6 +26,17 @@ def wandb(capsys: pytest.CaptureFixture[str], folder: Path, *words: object, para
     return out.splitlines()
 
 
+def refused(capsys: pytest.CaptureFixture[str], folder: Path, *words: object) -> str:
+    """The one line with which `vit-sweep wandb --tune` refuses its input."""
+    with pytest.raises(SystemExit) as exited:
+        main(
+            ["wandb", str(folder / "heads.yaml"), "--tune", "--params", PARAMS, "--out", str(folder), *map(str, words)]
+        )
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
+    return err
+
+
 def train(folder: Path, variant: str, *words: str) -> float:
     """Train a trial as an agent does. Returns its validation accuracy."""
     (file,) = (folder / "heads" / "wandb-tuning").glob(f"{variant}-*.yaml")
@@ -84,3 +95,30 @@ def test_a_budget_above_the_size_of_the_space_ends_with_the_space(
             train(folder, variant, f"--train.batch_size={size}")
     wandb(capsys, folder, "--trials", 9, params="train.batch_size=16..17")
     assert len(yaml.safe_load((folder / "heads" / "tuned.yaml").read_text())["trials"]) == 4
+
+
+def test_a_result_is_not_replaced_by_that_of_fewer_trials(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wandb(capsys, folder, "--trials", 2)
+    for variant in ("logits", "mlp"):
+        for rate in RATES:
+            train(folder, variant, f"--optim.lr={rate}")
+    wandb(capsys, folder, "--trials", 2)
+    tuned = folder / "heads" / "tuned.yaml"
+    before = tuned.read_text()
+    line = refused(capsys, folder, "--trials", 1)
+    assert f"--trials: 1 is not allowed: {tuned} is the result of 2 trials of each variant" in line
+    assert tuned.read_text() == before
+
+
+def test_trials_of_two_methods_are_not_mixed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wandb(capsys, folder, "--trials", 2, "--method", "random")
+    line = refused(capsys, folder, "--trials", 2)
+    assert "--method: bayes is not allowed: " in line and "searches with random" in line
+    wandb(capsys, folder, "--trials", 2, params="optim.lr=0.001|0.02")  # another space is another search
+
+
+def test_other_seeds_of_the_study_are_the_same_tuning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wandb(capsys, folder, "--trials", 2, "--seeds", 1)
+    files = {path.name: path.read_bytes() for path in (folder / "heads" / "wandb-tuning").iterdir()}
+    wandb(capsys, folder, "--trials", 2, "--seeds", "3,4")
+    assert {path.name: path.read_bytes() for path in (folder / "heads" / "wandb-tuning").iterdir()} == files
