@@ -31,7 +31,7 @@ def check_result(plan: TuningPlan, path: Path) -> None:
         raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
     if plan.trials < old["budget"]:
         raise UserError(
-            f"--trials: {plan.trials} is not allowed: {path} is the result of {old["budget"]} trials of each variant; {advice}"
+            f"--trials: {plan.trials} is not allowed: {path} is the result of {old['budget']} trials of each variant; {advice}"
         )
     settings = {(trial["variant"], trial["trial"]): trial["settings"] for trial in old["trials"]}
     for variant, found in old["variants"].items():

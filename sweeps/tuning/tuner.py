@@ -36,7 +36,10 @@ def tune(
     """
     check_result(plan, study_dir / TUNED)
     with removed_on_bad_input(study_dir):
-        study_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            study_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
         store = connect(plan.study, study_dir, storage)
         searches = [Search(plan, variant, store, current_process()) for variant in plan.variants]
         try:

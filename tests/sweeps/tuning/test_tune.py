@@ -205,6 +205,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(capsys, tmp_path, fields, opti
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.yaml"]
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(capsys, tmp_path):
+    path = study(tmp_path)
+    line = refused(capsys, "tune", str(path), "--trials", "2", "--workers", "1", "--out", str(path))
+    assert f"out: {str(path / 'mine')!r} cannot be written: Not a directory" in line
+
+
 def test_seeds_that_the_study_was_trained_with_are_not_used(capsys, tmp_path):
     path = study(tmp_path)
     folder = tmp_path / "runs" / "mine"
