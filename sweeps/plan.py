@@ -52,6 +52,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
                 factors[factor].append(level)
     baseline = _baseline(study, {label: levels for label, (levels, _) in variants.items()})
     runs = [make_run(label, *variant, seed) for seed in study.seed_list for label, variant in variants.items()]
+    _check_sources(study, runs)
     return Plan(study, name, base, factors, [levels for levels, _ in extra], baseline, runs)
 
 
@@ -133,6 +134,18 @@ def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dic
             raise UserError(f"{study.name}: factors: the variants {twin!r} and {label!r} are the same")
         variants[label] = {path: flat[path] for factor in study.factors for path in factor.split("+")}, config
     return variants
+
+
+def _check_sources(study: Study, runs: list[RunSpec]) -> None:
+    """Raise `UserError` where a variant cannot start from the run in its `init_from`."""
+    starting = {(run.variant, run.config.split_seed): run for run in runs if run.config.init_from is not None}
+    for run in starting.values():
+        from experiments.runs.init_from import check_planned  # it imports torch
+
+        try:
+            check_planned(run.config)
+        except UserError as error:
+            raise UserError(f"{study.name}: variant {run.variant!r}: {error}") from error
 
 
 def _baseline(study: Study, variants: Mapping[str, Levels]) -> str:

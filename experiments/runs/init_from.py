@@ -65,8 +65,11 @@ class SourceRun:
             "seen": self.seen,
         }
 
-    def check(self, config: RunConfig, files: str) -> None:
-        """Raise `UserError` where a run cannot start from these weights. `files`: the hash of its image files, or ""."""
+    def check(self, config: RunConfig, files: str | None) -> None:
+        """Raise `UserError` where a run cannot start from these weights. `files`: the hash of its image files, or "".
+
+        None for files that are not read yet; then an image folder is not compared.
+        """
         self._check_model(config)
         chans, own_chans = (each.data.image_shape[0] for each in (self.config, config))
         if chans != own_chans:
@@ -104,6 +107,20 @@ class SourceRun:
 
 def read(config: RunConfig) -> SourceRun:
     """The source of a run. Raises `UserError` where it is missing, not finished, or has other weights than planned."""
+    found = _source_record(config)
+    weights = load_tensors(record.read_bytes(found.dir / record.CHECKPOINT, str(config.init_weights)))
+    return SourceRun(str(config.init_from), load(completed(found.config)), found.summary, weights)
+
+
+def check_planned(config: RunConfig) -> None:
+    """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record tells."""
+    if config.init_from is not None and Path(config.init_from).is_dir():  # without it, a run may have its own state
+        found = _source_record(config)
+        SourceRun(config.init_from, load(completed(found.config)), found.summary, {}).check(config, None)
+
+
+def _source_record(config: RunConfig) -> record.Run:
+    """The record of a run's source; see `read`."""
     folder = str(config.init_from)
     where, path = f"init_from: {folder!r}", Path(folder)
     if not path.is_dir():
@@ -118,8 +135,7 @@ def read(config: RunConfig) -> SourceRun:
     digest = found.summary["files"][record.CHECKPOINT]
     if digest != config.init_weights:
         raise UserError(f"{where} has weights with SHA-256 {digest[:12]}..., not init_weights, {config.init_weights}")
-    weights = load_tensors(record.read_bytes(path / record.CHECKPOINT, digest))
-    return SourceRun(folder, load(completed(found.config)), found.summary, weights)
+    return found
 
 
 def known_weights(folder: str, out: Path) -> str | None:
@@ -143,10 +159,12 @@ def _split(config: RunConfig) -> dict[str, Any]:
     return {**config.data.model_dump(include=set(SPLIT)), "split_seed": config.split_seed}
 
 
-def _check_split(config: RunConfig, files: str, seen: Seen, folder: str) -> None:
+def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) -> None:
     """Raise `UserError` where validation or test images of a run may be among those that its source was trained on."""
     data = config.data
     if seen["name"] not in (data.name, *config.eval.fewshot_datasets):
+        return
+    if files is None and DATASETS[seen["name"]].source == "folder":
         return
     if DATASETS[data.name].source == "folder" and files != seen["files"]:
         if os.path.realpath(data.root) != os.path.realpath(seen["root"]):

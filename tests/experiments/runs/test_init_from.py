@@ -349,3 +349,23 @@ def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path: Path) -
     summaries = [train([run], tmp_path / "fine", device="cpu")[0] for run in again.runs]
     base = json.loads((tmp_path / "fine" / record.STUDY).read_text())["base"]
     assert {summary["init"]["weights"] for summary in summaries} == {base["init_weights"]}
+
+
+@pytest.mark.parametrize(
+    ("factors", "more", "said"),
+    [
+        ({"model.head": ["logits", "mlp"]}, {}, "variant 'mlp': model.head: mlp is not allowed with the weights of"),
+        ({"model.head": ["logits"]}, {"data.split_seed": "per-seed"}, "variant 'logits': data.split_seed: 1 is not"),
+        ({"data.test_fraction": [0.2, 0.3]}, {}, "variant '0.3': data.test_fraction: 0.3 is not allowed"),
+    ],
+)
+def test_a_sweep_with_a_variant_that_cannot_start_from_the_source_is_refused_before_it_trains(
+    factors: dict[str, Any], more: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    from sweeps.plan import make_plan
+    from sweeps.study import Study
+
+    study = Study(name="fine", factors=factors, base={**tiny.settings(), **more}, seeds=2)
+    with pytest.raises(UserError) as error:
+        make_plan(study, changes={"init_from": source(tmp_path)})
+    assert said in str(error.value)
