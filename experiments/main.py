@@ -137,10 +137,10 @@ def _train(arguments: argparse.Namespace) -> int:
     tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()
     warn_of_uncommitted_plugins([config], PROG)
+    test = arguments.test == "true"
     try:
         with Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs) as printer:
             on_row = _PrunedWhenStopped(printer) if agent else printer
-            test = arguments.test == "true"
             (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=on_row, test=test)
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
@@ -149,6 +149,8 @@ def _train(arguments: argparse.Namespace) -> int:
         raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error
     if trained_before:
         print("This run is already finished; nothing was trained.")
+        if test and summary["status"] == "finished" and summary["test/acc"] is None:
+            print("Its test images were left out (--test false); to evaluate them, train the run with another --out.")
         said.append(send_to_agent(out, name, tracking))
     for line in filter(None, said):
         print(line)

@@ -29,7 +29,7 @@ from analysis.report.phrases import (
 )
 from analysis.report.tables.cells import margin_text
 from analysis.results import Results
-from analysis.sources.study import ENDED, changed_images
+from analysis.sources.study import ENDED, Study, changed_images
 from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 from experiments.sections import PER_SEED
@@ -75,6 +75,8 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
     study = results.study
     if not results.mean(study.baseline).n:
         runs = study.runs[study.runs["variant"] == study.baseline]
+        if (runs["status"] == "finished").any():
+            return _without_metric(study)
         nothing = f"Nothing can be compared: no run of the baseline {quoted(study.baseline)} has finished."
         if runs["status"].isin(ENDED).all():
             lost = f"All {len(runs)} runs of the baseline ended without a result. More seeds will not help; choose another baseline."
@@ -91,6 +93,17 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
         "statistical test is possible, so no variant can be called better, worse or equivalent."
     )
     return first, advice
+
+
+def _without_metric(study: Study) -> tuple[str, ...]:
+    """Runs of the baseline have finished, and none has measured the metric."""
+    nothing = f"Nothing can be compared: no run of the baseline {quoted(study.baseline)} has a {study.metric.label}."
+    if not study.metric.startswith("test/"):
+        return nothing, "More seeds will not help; choose another metric with --metric."
+    return nothing, (
+        "The test images of its finished runs were left out (vit-train --test false). To compare validation images, give "
+        "--metric val/acc."
+    )
 
 
 def _against_baseline(results: Results) -> str:

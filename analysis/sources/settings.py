@@ -47,7 +47,7 @@ def level_text(level: Any) -> str:
         return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
     if isinstance(level, bool) or level is None:
         return {True: "true", False: "false", None: "not set"}[level]
-    return f"{level:g}" if isinstance(level, float) and float(f"{level:g}") == level else str(level)
+    return f"{level:g}" if isinstance(level, float) and float(f"{level:g}") == level else str(level) or "empty"
 
 
 def cell_value(cell: Any) -> Any:

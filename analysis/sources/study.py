@@ -247,10 +247,11 @@ def changed_images(study: Study) -> list[str]:
 def not_held_fixed(study: Study) -> dict[str, list[str]]:
     """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation.
 
-    Settings that were tuned for each variant are not listed.
+    Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
     """
     ended = study.of(*ENDED)
-    varied = {path for factor in study.factors for path in factor.split("+")} | {*PLACES, *study.tuned_settings}
+    factors = {path for factor in study.factors for path in factor.split("+")}
+    varied = factors | {*PLACES, *study.tuned_settings} | ({"init_weights"} if "init_from" in factors else set())
     settings = [column for column in ended.columns if column in study.base and column not in varied]
     found = {
         path: list(dict.fromkeys(level_text(cell_value(cell)) for cell in ended[path].unique())) for path in settings

@@ -159,6 +159,20 @@ def test_run_prints_epochs_accuracy_and_record(tmp_path: Path, capsys: pytest.Ca
     ]
 
 
+def test_a_finished_run_without_test_images_is_not_trained_again_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert vit_train(*flags(), "--out", tmp_path, "--test", "false") == 0
+    capsys.readouterr()
+    assert vit_train(*flags(), "--out", tmp_path) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "This run is already finished; nothing was trained.",
+        "Its test images were left out (--test false); to evaluate them, train the run with another --out.",
+    ]
+    assert vit_train(*flags(), "--out", tmp_path, "--test", "false") == 0  # as asked
+    assert "Its test images" not in capsys.readouterr().out
+
+
 def test_threads_are_set_and_recorded(tmp_path: Path) -> None:
     before = torch.get_num_threads()
     try:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiny
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 from synthetic import write_factorial, write_study
@@ -16,9 +17,12 @@ from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from analysis.sources.run_folders import read_runs
 from analysis.sources.study import changed_images
 from experiments.errors import UserError
 from experiments.presets import preset
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 
 
 def results_of(tmp_path, **options):
@@ -195,6 +199,16 @@ def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
     _, second = headline(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, statuses=lost))
     assert second.startswith("All 3 runs of the baseline ended without a result. More seeds will not help")
+
+
+def test_runs_without_a_test_accuracy_are_not_called_unfinished(tmp_path):
+    for name, head in (("a", "logits"), ("b", "mlp")):
+        train([RunSpec(name, tiny.config(model__head=head))], tmp_path, device="cpu", test=False)
+    first, second = headline(analyze(read_runs(tmp_path, False, None, None)))
+    assert first == "Nothing can be compared: no run of the baseline logits has a test accuracy."
+    assert "vit-train --test false" in second and "--metric val/acc" in second
+    first, _ = headline(analyze(read_runs(tmp_path, False, "val/acc", None)))
+    assert first.startswith("mlp has a validation accuracy of ")
 
 
 def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path):

@@ -149,6 +149,24 @@ def test_settings_that_were_not_held_fixed_are_found(tmp_path):
     assert not_held_fixed(read_folder(write_study(tmp_path, name="clean", seeds=2))) == {}
 
 
+def test_initial_weights_that_follow_from_a_factor_are_not_a_setting_that_was_not_held_fixed(tmp_path):
+    folder = write_study(tmp_path, seeds=2)
+    plan = json.loads((folder / "study.json").read_text())
+    plan["factors"] = {"init_from": [None, "a"]}
+    for entry in plan["runs"]:
+        entry["levels"] = {"init_from": None if entry["variant"] == "none" else "a"}
+        run = folder / entry["run"]
+        config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
+        config["model"]["pos_embed"] = "none"
+        config["init_from"] = entry["levels"]["init_from"]
+        config["init_weights"] = config["init_from"] and "0" * 64
+        record.write_json(run / "config.json", config)
+        kept = {key: value for key, value in summary.items() if key not in ("schema", "files", "digest")}
+        record.write_summary(run, kept)
+    record.write_study(folder, plan)
+    assert not_held_fixed(read_folder(folder)) == {}
+
+
 def test_records_older_than_a_setting_are_read_with_its_default(tmp_path):
     """Else a setting that is new, and off, would seem to differ between old runs and new ones."""
     folder = write_study(tmp_path)
@@ -186,7 +204,16 @@ def test_linked_factors_are_one(tmp_path):
 
 @pytest.mark.parametrize(
     ("level", "text"),
-    [(True, "true"), (None, "not set"), (0.1, "0.1"), (2, "2"), ([0.0, 0.0], "0"), (["a", 1], "a, 1"), ("x", "x")],
+    [
+        (True, "true"),
+        (None, "not set"),
+        (0.1, "0.1"),
+        (2, "2"),
+        ([0.0, 0.0], "0"),
+        (["a", 1], "a, 1"),
+        ("x", "x"),
+        ("", "empty"),
+    ],
 )
 def test_levels_as_text(level, text):
     assert level_text(level) == text
