@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -169,7 +170,7 @@ def _train(arguments: argparse.Namespace) -> int:
 def _with_initial_weights(changes: dict[str, str], out: Path) -> dict[str, str]:
     """The settings with `init_weights`, where the folder in `init_from` is gone and a run in `out` started from it."""
     source = changes.get("init_from", "none")
-    if source == "none" or "init_weights" in changes or Path(source).exists():
+    if source == "none" or "init_weights" in changes or os.path.exists(source):
         return changes
     from experiments.runs.init_from import known_weights
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from experiments.errors import UserError
@@ -16,5 +17,5 @@ def weights_digest(run_dir: str) -> str:
         with (Path(run_dir) / CHECKPOINT).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError) as error:
-        reason = "does not exist" if not Path(run_dir).exists() else f"holds no {CHECKPOINT}"
+        reason = "does not exist" if not os.path.exists(run_dir) else f"holds no {CHECKPOINT}"
         raise UserError(f"init_from: {run_dir!r} {reason}; expected the folder of a finished run") from error

@@ -89,6 +89,8 @@ def _planned_run(entry: Mapping[str, Any], variant: RunConfig, path: Path) -> Ru
     if run.run_id != entry["run_id"]:
         kind = variant.model.pos_embed
         reason = f"the source of the plug-in {kind!r} differs" if REGISTRY[kind].is_plugin else "this version differs"
+        if "init_from" in entry["levels"]:
+            reason = f"the weights in {variant.init_from!r} were changed; restore them"
         raise UserError(f"{path}: {run.name} has the run id {run.run_id} here, not {entry['run_id']}: {reason}")
     return run
 

@@ -13,17 +13,21 @@ PAGES = "pages"  # in the file: address of a project -> kind of page -> URL
 
 def known(folder: Path, address: str) -> dict[str, str]:
     """The pages in a project: kind -> URL; empty where none was saved yet."""
-    found = _read(folder).get(PAGES, {}).get(address, {})
-    return {kind: url for kind, url in found.items() if isinstance(url, str)}
+    found = _pages(_read(folder)).get(address)
+    return {kind: url for kind, url in found.items() if isinstance(url, str)} if isinstance(found, dict) else {}
 
 
 def keep(folder: Path, address: str, urls: dict[str, str]) -> None:
     """Keep the URLs of the pages in a project, beside those in other projects."""
     token(folder)  # makes the file
     content = _read(folder)
-    pages = content.setdefault(PAGES, {})
-    pages[address] = {**pages.get(address, {}), **urls}
-    record.write_json(folder / TOKEN, content)
+    pages = {**_pages(content), address: {**known(folder, address), **urls}}
+    record.write_json(folder / TOKEN, {**content, PAGES: pages})
+
+
+def _pages(content: dict) -> dict:
+    found = content.get(PAGES)
+    return found if isinstance(found, dict) else {}
 
 
 def _read(folder: Path) -> dict:

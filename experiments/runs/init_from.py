@@ -114,7 +114,7 @@ def read(config: RunConfig) -> SourceRun:
 
 def check_planned(config: RunConfig) -> None:
     """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record tells."""
-    if config.init_from is not None and Path(config.init_from).is_dir():  # without it, a run may have its own state
+    if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
         found = _source_record(config)
         SourceRun(config.init_from, load(completed(found.config)), found.summary, {}).check(config, None)
 
@@ -123,7 +123,7 @@ def _source_record(config: RunConfig) -> record.Run:
     """The record of a run's source; see `read`."""
     folder = str(config.init_from)
     where, path = f"init_from: {folder!r}", Path(folder)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise UserError(
             f"{where} does not exist, and this run has no state of its own yet; expected the source's folder"
         )

@@ -54,7 +54,10 @@ class Tracking:
 
 
 def token(folder: Path) -> str:
-    """The random part of the W&B ids of the runs in a folder. It is made once and moves with the folder."""
+    """The random part of the W&B ids of the runs in a folder. It is made once and moves with the folder.
+
+    Raises `ValueError` where the file that holds it is damaged.
+    """
     path = folder / TOKEN
     if not path.exists():
         new = folder / f"{TOKEN}.{secrets.token_hex(4)}"
@@ -67,7 +70,10 @@ def token(folder: Path) -> str:
             os.replace(new, path)
         finally:
             new.unlink(missing_ok=True)
-    found = json.loads(path.read_text())["token"]
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))["token"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: is damaged; restore it, or move it away to send the runs as new ones") from error
     if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z0-9]{1,64}", found):
         raise ValueError(f"{path}: token: {found!r} is not allowed")
     return found

@@ -213,7 +213,8 @@ BAD = {
     "weights that are not there": (["--init-weights", "0" * 64], ["init_from:", "not init_weights, 0000"]),
     "a hash that is none": (["--init-weights", "abc"], ["init_weights: 'abc' is not allowed"]),
     "no folder": (["--init-from", "nowhere"], ["init_from: 'nowhere' does not exist"]),
-    "no name": (["--init-from", ""], ["init_from: '' holds no checkpoint.safetensors"]),
+    "a name that is too long": (["--init-from", "x" * 5000], ["init_from: 'xxx", "does not exist"]),
+    "no name": (["--init-from", ""], ["init_from: '' does not exist"]),
     "weights without a folder": (
         ["--init-from", "none", "--init-weights", "0" * 64],
         ["init_weights: '0000", "without init_from"],
@@ -349,6 +350,20 @@ def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path: Path) -
     summaries = [train([run], tmp_path / "fine", device="cpu")[0] for run in again.runs]
     base = json.loads((tmp_path / "fine" / record.STUDY).read_text())["base"]
     assert {summary["init"]["weights"] for summary in summaries} == {base["init_weights"]}
+
+
+def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_path: Path) -> None:
+    from sweeps.plan import make_plan
+    from sweeps.study import Study
+    from sweeps.study_folder import plan_of, write_plan
+
+    folder = source(tmp_path)
+    study = Study(name="fine", factors={"init_from": [None, folder]}, base=tiny.settings(), seeds=1)
+    write_plan(make_plan(study), tmp_path / "fine", "vit-sweep run")
+    shutil.rmtree(folder)
+    tiny.run(Path(folder), seed=5)
+    with pytest.raises(UserError, match=f"the weights in '{folder}' were changed; restore them"):
+        plan_of(tmp_path / "fine")
 
 
 @pytest.mark.parametrize(

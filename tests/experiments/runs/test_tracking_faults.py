@@ -233,6 +233,10 @@ def test_the_token_is_made_once(tmp_path: Path) -> None:
     (tmp_path / TOKEN).write_text('{"token": "a/b"}')
     with pytest.raises(ValueError, match="token: 'a/b' is not allowed"):
         token(tmp_path)
+    for damaged in ("[]", "{", "{}", "3"):
+        (tmp_path / TOKEN).write_text(damaged)
+        with pytest.raises(ValueError, match=f"{TOKEN}: is damaged; restore it, or move it away"):
+            token(tmp_path)
 
 
 def test_an_epoch_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
