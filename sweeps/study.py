@@ -196,10 +196,10 @@ def split_linked(levels: Levels) -> Levels:
 
 
 def format_level(value: Any) -> str:
-    """A level as labels and messages show it. Equal numbers look equal."""
+    """A level as labels and messages show it. Equal numbers look equal. An empty text is two quotation marks."""
     if isinstance(value, float) and float(short := f"{value:g}") == value:
         return short
-    return value if isinstance(value, str) else json.dumps(value, default=str)  # YAML has dates, JSON has not
+    return value if isinstance(value, str) and value else json.dumps(value, default=str)  # YAML has dates, JSON has not
 
 
 def _check_level(factor: str, level: Any) -> None:

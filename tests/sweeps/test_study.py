@@ -119,6 +119,14 @@ def test_paths_that_end_alike_are_labelled_in_full():
     assert labels(plan)[0] == "data.name=digits, optim.name=adam"
 
 
+def test_an_empty_level_has_a_visible_label():
+    for baseline in ("", '""'):
+        study = Study(name="mine", factors={"eval.img_sizes": ["", "8,12"]}, baseline=baseline, seeds=1)
+        plan = make_plan(study)
+        assert [run.variant for run in plan.runs] == ['""', "8,12"]
+        assert plan.baseline == '""'
+
+
 def test_names_shorten_labels():
     factors = {"model.pos_drop_rate+model.mlp_drop_rate": [[0, 0], [0.1, 0.1], [0.1, 0.2]]}
     plan = plan_of(factors=factors, names={next(iter(factors)): "hidden"}, seeds=1)
