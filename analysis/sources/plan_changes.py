@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
 
+from analysis.sources.settings import cell_value
 from analysis.sources.study import ENDED, Study, planned_cell
+from experiments.config import LOCATIONS, flatten
+from experiments.data.catalogue import DATASETS
 from experiments.runs import record
 from experiments.runs.stated import field_digests
 
@@ -35,13 +39,34 @@ def plan_changes(study: Study) -> list[PlanChange]:
     for name in record.COMPARISON:
         values = ended[f"planned_{name}"].dropna()
         found.append(_change(study, name, values[values != planned_cell(study.plan.get(name))]))
-    now = field_digests(study.plan)
     then = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
-    named = [field for fields in then for field in fields]
-    for name in sorted({*named, *(now if named else ())} - set(record.COMPARISON)):
-        differs = then.map(lambda fields, name=name: fields.get(name) != now.get(name)).astype(bool)
+    now = _digests_now(study, ended.loc[then.index])
+    named = {field for fields in (*then, *now) for field in fields}
+    for name in sorted(named - set(record.COMPARISON)):
+        differs = [old.get(name) != new.get(name) for old, new in zip(then, now, strict=True)]
         found.append(_change(study, name, pd.Series(None, index=then.index[differs], dtype=object)))
     return [change for change in found if change.before]
+
+
+def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
+    """The digests of the plan's fields for each run, with the run's own places of files: moved data are no change.
+
+    The root of an image folder counts, because it is the only name of the data.
+    """
+    base = study.plan.get("base")
+    if not isinstance(base, Mapping):
+        return [field_digests(study.plan)] * len(runs)
+    settings = dict(flatten(base))
+    is_folder = DATASETS[settings["data.name"]].source == "folder" if settings.get("data.name") in DATASETS else True
+    places = [
+        path for path in LOCATIONS if path in settings and path in runs and not (is_folder and path == "data.root")
+    ]
+    found: dict[tuple, dict[str, str]] = {}
+    keys = [tuple(map(cell_value, row)) for row in runs[places].itertuples(index=False)]
+    for key in keys:
+        if key not in found:
+            found[key] = field_digests({**study.plan, "base": {**settings, **dict(zip(places, key, strict=True))}})
+    return [found[key] for key in keys]
 
 
 def _change(study: Study, field: str, values: pd.Series) -> PlanChange:

@@ -3,6 +3,7 @@
 import json
 import os
 
+import pytest
 from synthetic import write_study
 
 from analysis.report import write
@@ -96,6 +97,28 @@ def test_every_edited_field_is_named(tmp_path):
     )
     kept = export(read_folder(folder), tmp_path / "kept")
     assert [change.field for change in plan_changes(read_export(kept))] == fields
+
+
+@pytest.mark.parametrize(("dataset", "changed"), [("digits", []), ("imagefolder", ["base"])])
+def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(tmp_path, dataset, changed):
+    folder = write_study(tmp_path)
+    base = json.loads((folder / record.STUDY).read_text())["base"]
+    for root in ("here", "there"):
+        base = {**base, "data": {**base["data"], "name": dataset, "root": root}}
+        if root == "here":
+            (folder / record.STUDY).write_text(json.dumps({**record.read_study(folder), "base": base}))
+            for run in folder.glob("*/summary.json"):
+                kept = {
+                    key: value
+                    for key, value in record.read_summary(run.parent).items()
+                    if key not in ("files", "digest")
+                }
+                config = record.read_config(run.parent)
+                config["data"] |= {"name": dataset, "root": root}
+                record.write_json(run.parent / record.CONFIG, config)
+                record.write_summary(run.parent, {**kept, "planned": read_stated(folder)})
+    (folder / record.STUDY).write_text(json.dumps({**record.read_study(folder), "base": base}))
+    assert [change.field for change in plan_changes(read_folder(folder))] == changed
 
 
 def test_new_default_settings_are_no_change_of_the_plan():
