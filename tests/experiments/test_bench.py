@@ -295,6 +295,7 @@ def test_misbehaving_process_is_ended(tmp_path: Path, model: str, seconds: float
         assert not stat.exists() or stat.read_text().split()[2] == "Z"
 
 
+@pytest.mark.slow
 def test_each_workload_has_a_compile_cache_of_its_own(tmp_path: Path) -> None:
     """A compiler that is killed leaves files cut short, which must not reach the user's cache or other workloads."""
     torch.save(images(), tmp_path / "images.pt")

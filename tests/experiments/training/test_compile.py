@@ -44,6 +44,7 @@ def test_a_compiled_run_gives_the_results_of_a_plain_one(runs: int, tmp_path: Pa
         assert a["run_id"] != b["run_id"]  # the two have different ids
 
 
+@pytest.mark.slow
 def test_without_a_compiler_the_run_fails_with_one_line_and_leaves_no_files(tmp_path: Path) -> None:
     env = {
         **os.environ,

@@ -204,7 +204,7 @@ def traced(function: Any, graphs: list[torch.fx.GraphModule]) -> Any:
             pytest.param(kind, "bfloat16", marks=() if kind in ONE_OF_EACH_FAMILY else pytest.mark.slow)
             for kind in REGISTRY
         ),
-        ("rel-bias-2d", "float32"),
+        pytest.param("rel-bias-2d", "float32", marks=pytest.mark.slow),
         ("none", "float32"),
     ],
 )
@@ -282,7 +282,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs: int, monkeypat
 
 
 @pytest.mark.parametrize("epoch", [0, 1], ids=["in the first step", "after an epoch"])
-@pytest.mark.parametrize("limit", [1, 2, 3])
+@pytest.mark.parametrize("limit", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_cohort_that_does_not_fit_is_halved_until_it_does(
     limit: int, epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
