@@ -14,6 +14,7 @@ RUNS = {
     "lodha-cifar10": 5,
     "mnist-small/table-8": 80,
     "mnist-small/table-8-lengths": 40,
+    "mnist-small/table-8-sizes": 120,
     "probes/frozen-random-heard": 15,
     "probes/probe-direction": 55,
     "probes/probe-distance": 55,
@@ -36,7 +37,14 @@ def test_a_reference_study_is_complete_and_unchanged(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["digits/controls", "digits/position", "digits/positions", "mnist-small/table-8-lengths"]
+    "name",
+    [
+        "digits/controls",
+        "digits/position",
+        "digits/positions",
+        "mnist-small/table-8-lengths",
+        "mnist-small/table-8-sizes",
+    ],
 )
 def test_hits_are_the_test_accuracies(name):
     study = read(str(REFERENCE / name))
