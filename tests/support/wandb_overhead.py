@@ -1,9 +1,9 @@
 """Measure what tracking costs: python tests/support/wandb_overhead.py FOLDER TURNS EPOCHS... It needs Linux.
 
-For each number of epochs it trains the preset digits with tracking off, online and offline in turn, so often. Let nothing else
-run. A line for each length gives the median seconds without tracking, and the median of the ratios within a turn: wall-clock
-time of the training, which a user waits for, and CPU time of the training process. The CPU seconds of the processes for W&B,
-which run beside it, are the last figure.
+For each number of epochs it trains the preset digits with tracking off, online and offline, TURNS times, each time in another
+order. Let nothing else run. A line for each length gives the median seconds without tracking, and the median of the ratios
+within a turn: wall-clock time of the training, which a user waits for, and CPU time of the training process. The CPU seconds
+of the processes for W&B, which run beside it, are the last figure.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def main(folder: Path, turns: int, lengths: list[int]) -> None:
     measure(folder / "warm", "online", 2)
     for epochs in lengths:
         found = [
-            {mode: measure(folder / f"{mode}-{epochs}-{turn}", mode, epochs) for mode in MODES} for turn in range(turns)
+            {
+                mode: measure(folder / f"{mode}-{epochs}-{turn}", mode, epochs)
+                for mode in (*MODES[turn % 3 :], *MODES[: turn % 3])
+            }
+            for turn in range(turns)
         ]
         alone = statistics.median(turn["off"][0] for turn in found)
         print(f"{epochs} epochs: {alone:.1f} s without tracking", flush=True)
