@@ -211,6 +211,12 @@ LOCATIONS = ("data.root", "data.download", "init_from")  # the settings that say
 FREE = ("seed", "optim.lr", "optim.weight_decay")  # the settings in which the runs of a cohort may differ
 
 
+def locations(dataset: str) -> tuple[str, ...]:
+    """The settings that only say where the files of a dataset are. The folder of an imagefolder is its name as well."""
+    named = DATASETS[dataset].source == "folder"
+    return tuple(path for path in LOCATIONS if not (named and path == "data.root"))
+
+
 def run_id(config: RunConfig) -> str:
     """16 hex digits that identify what a run computes.
 
@@ -219,11 +225,9 @@ def run_id(config: RunConfig) -> str:
     imagefolder, whose folder is its only name. Settings count as in `plain_settings`. The source of a plug-in counts: a
     changed class is another run. So do the initial weights, and not the folder that they are read from.
     """
-    own = "data.root" if DATASETS[config.data.name].source == "folder" else ""
+    places = locations(config.data.name)
     changed = {
-        path: value
-        for path, value in plain_settings(config).items()
-        if value != DEFAULTS[path] and (path not in LOCATIONS or path == own)
+        path: value for path, value in plain_settings(config).items() if value != DEFAULTS[path] and path not in places
     }
     if plugin := REGISTRY[config.model.pos_embed].plugin:
         changed["plugin"] = plugin.digest

@@ -39,7 +39,7 @@ TABLE_8 = {
     ]
 }
 SMALL_MNIST = {"preset": "mnist-small", "data.train_limit": 10_000, "data.val_fraction": 0.02, "eval.fewshot": "mnist"}
-# Minutes a run on one core. The learning rate was chosen on the validation images of split_seed 1: 3e-3 against 1e-3.
+# A run takes minutes on one core. The learning rate was chosen on the validation images of split_seed 1: 3e-3 against 1e-3.
 SMALL_CIFAR = {
     "preset": "cifar10-small",
     "model.patch_size": 8,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.sources.settings import cell_value
 from analysis.sources.study import ENDED, Study, planned_cell
-from experiments.config import LOCATIONS, flatten
+from experiments.config import flatten, locations
 from experiments.data.catalogue import DATASETS
 from experiments.runs import record
 from experiments.runs.stated import field_digests
@@ -49,18 +49,12 @@ def plan_changes(study: Study) -> list[PlanChange]:
 
 
 def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
-    """The digests of the plan's fields for each run, with the run's own places of files: moved data are no change.
-
-    The root of an image folder counts, because it is the only name of the data.
-    """
+    """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
     base = study.plan.get("base")
-    if not isinstance(base, Mapping):
+    settings = dict(flatten(base)) if isinstance(base, Mapping) else {}
+    if settings.get("data.name") not in DATASETS:
         return [field_digests(study.plan)] * len(runs)
-    settings = dict(flatten(base))
-    is_folder = DATASETS[settings["data.name"]].source == "folder" if settings.get("data.name") in DATASETS else True
-    places = [
-        path for path in LOCATIONS if path in settings and path in runs and not (is_folder and path == "data.root")
-    ]
+    places = [path for path in locations(settings["data.name"]) if path in settings and path in runs]
     found: dict[tuple, dict[str, str]] = {}
     keys = [tuple(map(cell_value, row)) for row in runs[places].itertuples(index=False)]
     for key in keys:

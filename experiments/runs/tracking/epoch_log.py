@@ -94,12 +94,11 @@ class EpochLog:
             log.path = None
         return log
 
-    def add(self, row: Row, device_seconds: float, gradient_norm: float | None = None) -> None:
+    def add(self, row: Row, device_seconds: float, gradient_norm: float) -> None:
         """Add an epoch. `device_seconds`: of all epochs so far."""
         seconds, self.device_seconds = device_seconds - self.device_seconds, device_seconds
         speed = {SECONDS: seconds, PACE: self.images / seconds} if seconds > 0 else {}
-        norm = {} if gradient_norm is None else {GRADIENT_NORM: gradient_norm}
-        self._append({"row": {**row, **speed, **norm}})
+        self._append({"row": {**row, **speed, GRADIENT_NORM: gradient_norm}})
 
     def end(self) -> None:
         """Say that the record of the run is complete."""
