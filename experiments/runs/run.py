@@ -77,6 +77,8 @@ def train(
     torch_device = pick_device(device)
     dirs = [folder / run.name for run in runs]
     states = {i: RunState.open(runs[i], path) for i, path in enumerate(dirs) if not record.is_finished(path)}
+    for state in states.values() if test else ():
+        state.check_tested()
     if states:
         require(runs[0].config.train.compile, torch_device)
         check_model(runs[0].config, _memory(torch_device))

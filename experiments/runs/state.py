@@ -17,6 +17,7 @@ from torch import Tensor
 
 from experiments.config import load, run_id
 from experiments.errors import TakenOver, UserError
+from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.source import source_files
 from experiments.runs.spec import RunSpec
@@ -96,6 +97,16 @@ class RunState:
                 "or delete that folder to train the run again"
             )
         self.files = files
+
+    def check_tested(self) -> None:
+        """Raise `UserError` where an interrupted run passed a number of epochs in eval.epochs without its test images."""
+        config, done = self.spec.config, len(self.rows)
+        passed = [epochs for epochs in config.eval.lengths if epochs <= done and epochs < config.train.epochs]
+        if missing := [n for n in passed if self.measured.get(Metric("test/acc").after(n)) is None]:
+            raise UserError(
+                f"test: {self.dir} was trained with --test false, so its test metrics after epoch {missing[0]} are "
+                "missing; resume it with --test false, or delete that folder to train the run again"
+            )
 
     def start(self, stacked: bool, members: list[str]) -> None:
         """Make the folder with its configuration, and start the clock."""

@@ -66,11 +66,11 @@ def files(folder: Path) -> set[str]:
 
 
 class Stop(Exception):
-    """The end of the world, as far as a run can tell."""
+    """Interrupts a run."""
 
 
 def stop_after(epoch: int) -> Callable[[int, dict[str, float]], None]:
-    """An `on_row` that ends the world once that epoch is done."""
+    """An `on_row` that interrupts the run after that epoch."""
 
     def on_row(job: int, row: dict[str, float]) -> None:
         if row["epoch"] == epoch:

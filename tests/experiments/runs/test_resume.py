@@ -16,7 +16,7 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from experiments.errors import TakenOver
+from experiments.errors import TakenOver, UserError
 from experiments.runs import record, resume
 from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
@@ -55,6 +55,20 @@ def test_interrupted_at_every_epoch_in_turn(tmp_path: Path) -> None:
             tiny.run(tmp_path / "often", tiny.stop_after(epoch))
     tiny.run(tmp_path / "often")
     assert tiny.results(tmp_path / "often") == tiny.results(tmp_path / "whole")
+
+
+def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed_with_them(tmp_path: Path) -> None:
+    runs = [RunSpec("a", tiny.config(optim__schedule="constant", optim__warmup_epochs=0, eval__epochs="1,2"))]
+    with pytest.raises(tiny.Stop):
+        train(runs, tmp_path, device="cpu", on_row=tiny.stop_after(2), test=False)
+    left = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
+    with pytest.raises(
+        UserError, match=r"^test: .* its test metrics after epoch 1 are missing; .* --test false, or delete"
+    ):
+        train(runs, tmp_path, device="cpu")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == left
+    (summary,) = train(runs, tmp_path, device="cpu", test=False)
+    assert (summary["status"], summary["epochs"], summary["test/acc@1"]) == ("finished", 3, None)
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
