@@ -1,6 +1,10 @@
-"""The errors that every command reports in one line. This module imports nothing."""
+"""The errors that every command reports in one line. This module imports nothing of the project."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
 
 
 class UserError(ValueError):
@@ -11,6 +15,15 @@ class UserError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
+
+
+@contextlib.contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Where the operating system refuses what the body does in a folder below --out, raise a `UserError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
 class TakenOver(UserError):

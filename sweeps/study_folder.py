@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from experiments.config import RunConfig, flatten, load, override, run_id
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 from experiments.runs import record
 from experiments.runs.looks import add_look, look_now
 from experiments.runs.spec import RunSpec
@@ -31,7 +31,7 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
 
     Raises `UserError` where the folder holds another study or cannot be written.
     """
-    try:
+    with writing(study_dir):
         merged_entries(plan, study_dir)  # refuses another study before anything is written
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
@@ -55,8 +55,6 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
                 "runs": entries,
             }
             record.write_study(study_dir, tree)
-    except OSError as error:
-        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
 
 
 def plan_of(study_dir: Path) -> Plan:
@@ -134,10 +132,8 @@ def with_known_names(plan: Plan, study_dir: Path) -> Plan:
 
 def _old_plan(study_dir: Path) -> dict[str, Any]:
     """What study.json holds; empty where there is none."""
-    try:
+    with writing(study_dir):
         return record.read_study(study_dir) if (study_dir / record.STUDY).exists() else {}
-    except OSError as error:
-        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
 
 
 def _variants_by_id(plan: Plan, seeds: set[int]) -> dict[str, dict[str, Any]]:
@@ -231,10 +227,8 @@ def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
 @contextlib.contextmanager
 def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
     """Where the body raises `UserError`, remove the folders that it made, unless they hold anything to lose."""
-    try:
+    with writing(study_dir):
         new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
-    except OSError as error:
-        raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
     try:
         yield
     except UserError:

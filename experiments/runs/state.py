@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from experiments.config import load, run_id
-from experiments.errors import TakenOver, UserError
+from experiments.errors import TakenOver, UserError, writing
 from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.source import source_files
@@ -113,15 +113,13 @@ class RunState:
         self.stacked, self.members = stacked, members
         self.clock = time.perf_counter() - self.seconds["wall"]
         config = self.spec.config.model_dump()
-        try:
+        with writing(self.dir):
             self.dir.mkdir(parents=True, exist_ok=True)
             if not (self.dir / record.CONFIG).exists():
                 record.write_json(self.dir / record.CONFIG, config)
             for name, body in source_files(self.spec.config).items():
                 (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
                 record.write_bytes(self.dir / name, body)
-        except OSError as error:
-            raise UserError(f"out: {str(self.dir)!r} cannot be written: {error.strerror}") from error
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""

@@ -74,7 +74,7 @@ def check_space(space: Space, variants: list[RunSpec]) -> None:
     for path, tried in space.items():
         if path in _factors(variants):
             raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")
-        for value in tried.choices or (tried.low, tried.high):
+        for value in tried.choices or tried.ends:
             for variant in variants:
                 try:
                     override(variant.config, {path: value})
@@ -90,10 +90,10 @@ def distribution_of(path: str, tried: Range) -> CategoricalDistribution | IntDis
 
     if tried.choices:
         return CategoricalDistribution(tried.choices)
-    assert tried.low is not None and tried.high is not None  # a range without choices has both
+    low, high = tried.ends
     if SETTINGS[path].annotation is int:
-        return IntDistribution(int(tried.low), int(tried.high), log=tried.log)
-    return FloatDistribution(tried.low, tried.high, log=tried.log)
+        return IntDistribution(int(low), int(high), log=tried.log)
+    return FloatDistribution(low, high, log=tried.log)
 
 
 def _parse_range(path: str, text: str, config: RunConfig) -> Range:

@@ -28,6 +28,12 @@ class Range(_Part):
     log: bool = False
     choices: list[Any] | None = None
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value of a range without choices."""
+        assert self.low is not None and self.high is not None
+        return self.low, self.high
+
 
 class TunedVariant(_Part):
     """The settings chosen for a variant, and the trial that they come from.

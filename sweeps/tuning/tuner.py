@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.errors import TakenOver, UserError
+from experiments.errors import TakenOver, UserError, writing
 from experiments.runs import record
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
@@ -36,10 +36,8 @@ def tune(
     """
     check_result(plan, study_dir / TUNED)
     with removed_on_bad_input(study_dir):
-        try:
+        with writing(study_dir):
             study_dir.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"out: {str(study_dir)!r} cannot be written: {error.strerror}") from error
         store = connect(plan.study, study_dir, storage)
         searches = [Search(plan, variant, store, current_process()) for variant in plan.variants]
         try:

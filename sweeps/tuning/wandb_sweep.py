@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.canonical import plain
 from experiments.config import SETTINGS, RunConfig, flatten, override
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 from experiments.presets import preset
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
@@ -61,21 +61,19 @@ def parameter(path: str, tried: Range) -> dict[str, Any]:
     """A range as W&B's parameter."""
     if tried.choices:
         return {"values": tried.choices}
+    low, high = tried.ends
     if SETTINGS[path].annotation is int:
-        assert tried.low is not None and tried.high is not None  # a range without choices has both
         kind = {"distribution": "q_log_uniform_values", "q": 1} if tried.log else {"distribution": "int_uniform"}
-        return {**kind, "min": int(tried.low), "max": int(tried.high)}
-    return {"distribution": "log_uniform_values" if tried.log else "uniform", "min": tried.low, "max": tried.high}
+        return {**kind, "min": int(low), "max": int(high)}
+    return {"distribution": "log_uniform_values" if tried.log else "uniform", "min": low, "max": high}
 
 
 def make_trials_folder(study_dir: Path) -> None:
     """Make the folder of the trials, marked so that no report takes them for runs of the study. Raises `UserError`."""
     folder = study_dir / TRIALS
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         record.write_text(folder / record.TRIALS, NOTE)
-    except OSError as error:
-        raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
 def spec_file(variant: RunSpec, study_dir: Path) -> Path:

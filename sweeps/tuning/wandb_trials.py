@@ -64,13 +64,13 @@ def _row(variant: RunSpec, number: int, summary: Mapping[str, Any], settings: di
 def _is_within(tried: Range, value: Any) -> bool:
     if tried.choices is not None:
         return value in tried.choices
-    assert tried.low is not None and tried.high is not None  # a range without choices has both
-    return tried.low <= value <= tried.high
+    low, high = tried.ends
+    return low <= value <= high
 
 
 def _size(path: str, tried: Range) -> float:
     """The number of values of a range."""
     if tried.choices is not None:
         return len(tried.choices)
-    assert tried.low is not None and tried.high is not None
-    return tried.high - tried.low + 1 if SETTINGS[path].annotation is int else math.inf
+    low, high = tried.ends
+    return high - low + 1 if SETTINGS[path].annotation is int else math.inf
