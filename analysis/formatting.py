@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +144,12 @@ def seconds(value: float) -> str:
 def plural(n: int, noun: str) -> str:
     """Format a count with its noun: `1 seed`, `5 seeds`."""
     return f"{n} {noun}{'s' * (n != 1)}"
+
+
+def seeds(counts: Iterable[int]) -> str:
+    """Format how many seeds estimates are from: `5 seeds`, or `4 to 5 seeds` where they differ."""
+    found = set(counts)
+    return plural(max(found), "seed") if len(found) == 1 else f"{min(found)} to {max(found)} seeds"
 
 
 def margin(metric: Metric, value: float) -> str:

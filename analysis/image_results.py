@@ -57,11 +57,12 @@ class ImageResults:
     def disagreement(self, most: int) -> list[tuple[int, dict[str, float]]]:
         """The test images on which the `comparable` variants differ most: (index, variant -> share of its runs that hit).
 
-        The largest differences first, at most `most`; images without a difference are left out.
+        The largest differences first, at most `most`; of equal ones, those with the largest standard deviation over the
+        variants. Images without a difference are left out.
         """
         shares = np.stack([self.hits[variant].hits.mean(axis=0) for variant in self.comparable])
         spread = np.ptp(shares, axis=0)
-        order = np.argsort(-spread, kind="stable")[:most]
+        order = np.lexsort((-shares.std(axis=0).round(12), -spread))[:most]
         return [
             (int(image), dict(zip(self.comparable, shares[:, image].tolist()))) for image in order if spread[image] > 0
         ]

@@ -13,13 +13,15 @@ from analysis.stats import Estimate
 from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
 
+ACCURACY = "test accuracy, %"
+
 
 @dataclass(frozen=True)
 class Profile:
     """How the means of all variants change along a condition.
 
     `name`: of figure and table. `heading`: of the section. `about`: what is measured. `unit`: of the points. `axis`: the label
-    of their axis. `means`: point -> (metric, variant -> its mean). `details`: further metrics of the table. `to_scale`:
+    of their axis. `values`: the label of the axis of the metric. `means`: point -> (metric, variant -> its mean). `details`: further metrics of the table. `to_scale`:
     whether distances between points have a meaning.
     """
 
@@ -28,6 +30,7 @@ class Profile:
     about: str
     unit: str
     axis: str
+    values: str
     means: dict[str, tuple[Metric, dict[str, Estimate]]]
     details: tuple[Metric, ...] = ()
     to_scale: bool = False
@@ -64,6 +67,7 @@ def _fewshot(results: Results) -> list[Profile]:
             "each class",
             "shots",
             "shots",
+            "few-shot accuracy, %",
             _by_point(results, metrics, lambda metric: int(metric.rpartition("/")[2])),
             tuple(_known(results, partial(_is_other, dataset))),
         )
@@ -79,7 +83,7 @@ def _is_other(dataset: str, metric: Metric) -> bool:
 def _sizes(results: Results) -> list[Profile]:
     metrics = _known(results, lambda metric: metric.base == "test/acc" and metric.img_size is not None)
     trained = _trained_size(results)
-    about = f"Test accuracy at other image sizes than the trained one{trained}, without further training"
+    about = f"Test accuracy by image size{trained}, without further training"
     found = _one("img-sizes", "Other image sizes", about, "px", results, metrics, lambda metric: metric.img_size or 0)
     return [replace(profile, axis="test image size, px", to_scale=True) for profile in found]
 
@@ -91,7 +95,7 @@ def _trained_size(results: Results) -> str:
     for name, side in zip(settings.get("data.name", []), settings.get("data.img_size", [])):
         sizes.add(cell_value(side) or (DATASETS[name].img_size if name in DATASETS else None))
     (side,) = sizes if len(sizes) == 1 else (None,)
-    return f" ({side:,} px)" if isinstance(side, int) else ""
+    return f", trained at {side:,} px" if isinstance(side, int) else ""
 
 
 def _shifts(results: Results) -> list[Profile]:
@@ -103,7 +107,7 @@ def _shifts(results: Results) -> list[Profile]:
     if not found and permuted:
         means = {"permuted": (permuted[0], results.means[permuted[0]])}
         about = "Test accuracy with the patches of each image permuted"
-        return [Profile("permuted", "Permuted images", about, "patches", "patches", means)]
+        return [Profile("permuted", "Permuted images", about, "patches", "patches", ACCURACY, means)]
     return found
 
 
@@ -118,7 +122,8 @@ def _one(
     details: tuple[Metric, ...] = (),
 ) -> list[Profile]:
     means = _by_point(results, metrics, number)
-    return [Profile(name, heading, about, unit, unit, means, details)] if means else []
+    values = "consistency, %" if name == "shifts" else ACCURACY
+    return [Profile(name, heading, about, unit, unit, values, means, details)] if means else []
 
 
 def _known(results: Results, wanted: Callable[[Metric], bool]) -> list[Metric]:

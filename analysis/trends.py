@@ -29,7 +29,8 @@ class Trend:
     `name` and `unit` of the condition; `metric` at its end. `diffs`: row -> point -> mean paired difference from
     `baseline`. `pairs`: how the difference of two rows changes from the first point to the last, with the p-value adjusted
     over all pairs. `kinds`: the rows with a positional embedding, or all rows of a study of something else. `spread`: how
-    the standard deviation of their means changes.
+    the standard deviation of their true means changes; `spreads`: this standard deviation at each point. `missing`: planned
+    rows without a finished run.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Trend:
     pairs: dict[tuple[str, str], tuple[stats.SizeChange, float]]
     kinds: list[str]
     spread: stats.SpreadChange
+    spreads: dict[int, float]
+    missing: list[str]
 
     @property
     def others(self) -> list[str]:
@@ -115,9 +118,12 @@ def _trend(
     adjusted = stats.holm([change.p for change in found.values()])
     pairs = {pair: (change, float(p)) for (pair, change), p in zip(found.items(), adjusted, strict=True)}
     kinds = _kinds(study, rows_of, rows)
-    spread = stats.spread_change(*_complete(values, kinds, (points[0], points[-1])))
+    first, last = points[0], points[-1]
+    spread = stats.spread_change(*_complete(values, kinds, (first, last)))
+    spreads = {at: stats.sd_of_means(_complete(values, kinds, (first, last, at))[-1]) for at in points}
     metric = Metric(study.metric.base) if name == "lengths" else study.metric
-    return Trend(name, unit, metric, points, rows, baseline, diffs, pairs, kinds, spread)
+    missing = [row for row in dict.fromkeys(rows_of.values()) if row not in values]
+    return Trend(name, unit, metric, points, rows, baseline, diffs, pairs, kinds, spread, spreads, missing)
 
 
 def _paired(values: Values, row: str, other: str, point: int) -> list[float]:
@@ -133,8 +139,8 @@ def _change(values: Values, row: str, other: str, points: list[int], floor: floa
     return stats.size_change(first, last, floor)
 
 
-def _complete(values: Values, rows: list[str], points: tuple[int, int]) -> list[np.ndarray]:
-    """For each point the values (rows, seeds), over the seeds that all rows have at both points."""
+def _complete(values: Values, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:
+    """For each point the values (rows, seeds), over the seeds that all rows have at all of these points."""
     seeds = set.intersection(
         *({s for s, value in values[row].get(at, {}).items() if math.isfinite(value)} for row in rows for at in points)
     )

@@ -27,6 +27,10 @@ Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "relative-2d
 column offset, these offsets in bins (offsets beyond one patch share bins), their distance, or the offset of adjacent
 patches only."""
 
+Resized = Literal["interpolated", "computed", "unchanged"]
+"""How a trained kind carries over to another image size: its table is interpolated to the new grid, so positions are
+relative to the image; it has no weights and is computed for the new grid; or its weights do not depend on the grid."""
+
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
 ATTENTION = ("every-layer", "every-layer-shared")
@@ -42,7 +46,7 @@ class Kind:
     `sites`: the allowed sites, the natural one first. `encodes`: what it encodes about two patches; `encodes_prefix`:
     about a patch and a prefix token (class or register token); None if a plug-in does not declare it. `multiples`: a field of
     `ViTConfig` and the number that must divide it. `defaults`: fields of `ViTConfig` that only such kinds use, and the
-    kind's own default, which replaces None.
+    kind's own default, which replaces None. `resized`: how it carries over to another image size; None for `none` and plug-ins.
     """
 
     source: str | type[PosEmbed]
@@ -52,6 +56,7 @@ class Kind:
     encodes_prefix: Encodes | None = "none"
     multiples: tuple[tuple[str, int], ...] = ()
     defaults: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
+    resized: Resized | None = None
     plugin: plugins.Source | None = dataclasses.field(default=None, compare=False)
     """the source of a plug-in; None for a built-in kind, or where there is no source file"""
 
@@ -164,7 +169,7 @@ def _kind(name: str, cls: type[PosEmbed]) -> Kind:
     if not isinstance(sites, tuple | list) or not sites or any(site not in SITES for site in sites):
         raise ValueError(f"{name}: sites: {sites!r} is not allowed; expected a tuple of: {', '.join(SITES)}")
     defaults = getattr(cls, "defaults", {})
-    return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugins.read_source(cls.__module__))
+    return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugin=plugins.read_source(cls.__module__))
 
 
 def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
@@ -196,12 +201,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 BUILTIN: dict[str, Kind] = {
     "none": Kind("vit.pos_embed.base:NoPosition", ("stem",)),
-    "sinusoidal": Kind("vit.pos_embed.additive:Sinusoidal", FIXED, "absolute", "absolute"),
-    "learned-1d": Kind("vit.pos_embed.additive:Learned1d", ADDITIVE, "absolute", "absolute"),
-    "learned-2d": Kind("vit.pos_embed.additive:Learned2d", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),)),
-    "relative": Kind("vit.pos_embed.attention_bias:Relative", ATTENTION, "relative-1d"),
-    "sincos-2d": Kind("vit.pos_embed.additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),)),
-    "rel-bias-2d": Kind("vit.pos_embed.attention_bias:RelBias2d", ATTENTION, "relative-2d"),
+    "sinusoidal": Kind("vit.pos_embed.additive:Sinusoidal", FIXED, "absolute", "absolute", resized="computed"),
+    "learned-1d": Kind("vit.pos_embed.additive:Learned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"),
+    "learned-2d": Kind(
+        "vit.pos_embed.additive:Learned2d",
+        ADDITIVE,
+        "absolute",
+        "absolute",
+        (("embed_dim", 2),),
+        resized="interpolated",
+    ),
+    "relative": Kind("vit.pos_embed.attention_bias:Relative", ATTENTION, "relative-1d", resized="interpolated"),
+    "sincos-2d": Kind(
+        "vit.pos_embed.additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),), resized="computed"
+    ),
+    "rel-bias-2d": Kind("vit.pos_embed.attention_bias:RelBias2d", ATTENTION, "relative-2d", resized="interpolated"),
     # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
     "rope-2d": Kind(
         "vit.pos_embed.rotary:Rope2d",
@@ -210,16 +224,28 @@ BUILTIN: dict[str, Kind] = {
         "absolute",
         (("head_dim", 4),),
         {"rope_base": 100.0},  # for grids of tens of patches; language models use 10000
+        resized="computed",
     ),
-    "alibi-2d": Kind("vit.pos_embed.attention_bias:Alibi2d", ("every-layer",), "distance"),
-    "cpe": Kind("vit.pos_embed.convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local"),
-    "frozen-random": Kind("vit.pos_embed.additive:FrozenRandom", ADDITIVE, "absolute", "absolute"),
-    "learned-1d-gated": Kind("vit.pos_embed.additive:GatedLearned1d", ADDITIVE, "absolute", "absolute"),
+    "alibi-2d": Kind("vit.pos_embed.attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
+    "cpe": Kind("vit.pos_embed.convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
+    "frozen-random": Kind(
+        "vit.pos_embed.additive:FrozenRandom", ADDITIVE, "absolute", "absolute", resized="interpolated"
+    ),
+    "learned-1d-gated": Kind(
+        "vit.pos_embed.additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"
+    ),
     "fourier-learned": Kind(
-        "vit.pos_embed.continuous:LearnedFourier", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),)
+        "vit.pos_embed.continuous:LearnedFourier",
+        ADDITIVE,
+        "absolute",
+        "absolute",
+        (("embed_dim", 2),),
+        resized="unchanged",
     ),
-    "cape": Kind("vit.pos_embed.continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),)),
-    "adaptive-2d": Kind("vit.pos_embed.continuous:Adaptive2d", ADDITIVE, "absolute", "absolute"),
+    "cape": Kind(
+        "vit.pos_embed.continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),), resized="computed"
+    ),
+    "adaptive-2d": Kind("vit.pos_embed.continuous:Adaptive2d", ADDITIVE, "absolute", "absolute", resized="unchanged"),
     "rope-mixed": Kind(
         "vit.pos_embed.rotary:RopeMixed",
         ATTENTION,
@@ -227,8 +253,9 @@ BUILTIN: dict[str, Kind] = {
         "absolute",
         (("head_dim", 4),),
         {"rope_base": 10.0},  # as Heo et al.
+        resized="unchanged",
     ),
-    "irpe-k": Kind("vit.pos_embed.attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned"),
-    "lookhere": Kind("vit.pos_embed.attention_bias:LookHere", ("every-layer",), "relative-2d"),
+    "irpe-k": Kind("vit.pos_embed.attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", resized="unchanged"),
+    "lookhere": Kind("vit.pos_embed.attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
 }
 REGISTRY = Registry(BUILTIN)

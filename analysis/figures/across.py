@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from analysis import formatting
 from analysis.across import AGGREGATES, AcrossDatasets
 from analysis.figures import captions
-from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Plot, interval, plot, rows, short
+from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Plot, interval, plot, rows, short, shorts
 
 
 def across_plots(across: AcrossDatasets) -> list[Plot]:
@@ -32,7 +32,7 @@ def _aggregates(across: AcrossDatasets) -> Figure:
     """Draw one panel for each aggregate, one row for each variant."""
     metric = across.first.study.metric
     names = [name for name in AGGREGATES if name in next(iter(across.scores.values()))]
-    figure, panels = rows([short(variant) for variant in across.variants], columns=len(names))
+    figure, panels = rows(shorts(across.variants), columns=len(names))
     for axes, name in zip(panels, names):
         for row, variant in enumerate(across.variants):
             baseline = variant == across.first.study.baseline
@@ -46,7 +46,7 @@ def _aggregates(across: AcrossDatasets) -> Figure:
 def _improvement(across: AcrossDatasets) -> Figure:
     """Draw the probability that each variant beats the baseline; the line at one half is no improvement."""
     variants = list(across.improvement)
-    figure, (axes,) = rows([short(variant) for variant in variants])
+    figure, (axes,) = rows(shorts(variants))
     axes.axvline(50, color=FAINT, lw=1, zorder=1)
     for row, variant in enumerate(variants):
         estimate = across.improvement[variant].estimate

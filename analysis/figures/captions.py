@@ -149,12 +149,13 @@ def interaction(results: Results) -> tuple[str, str]:
     return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."
 
 
-def trend(trend: Trend) -> tuple[str, str]:
-    """Return the caption and the alternative text of differences along a condition."""
+def trend(trend: Trend, panels: bool = False) -> tuple[str, str]:
+    """Return the caption and the alternative text of differences along a condition. `panels`: one for each variant."""
     metric, ends = trend.metric, (trend.points[0], trend.points[-1])
     caption = (
         f"Differences in {metric.label} from {formatting.quoted(trend.baseline)}, paired by seed, by number of {trend.unit}. "
-        "Bars: 95 % intervals."
+        f"Bars: 95 % intervals over {formatting.seeds(trend.diffs[row][point].n for row in trend.others for point in trend.points)}. "
+        f"{'Grey: the other variants.' if panels else _SPREAD_SIDEWAYS} The distances along the axis are not to scale."
     )
     texts = []
     for row in trend.others:
@@ -163,13 +164,21 @@ def trend(trend: Trend) -> tuple[str, str]:
     return caption, f"{caption} {_list(texts)}."
 
 
+_SPREAD_SIDEWAYS = "Points of the same number are spread sideways."
+
+
 def profile(profile: Profile, baseline: str = "") -> tuple[str, str]:
     """Return the caption and the alternative text of a metric under several conditions.
 
     `baseline`: its name, where the figure has a panel for each variant.
     """
     panels = f" Dashed: {baseline}. Grey: the other variants." if baseline else ""
-    caption = f"{profile.about}. Means and 95 % intervals over seeds.{panels}"
+    counts = (mean.n for _, means in profile.means.values() for mean in means.values())
+    caption = (
+        f"{profile.about}. Means and 95 % intervals over {formatting.seeds(counts)}.{panels or ' ' + _SPREAD_SIDEWAYS}"
+    )
+    if not profile.to_scale:
+        caption += " The distances along the axis are not to scale."
     point, (metric, means) = list(profile.means.items())[-1]
     texts = [mean_text(variant, mean, metric) for variant, mean in means.items()]
     return caption, f"{caption} With {point} {profile.unit}: {_list(texts)}."

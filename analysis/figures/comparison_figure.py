@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from analysis.comparison import TwoStudies
 from analysis.figures import captions
-from analysis.figures.style import PALETTE, Plot, Tips, interval, name_artists, plot, rows, short
+from analysis.figures.style import PALETTE, Plot, Tips, interval, name_artists, plot, rows, shorts
 
 
 def comparison_plot(both: TwoStudies) -> Plot:
@@ -16,7 +16,7 @@ def comparison_plot(both: TwoStudies) -> Plot:
 
 def _draw(both: TwoStudies, tips: Tips) -> Figure:
     metric = both.a.study.metric
-    figure, (axes,) = rows([short(variant) for variant in both.shared])
+    figure, (axes,) = rows(shorts(both.shared))
     handles = []
     sides = (("A", -0.14, both.a, PALETTE[1], "o"), ("B", 0.14, both.b, PALETTE[0], "D"))
     for side, offset, results, colour, marker in sides:

@@ -23,10 +23,10 @@ from analysis.figures.style import (
     narrow,
     plot,
     rows,
-    short,
+    shorts,
     width,
 )
-from analysis.formatting import factor_name
+from analysis.formatting import factor_name, level_name
 from analysis.results import Results
 from analysis.stats import Effect, Factorial
 from experiments.metric import Metric
@@ -48,7 +48,7 @@ def main_effects(results: Results) -> Plot | None:
 def _draw_effects(results: Results, fitted: Factorial, tips: Tips) -> Figure:
     metric, found = Metric(fitted.metric), [effect for factor in fitted.factors for effect in fitted.of(factor)]
     names = [" × ".join(_level_names(results, effect)) for effect in found]
-    figure, (axes,) = rows(list(map(short, names)))
+    figure, (axes,) = rows(shorts(names))
     for row, (name, effect) in enumerate(zip(names, found, strict=True)):
         marks = interval(axes, effect.mean, row, metric.scale, INK, "D")
         name_artists(marks, f"level-{row}", tips, [captions.mean_text(name, effect.mean, metric)])
@@ -114,13 +114,13 @@ def _draw_pair(axes: Axes, results: Results, pair: tuple[str, str], number: int,
             tip = captions.mean_text(" × ".join(_level_names(results, effect)), effect.mean, metric)
             name_artists(marks, f"pair-{number}-{at}-{row}", tips, [tip])
     rows_of, lines_of = (factor_name(factor, results.study.names) for factor in pair)
-    axes.set_yticks(range(len(fitted.levels[down])), [short(str(level)) for level in fitted.levels[down]])
+    axes.set_yticks(range(len(fitted.levels[down])), shorts(list(map(str, fitted.levels[down]))))
     axes.set_ylim(len(fitted.levels[down]) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_ylabel(rows_of)
     axes.grid(axis="x")
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, "alignment": "left"}
-    names = [f"{lines_of} = {short(str(level))}" for level in levels]
+    names = [f"{lines_of} = {level}" for level in shorts(list(map(str, levels)))]
     axes.legend(keys, names, ncols=1 if len(names) > 2 and max(map(len, names)) > 12 else 2, fontsize=9, **above)
 
 
@@ -133,7 +133,7 @@ def _by_levels(fitted: Factorial, pair: tuple[str, str]) -> dict[tuple[Any, Any]
 
 def _level_names(results: Results, effect: Effect) -> list[str]:
     names = [factor_name(factor, results.study.names) for factor in effect.term]
-    return [f"{name} = {level}" for name, level in zip(names, effect.levels, strict=True)]
+    return [level_name(name, str(level)) for name, level in zip(names, effect.levels, strict=True)]
 
 
 def heat_map(results: Results) -> Plot | None:
@@ -170,6 +170,6 @@ def _draw_heat_map(results: Results) -> Figure:
     axes.set_ylabel(formatting.factor_name(down, study.names))
     tilted = len(table.columns) >= TILTED or narrow()
     tilt: dict[str, Any] = {"rotation": 45, "ha": "right"} if tilted else {"rotation": 0, "ha": "center"}
-    axes.set_xticks(axes.get_xticks(), [short(str(level)) for level in table.columns], **tilt)
-    axes.set_yticks(axes.get_yticks(), [short(str(level)) for level in table.index], rotation=0)
+    axes.set_xticks(axes.get_xticks(), shorts(list(map(str, table.columns))), **tilt)
+    axes.set_yticks(axes.get_yticks(), shorts(list(map(str, table.index))), rotation=0)
     return figure

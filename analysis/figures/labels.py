@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, narrow, short
+from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, narrow, shorts
 from analysis.formatting import factor_name, level_name
 from analysis.results import Results
 from analysis.sources.study import factor_levels
@@ -58,7 +58,8 @@ def brief_names(results: Results) -> dict[str, str]:
 def labels(results: Results, variants: list[str]) -> list[str]:
     """Return the short names of variants, cut to what a figure has room for."""
     brief = brief_names(results)
-    return [short(brief[variant]) for variant in variants]
+    shown = dict(zip(brief, shorts(list(brief.values())), strict=True))
+    return [shown[variant] for variant in variants]
 
 
 def legend_columns(names: list[str]) -> int:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis.figures import captions
-from analysis.figures.labels import VariantStyle, brief_names, coloured, legend_columns, variant_styles
+from analysis.figures.labels import VariantStyle, coloured, labels, legend_columns, variant_styles
 from analysis.figures.panel_figures import draw_panels
-from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, narrow, plot, short, width
+from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, narrow, plot, shorts, width
 from analysis.figures.variant_lines import Condition, Line, draw_line
 from analysis.profiles import Profile, profiles
 from analysis.results import Results
 from analysis.trends import Trend
 
-DODGE = 0.5  # of the distance of two points: over how much of it their bars are spread
+DODGE = 0.25  # of the distance of two points: over how much of it their bars are spread
 
 
 def trend_plots(results: Results) -> list[Plot]:
@@ -26,20 +25,24 @@ def trend_plots(results: Results) -> list[Plot]:
 
 
 def _trend_plot(results: Results, trend: Trend) -> Plot:
-    metric, shown = trend.metric, _row_styles(results, trend)
+    metric, shown, names = trend.metric, _row_styles(results, trend), shorts(trend.others)
     lines = [
-        Line(short(row), shown[row], f"{_id(results, row, number)}-{trend.name}", list(trend.diffs[row].values()), True)
-        for number, row in enumerate(trend.others)
+        Line(name, shown[row], f"{_id(results, row, number)}-{trend.name}", list(trend.diffs[row].values()), True)
+        for number, (row, name) in enumerate(zip(trend.others, names, strict=True))
     ]
-    labels = (trend.unit, f"difference{', points' if metric.is_share else ''}")
-    along = Condition([f"{point:,}" for point in trend.points], range(len(trend.points)), trend.unit, labels, metric)
+    axes_labels = (trend.unit, f"difference{', points' if metric.is_share else ''}")
+    points = [f"{point:,}" for point in trend.points]
+    along = Condition(points, range(len(points)), trend.unit, axes_labels, metric)
+
+    many = len(lines) > len(PALETTE)
 
     def draw(tips: Tips) -> Figure:
-        figure, axes = draw_lines(lines, along, tips)
-        axes.axhline(0, color=FAINT, lw=1, zorder=1)
+        figure = draw_panels(lines, None, along, tips) if many else draw_lines(lines, along, tips)
+        for axes in figure.axes:
+            axes.axhline(0, color=FAINT, lw=1, zorder=1)
         return figure
 
-    return plot(f"trend-{trend.name}", draw, *captions.trend(trend))
+    return plot(f"trend-{trend.name}", draw, *captions.trend(trend, panels=many))
 
 
 def profile_plots(results: Results) -> list[Plot]:
@@ -49,25 +52,25 @@ def profile_plots(results: Results) -> list[Plot]:
 
 def _profile_plot(results: Results, profile: Profile) -> Plot:
     """All variants in one panel if each has a colour of its own; else a panel for each variant."""
-    names, shown, metric = brief_names(results), variant_styles(results), profile.metrics[-1]
+    shown, metric = variant_styles(results), profile.metrics[-1]
+    names = dict(zip(results.variants, labels(results, results.variants), strict=True))
     lines = {}
     for index, variant in enumerate(results.variants):
         estimates = [means[variant] for _, means in profile.means.values()]
-        lines[variant] = Line(short(names[variant]), shown[variant], f"v{index}-{profile.name}", estimates)
-    labels = (profile.axis, f"{'consistency' if profile.name == 'shifts' else 'accuracy'}, %")
-    along = Condition(list(profile.means), profile.places, profile.unit, labels, metric)
+        lines[variant] = Line(names[variant], shown[variant], f"v{index}-{profile.name}", estimates)
+    along = Condition(list(profile.means), profile.places, profile.unit, (profile.axis, profile.values), metric)
     many, baseline = coloured(results) != results.variants, results.study.baseline
 
     def draw(tips: Tips) -> Figure:
         every = list(lines.values())
         if many:
             return draw_panels(every, lines[baseline], along, tips)
-        return draw_lines(every, along, tips)[0]
+        return draw_lines(every, along, tips)
 
-    return plot(profile.name, draw, *captions.profile(profile, short(names[baseline]) if many else ""))
+    return plot(profile.name, draw, *captions.profile(profile, names[baseline] if many else ""))
 
 
-def draw_lines(lines: Sequence[Line], along: Condition, tips: Tips) -> tuple[Figure, Axes]:
+def draw_lines(lines: Sequence[Line], along: Condition, tips: Tips) -> Figure:
     """Draw one line for each variant, with intervals. They are spread around each place, so that none hides another."""
     columns = legend_columns([line.name for line in lines])
     figure = Figure(figsize=(width(), (2.6 if narrow() else 3.2) + 0.19 * -(-len(lines) // columns)))
@@ -83,7 +86,7 @@ def draw_lines(lines: Sequence[Line], along: Condition, tips: Tips) -> tuple[Fig
     axes.grid(axis="y")
     names = [line.name for line in lines]
     figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)
-    return figure, axes
+    return figure
 
 
 def _row_styles(results: Results, trend: Trend) -> dict[str, VariantStyle]:

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from analysis.figures import captions
 from analysis.figures.inspect import ModelInspection
 from analysis.figures.labels import VariantStyle
-from analysis.figures.style import FAINT, MARKERS, PALETTE, VERDICTS, Plot, narrow, plot, short, width
+from analysis.figures.style import FAINT, MARKERS, PALETTE, VERDICTS, Plot, narrow, plot, short, shorts, width
 from analysis.formatting import plain
 
 ACROSS = 4  # panels side by side
@@ -94,7 +94,7 @@ def _draw_distance(known: Mapping[str, np.ndarray], styles: Mapping[str, Variant
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y")
     columns = 1 if narrow() else 2 if len(known) > 4 else 4
-    figure.legend(handles, [short(name) for name in known], loc="outside lower center", ncols=columns, fontsize=9)
+    figure.legend(handles, shorts(list(known)), loc="outside lower center", ncols=columns, fontsize=9)
     return figure
 
 

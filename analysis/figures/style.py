@@ -68,7 +68,7 @@ STYLE: dict[Any, Any] = {
 WIDTH, NARROW, ROW = 6.8, 4.2, 0.3  # inches: of a figure, of its form for phones, and of a row
 NARROW_ROW = 0.44  # a row below its name
 MANY_ROWS = 40  # rows from which they are drawn closer together
-LONGEST = 34  # characters of a name that a figure shows
+LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
 
 Tips = dict[str, tuple[str, ...]]
 """id of a drawn artist -> what the page shows when the pointer is on its marks, in their order"""
@@ -179,7 +179,16 @@ def name_artists(artists: Sequence[Artist], name: str, tips: Tips, texts: Sequen
         tips[f"{name}-0"] = tuple(texts)
 
 
-def short(name: str) -> str:
+def short(name: str, longest: int = LONGEST) -> str:
     """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
     name = plain(name)
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 14]}…{name[-13:]}"
+    return name if len(name) <= longest else f"{name[: longest - 14]}…{name[-13:]}"
+
+
+def shorts(names: Sequence[str]) -> list[str]:
+    """Return the names as `short` does, and longer where two different names would look the same."""
+    for longest in (LONGEST, *range(LONGEST_APART, max(map(len, names), default=0), 4)):
+        found = [short(name, longest) for name in names]
+        if len(set(found)) == len(set(names)):
+            return found
+    return [plain(name) for name in names]

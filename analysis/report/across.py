@@ -12,17 +12,7 @@ from analysis.across import AcrossDatasets, aggregate_studies, split_by_dataset
 from analysis.figures.across import across_plots
 from analysis.report.document import Code, Document, Facts, Item, Section
 from analysis.report.methods import scope
-from analysis.report.phrases import (
-    alpha_text,
-    by_points,
-    higher,
-    interval_text,
-    names,
-    range_text,
-    seeds_text,
-    spelled,
-    value_text,
-)
+from analysis.report.phrases import alpha_text, by_points, higher, interval_text, names, range_text, spelled, value_text
 from analysis.report.provenance import study_provenance
 from analysis.report.study_report import study_document, summary, title
 from analysis.report.tables.across import (
@@ -140,7 +130,7 @@ def _against_baseline(across: AcrossDatasets) -> str:
             said.append(f"{listed} {'are' if several else 'is'} equivalent to {baseline} (within ±{margin})")
         else:
             said.append(f"{listed} {'are' if several else 'is'} not significantly different from {baseline}")
-    seeds = seeds_text([len(seeds) for each in across.paired.values() for seeds in each.values()])
+    seeds = formatting.seeds([len(seeds) for each in across.paired.values() for seeds in each.values()])
     tests = "t tests and equivalence tests" if groups["equivalent"] else "t tests"
     return (
         f"On average over {formatting.listing(list(across.studies))}, with equal weight: {'; '.join(said)}. {seeds} per "

@@ -1,7 +1,7 @@
 """State the answer of a study in a few sentences, made from its statistics alone. Plain text, no markup.
 
-The first paragraph compares the variants with the baseline, the second the variants with each other, the third says what
-the study cannot show. A study of several factors starts with main effects and interactions (`headline_factors`).
+The first paragraph compares the variants with the baseline, the second the variants with each other, the last says what
+the study cannot show. A study of training lengths or numbers of images says in between how the differences change. A study of several factors starts with main effects and interactions (`headline_factors`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from analysis.report.phrases import (
     interval_text,
     names,
     range_text,
-    seeds_text,
     spelled,
     value_text,
 )
 from analysis.report.tables.cells import margin_text
+from analysis.report.trend_text import spread_text
 from analysis.results import Results
 from analysis.sources.study import ENDED, Study, changed_images
 from analysis.stats import Comparison
@@ -50,7 +50,8 @@ def headline(results: Results) -> tuple[str, ...]:
     factors = factor_paragraphs(results)
     among = () if factors else _among_others(results)
     compared = _against_baseline(results) + (_different_others(results) if factors else "")
-    return (*factors, compared, *_on_diverged(results), *among, *looks_paragraph(results), *_limits(results))
+    trends = [spread_text(results, trend) for trend in results.trends if math.isfinite(trend.spread.p)]
+    return (*factors, compared, *trends, *_on_diverged(results), *among, *looks_paragraph(results), *_limits(results))
 
 
 def _single_variant(results: Results) -> tuple[str, ...]:
@@ -125,7 +126,7 @@ def _against_baseline(results: Results) -> str:
             said.append(_GROUP[word](results, variants, than, total, word))
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
-    seeds = seeds_text([results.versus[variant].n for variant in compared])
+    seeds = formatting.seeds([results.versus[variant].n for variant in compared])
     if lost:
         listed = names(lost) or spelled(len(lost)).capitalize() + " variants"
         said.append(f"{listed} cannot be compared: there is no result on a seed of the baseline.")
@@ -218,7 +219,7 @@ def _among_others(results: Results) -> tuple[str, ...]:
     for pair, compared in pairs.items():
         groups[compared.verdict if compared.verdict in groups else "different"].append(pair)
     among = f"the {spelled(len(known))} {_noun(results, len(known))} themselves"
-    seeds = seeds_text([compared.n for compared in pairs.values()])
+    seeds = formatting.seeds([compared.n for compared in pairs.values()])
     if len(pairs) == 1:
         return (_one_pair(results, *next(iter(pairs.items())), seeds),)
     if len(groups["not enough evidence"]) == len(pairs):
@@ -328,7 +329,7 @@ def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
     """Whether these seeds can detect a difference as small as the margin, which the study says would matter."""
     known = [c for c in compared if math.isfinite(c.detectable)]
     missed = [c for c in known if c.detectable > results.study.margin]
-    seeds = seeds_text([c.n for c in known])
+    seeds = formatting.seeds([c.n for c in known])
     small = f"to detect differences as small as the margin ({margin_text(results)})"
     if not missed:
         return f"So {seeds} are enough {small}."

@@ -27,12 +27,6 @@ def spelled(n: int) -> str:
     return _NUMBERS[n] if n < len(_NUMBERS) else str(n)
 
 
-def seeds_text(counts: Sequence[int]) -> str:
-    """`5 seeds`, or `4 to 5 seeds` where comparisons use different numbers."""
-    low, high = min(counts), max(counts)
-    return formatting.plural(high, "seed") if low == high else f"{low} to {high} seeds"
-
-
 def alpha_text() -> str:
     """The significance level: `5 %`."""
     return f"{100 * ALPHA:g} %"
@@ -51,16 +45,21 @@ def value_text(mean: Estimate, metric: Metric) -> str:
 
 def by_points(diff: Estimate, metric: Metric, signed: bool = False) -> str:
     """`23.6 points`: the size of a difference; `+23.6 points` if signed."""
-    places = formatting.decimals(formatting.half_width(diff) * metric.scale, 2 if metric.is_share else 4)
     value = diff.value if signed else abs(diff.value)
-    return formatting.number(value * metric.scale, places, signed) + metric.points
+    return formatting.number(value * metric.scale, _places(diff, metric), signed) + metric.points
 
 
 def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
     """`22.5 to 23.6 points`: the sizes of several differences."""
     low, *_, high = sorted(diffs, key=lambda diff: abs(diff.value))
-    first, last = by_points(low, metric), by_points(high, metric)
-    return first if first == last else f"{first.removesuffix(metric.points)} to {last}"
+    places = min(_places(low, metric), _places(high, metric))
+    first, last = (formatting.number(abs(diff.value) * metric.scale, places) for diff in (low, high))
+    return (first if first == last else f"{first} to {last}") + metric.points
+
+
+def _places(diff: Estimate, metric: Metric) -> int:
+    """The decimals of a difference, by its interval."""
+    return formatting.decimals(formatting.half_width(diff) * metric.scale, 2 if metric.is_share else 4)
 
 
 def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ", signed: bool = False) -> str:

@@ -23,7 +23,7 @@ from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
 from analysis.report.tables.trends import profile_table, trend_tables
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
-from analysis.report.trend_text import trend_text
+from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
 from analysis.report.warnings import warnings
 from analysis.results import Results
@@ -157,9 +157,9 @@ def _profiles(results: Results, plots: dict[str, Plot]) -> list[Section]:
 
 def _trend(results: Results, trend: Trend, plots: dict[str, Plot]) -> Section:
     """How differences change along a condition."""
-    heading = {"epochs": "Training length", "training images": "Number of training images"}[trend.unit]
+    heading, _ = CONDITIONS[trend.unit]
     items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend)]
-    return Section(f"trend-{trend.name}", heading, items, trend_text(trend, bool(results.looks.plan)))
+    return Section(f"trend-{trend.name}", heading, items, trend_text(results, trend))
 
 
 def _images(results: Results, with_images: bool) -> Section:

@@ -91,6 +91,6 @@ def _time(results: Results) -> list[str]:
     if not slow.empty and slow.max() > SLOW:
         said.append(
             f"Times are uneven: one run of {slow.idxmax()} took {slow.max():.1f} times the median of its variant, "
-            "probably because the machine was busy. Accuracies are not affected."
+            "probably because the machine was busy. So the times of variants cannot be compared. Accuracies are not affected."
         )
     return said

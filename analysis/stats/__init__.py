@@ -29,7 +29,7 @@ from analysis.stats.looks import Looks, levels, repeated_rate
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
 from analysis.stats.proportion import proportion
 from analysis.stats.resolution import accuracy_step
-from analysis.stats.size_change import SizeChange, SpreadChange, size_change, spread_change
+from analysis.stats.size_change import SizeChange, SpreadChange, sd_of_means, size_change, spread_change
 from analysis.stats.student import Posterior, posterior, t_test, tost
 
 __all__ = [
@@ -79,6 +79,7 @@ __all__ = [
     "proportion",
     "repeated_rate",
     "sd",
+    "sd_of_means",
     "seeds_needed_band",
     "seeds_to_decide",
     "size_change",

@@ -59,7 +59,8 @@ def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
 
     The variance is estimated without bias from the noise of the runs: as the mean, over all pairs of different seeds, of
     the covariance of their runs over the variants. The test is Student's on the jackknife over seeds (Arvesen, Annals of
-    Mathematical Statistics 40 (1969), 2076-2100). It needs three variants and three seeds, else p is NaN.
+    Mathematical Statistics 40 (1969), 2076-2100). p is NaN with fewer than three variants or three seeds, and where nothing varies
+    from seed to seed.
     """
     first, last = (np.asarray(values, dtype=float) for values in (first, last))
     variants, seeds = first.shape
@@ -72,9 +73,14 @@ def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
     pseudo = seeds * difference - (seeds - 1) * np.array(without)
     _, deviation, n = moments(pseudo)
     error = float(deviation) / np.sqrt(seeds)
-    p = float(2 * special.stdtr(n - 1, -abs(difference) / error))
+    p = float(2 * special.stdtr(n - 1, -abs(difference) / error)) if error > 0 else float("nan")
     low, high = t_interval(difference, error, n - 1)
     return SpreadChange(sds[0], sds[1], Estimate(difference, float(low), float(high), seeds), p, variants)
+
+
+def sd_of_means(values: ArrayLike) -> float:
+    """The standard deviation of the variants' true means, estimated from runs (variants, seeds) as in `spread_change`."""
+    return _root(_variance(np.asarray(values, dtype=float)))
 
 
 def _variance(x: np.ndarray) -> float:

@@ -8,9 +8,13 @@ from synthetic import ACCURACY, add_metrics, write_study
 
 from analysis import stats
 from analysis.figures.line_figures import profile_plots, trend_plots
+from analysis.report.headline import headline
 from analysis.report.study_report import study_document
+from analysis.report.tables.trends import trend_tables
+from analysis.report.trend_text import profile_methods, spread_text, trend_text
 from analysis.results import analyze
 from analysis.sources.read import read
+from vit.registry import REGISTRY
 
 # statistics
 
@@ -78,6 +82,7 @@ def test_too_few_seeds_or_variants_are_not_tested():
 
 # a study
 
+FIVE = {**ACCURACY, "relative": 0.9}
 GAPS = {2: 3.0, 3: 2.0}  # how many times larger the differences are after 2 and 3 of 4 epochs
 
 
@@ -193,7 +198,7 @@ def test_more_variants_than_colours_get_a_panel_each_with_sizes_to_scale(tmp_pat
         assert list(y) == pytest.approx([mean / 2, mean, mean / 2, mean * 8 / 18])
         assert list(np.diff(x)) == pytest.approx([2, 4, 1])  # to scale
         assert len(axes.lines) == len(kinds) + (kind != "none")  # all variants, and the baseline over them
-    assert "Dashed: none." in found.caption and "(8 px)" in found.caption
+    assert "Dashed: none." in found.caption and "by image size, trained at 8 px, " in found.caption
     assert all(len(texts) == len(sides) for texts in found.tips.values()) and len(found.tips) == len(kinds)
 
 
@@ -217,3 +222,64 @@ def test_runs_that_diverged_and_missing_seeds_are_left_out(tmp_path):
     results = with_lengths(tmp_path, statuses={("sinusoidal", 1): "diverged", ("learned-1d", 2): "absent"})
     (trend,) = results.trends
     assert (trend.diffs["sinusoidal"][2].n, trend.diffs["learned-1d"][4].n, trend.spread.change.n) == (4, 4, 3)
+    text = trend_text(results, trend)
+    assert text[-1] == "1 diverged run is left out here, also from the tests."
+    assert trend_tables(trend)[0].caption.endswith("95 % interval, 4 to 5 seeds.")
+
+
+def test_the_last_row_of_the_table_is_the_spread_of_the_kinds_and_the_largest_is_named(tmp_path):
+    gaps = {80: 1.0, 300: 3.0, 800: 1.1}
+    cells = {f"{kind}, {n}": (kind, n) for n in gaps for kind in ("none", "sinusoidal", "learned-1d", "relative")}
+    places = {"none": 0.0, "sinusoidal": 0.1, "learned-1d": 0.12, "relative": 0.16}
+    means = {cell: 0.3 + gaps[n] * places[kind] for cell, (kind, n) in cells.items()}
+    paths = ("model.pos_embed", "data.train_limit")
+    folder = write_study(
+        tmp_path,
+        accuracy=means,
+        spread=1e-5,
+        factors={paths[0]: list(places), paths[1]: list(gaps)},
+        levels=lambda cell: dict(zip(paths, cells[cell], strict=True)),
+    )
+    results = analyze(read(str(folder)))
+    (trend,) = results.trends
+    truth = np.std([0.1, 0.12, 0.16], ddof=1)
+    assert trend.spreads == pytest.approx({n: gap * truth for n, gap in gaps.items()}, rel=0.01)
+    row = trend_tables(trend)[0].rows[-1]
+    assert [cell.text for cell in row[1:4]] == [f"{100 * gap * truth:.2f}" for gap in gaps.values()]
+    said = spread_text(results, trend)
+    assert said.endswith("In between it is larger: 9.17 points with 300 (not tested).") and said in headline(results)
+
+
+def test_what_cannot_be_tested_is_said_so(tmp_path):
+    one = with_lengths(tmp_path / "one", seeds=1)
+    assert trend_text(one, one.trends[0]) == [
+        "Claim: differences between variants shrink with training. Not tested: it needs at least three variants and three "
+        "seeds that all of them have.",
+        "The change of no pair can be tested: a test needs two seeds that have both ends.",
+    ]
+    assert {row[-1].text for row in trend_tables(one.trends[0])[0].rows} == {"not tested"}
+    equal = with_lengths(tmp_path / "equal", spread=0.0)
+    assert "Not tested: the standard deviation of the means is the same whichever" in spread_text(
+        equal, equal.trends[0]
+    )
+    lost = with_lengths(tmp_path / "lost", statuses={("relative", seed): "absent" for seed in range(5)}, accuracy=FIVE)
+    assert trend_text(lost, lost.trends[0])[-1] == "Left out, because no run has finished: relative."
+
+
+def test_more_differences_than_colours_get_a_panel_each(tmp_path):
+    kinds = [kind for kind in REGISTRY if kind != "none"][:9]
+    results = with_lengths(tmp_path, accuracy={"none": 0.7, **{kind: 0.8 for kind in kinds}})
+    (plot,) = trend_plots(results)
+    panels = [axes for axes in plot.figure.axes if axes.get_visible()]
+    assert [axes.get_title() for axes in panels] == kinds and "Grey: the other variants." in plot.caption
+
+
+def test_the_report_says_how_each_kind_carries_over_to_other_sizes(tmp_path):
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.8, "cape": 0.8, "irpe-k": 0.8})
+    add_metrics(folder, lambda summary, *_: {f"test/acc@{side}px": 0.5 for side in (4, 8)})
+    ((_, text),) = profile_methods(analyze(read(str(folder))))
+    assert text.endswith(
+        "Tables interpolated to the new grid (bicubic, as in timm), so that positions are relative to the image: learned-1d. "
+        "Computed for the new grid, with positions counted in patches: cape (relative to the image). "
+        "Weights unchanged, with positions counted in patches: irpe-k."
+    )

@@ -34,6 +34,13 @@ def test_every_kind_is_in_one_of_the_two_groups():
 
 
 @pytest.mark.parametrize("kind", sorted(RECOMPUTED | INTERPOLATED))
+def test_the_registry_says_how_a_kind_carries_over(kind):
+    has_weights = any(name.startswith("pos.") for name, _ in model(kind).named_parameters())
+    expected = "interpolated" if kind in INTERPOLATED else "unchanged" if has_weights else "computed"
+    assert REGISTRY[kind].resized == (None if kind == "none" else expected)
+
+
+@pytest.mark.parametrize("kind", sorted(RECOMPUTED | INTERPOLATED))
 def test_the_trained_size_gives_the_model_itself(kind):
     trained = model(kind)
     assert resized(trained, 8) is trained

@@ -72,23 +72,34 @@ def _beside_verdicts(results: Results, result: ClaimResult) -> str:
 
 
 def _notes(results: Results) -> tuple[str, ...]:
-    margin = margin_text(results)
+    published = {isinstance(result.claim, Published) for result in results.claims}
+    needed = [formatting.seeds_needed(result.more_seeds) for result in results.claims]
     return (
-        "A claim is tested on every pair of variants that it is about and that differ in nothing else. Holds here: the "
-        "claim is shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted "
-        "over the pairs). Undecided here: neither is shown, or the outcome changes if diverged runs are counted at chance "
-        "level. All "
-        "outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
-        f'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
-        f'{margin}, "little" and "has a test accuracy of" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
-        "intervals (CI) are at 90 %. They are not adjusted.",
-        *((_PUBLISHED,) if any(isinstance(result.claim, Published) for result in results.claims) else ()),
-        "The claims are a second set of tests, separate from the verdicts on pairs. Each set has a false result in at most 5 % "
-        "of studies, so the report as a whole can have one in more than 5 % (at most 10 %).",
-        *(
-            (_MORE_SEEDS,)
-            if any(formatting.seeds_needed(r.more_seeds) != formatting.DASH for r in results.claims)
-            else ()
-        ),
-        "The sources use other models and data than this study.",
+        *((_ON_PAIRS,) if False in published else ()),
+        "Undecided here: neither a claim nor its opposite is shown, or the outcome changes if diverged runs are counted at "
+        "chance level. All outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
+        _MARGIN.format(margin=margin_text(results)),
+        *((_PUBLISHED,) if True in published else ()),
+        *((_SECOND_SET,) if results.others else ()),
+        *((_MORE_SEEDS,) if any(text != formatting.DASH for text in needed) else ()),
+        *((_OTHER_MODELS[True in published],) if False in published else ()),
     )
+
+
+_ON_PAIRS = (
+    "A claim is tested on every pair of variants that it is about and that differ in nothing else. Holds here: the claim is "
+    "shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted over the pairs)."
+)
+_MARGIN = (
+    'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
+    '{margin}, "little" and "has a test accuracy of" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
+    "intervals (CI) are at 90 %. They are not adjusted."
+)
+_SECOND_SET = (
+    "The claims are a second set of tests, separate from the verdicts on pairs. Each set has a false result in at most 5 % "
+    "of studies, so the report as a whole can have one in more than 5 % (at most 10 %)."
+)
+_OTHER_MODELS = {
+    False: "The sources use other models and data than this study.",
+    True: "Except for published accuracies, the sources use other models and data than this study.",
+}

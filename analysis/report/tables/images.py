@@ -124,10 +124,11 @@ def disagreement_table(results: Results) -> Table | None:
         highest, lowest = max(shares, key=shares.__getitem__), min(shares, key=shares.__getitem__)
         ends = (_share(highest, shares[highest]), _share(lowest, shares[lowest]))
         rows.append((count_cell(image), count_cell(int(labels[image])), *ends))
-    caption = "Test images on which the variants differ most."
+    caption = "Test images on which the variants differ most: the largest differences between two variants."
     note = (
         "Highest, lowest: the variants with the highest and the lowest percentage of runs that classify the image correctly. "
-        "If several variants are equal, only the first is named."
+        "If several variants are equal, only the first is named. Of images with equal differences, those with the largest "
+        "standard deviation over the variants are listed."
     )
     return Table("disagreement", caption, columns, tuple(rows), (note,))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from analysis import formatting
@@ -18,11 +19,11 @@ from analysis.report.tables.cells import (
     variant_columns,
 )
 from analysis.results import ALPHA, Results
-from analysis.stats import SizeChange
+from analysis.stats import SizeChange, SpreadChange
 from analysis.trends import Trend
 from experiments.metric import PERMUTED
 
-UNDECIDED = "not enough evidence"
+UNDECIDED, NOT_TESTED = "not enough evidence", "not tested"
 
 
 def profile_table(results: Results, profile: Profile) -> Table:
@@ -40,7 +41,8 @@ def profile_table(results: Results, profile: Profile) -> Table:
         )
         for variant in results.variants
     )
-    caption = f"{profile.about}: mean ± half-width of the 95 % confidence interval over seeds."
+    counts = [mean.n for _, means in profile.means.values() for mean in means.values()]
+    caption = f"{profile.about}: mean ± half-width of the 95 % confidence interval over {formatting.seeds(counts)}."
     return Table(profile.name, caption, columns, rows)
 
 
@@ -66,9 +68,43 @@ def _differences(trend: Trend) -> Table:
         rows.append((Cell(row, (row,)), *cells, *_change_cells(*found)))
     caption = (
         f"Differences in {metric.label} from {formatting.quoted(trend.baseline)}, paired by seed, by number of {trend.unit}: "
-        "mean ± half-width of the 95 % interval."
+        f"mean ± half-width of the 95 % interval, {trend_seeds(trend)}."
     )
-    return Table(f"trend-{trend.name}", caption, columns, tuple(rows), (_note(trend),))
+    notes = (_note(trend), _SPREAD_NOTE.format(kinds=_kinds(trend)))
+    return Table(f"trend-{trend.name}", caption, columns, (*rows, _spread_row(trend)), notes)
+
+
+def trend_seeds(trend: Trend) -> str:
+    """Return over how many seeds the differences are: `5 seeds` or `4 to 5 seeds`."""
+    return formatting.seeds([estimate.n for row in trend.others for estimate in trend.diffs[row].values()])
+
+
+_SPREAD_NOTE = (
+    "Last row: the standard deviation of the true means of {kinds}, without the noise of the runs, and the test that it is the "
+    "same at both ends."
+)
+
+
+def _kinds(trend: Trend) -> str:
+    if len(trend.kinds) == len(trend.rows):
+        return "all variants"
+    return f"the {formatting.plural(len(trend.kinds), 'variant')} with a positional embedding"
+
+
+def _spread_row(trend: Trend) -> tuple[Cell, ...]:
+    label, verdict = "standard deviation of the variants", spread_verdict(trend.spread)
+    cells = [Cell(spread_number(trend, point), (trend.spreads[point], None, None)) for point in trend.points]
+    return Cell(label, (label,)), *cells, p_cell(trend.spread.p, trend.spread.p), Cell(verdict, (verdict,))
+
+
+def spread_number(trend: Trend, point: int) -> str:
+    """Return the standard deviation of the variants' true means at a point, as text."""
+    return formatting.number(trend.spreads[point] * trend.metric.scale, 2 if trend.metric.is_share else 4)
+
+
+def spread_verdict(found: SpreadChange) -> str:
+    """Return "shrinks", "grows", "not enough evidence" or "not tested"."""
+    return _verdict(found.p, found.change.value < 0)
 
 
 _CHANGE = (Column("p, size changes", ("p", "p_holm")), Column("size of the difference", ("verdict",), numeric=False))
@@ -106,12 +142,19 @@ def _change_cells(change: SizeChange, adjusted: float) -> tuple[Cell, Cell]:
 
 
 def verdict_of(change: SizeChange, adjusted: float) -> str:
-    """Return "shrinks", "grows" or "not enough evidence"."""
-    return UNDECIDED if not adjusted <= ALPHA else "shrinks" if change.shrinks else "grows"
+    """Return "shrinks", "grows", "not enough evidence" or "not tested"."""
+    return _verdict(adjusted, change.shrinks)
+
+
+def _verdict(p: float, shrinks: bool) -> str:
+    if not math.isfinite(p):
+        return NOT_TESTED
+    return UNDECIDED if p > ALPHA else "shrinks" if shrinks else "grows"
 
 
 def _note(trend: Trend) -> str:
+    tested = sum(math.isfinite(adjusted) for _, adjusted in trend.pairs.values())
     return (
         f"p: paired tests that the size of a difference is the same with {trend.points[0]:,} and {trend.points[-1]:,} "
-        f"{trend.unit}, Holm-adjusted over all {len(trend.pairs)} pairs, alpha = 5 %. Intervals are not adjusted."
+        f"{trend.unit}, over the seeds that have both, Holm-adjusted over {tested} pairs, alpha = 5 %. Intervals are not adjusted."
     )

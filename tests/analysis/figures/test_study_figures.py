@@ -11,6 +11,7 @@ from scipy import stats
 from synthetic import sequence, write_factorial, write_study
 
 from analysis.figures import factor_figures, means, study_figures, style
+from analysis.figures.labels import labels
 from analysis.report import write
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
@@ -177,6 +178,25 @@ def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):
     plot, svg = drawn(study_figures.curves, results)
     legend = set(texts(svg)) & set(names)
     assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend and "12 more" in plot.caption
+
+
+def test_long_names_that_differ_in_the_middle_stay_different(tmp_path):
+    variants = [
+        f"learned-{d}d, every-layer{shared}, train_limit = {n}"
+        for d in (1, 2)
+        for shared in ("", "-shared")
+        for n in (1000, 10000)
+    ]
+    results = results_of(
+        tmp_path,
+        accuracy={name: 0.5 for name in variants},
+        factors={"model.act": variants},
+        levels=lambda v: {"model.act": v},
+    )
+    shown = labels(results, results.variants)
+    assert len(set(shown)) == len(variants)
+    plot, _ = drawn(means.accuracy, results)
+    assert [text.get_text() for text in plot.figure.axes[0].get_yticklabels()] == shown
 
 
 def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):

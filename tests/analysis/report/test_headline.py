@@ -13,6 +13,7 @@ from synthetic import write_factorial, write_study
 from analysis.report import write
 from analysis.report.headline import headline
 from analysis.report.study_report import study_document
+from analysis.report.tables.claims import claims_table
 from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
 from analysis.results import analyze
@@ -158,6 +159,10 @@ def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
         "Published claim: pulfer-mnist has a test accuracy of 78.85 %. Holds here: sinusoidal − the published 78.85 % is"
         in second
     )
+    notes = " ".join(claims_table(results).notes)
+    assert "A published accuracy comes from a single run." in notes
+    for other in ("on every pair of variants", "verdicts on pairs", "other models and data"):  # there is neither
+        assert other not in notes
 
 
 def test_the_minimum_detectable_difference_has_80_percent_power(tmp_path):

@@ -75,6 +75,13 @@ def test_images_on_which_variants_differ_most_come_first(results: Results) -> No
     ]
 
 
+def test_of_images_with_equal_differences_the_one_that_divides_the_variants_comes_first(tmp_path: Path) -> None:
+    """All images differ by 100 points between two variants; only on the last are the four variants divided in half."""
+    ones, row = [1, 1, 1, 1], [0, 0, 0, 1]
+    found = results_of(tmp_path, none=[[0] * 4] * 2, learned_1d=[ones] * 2, relative=[row] * 2, cpe=[[0] * 4] * 2)
+    assert [row[0].text for row in disagreement_table(found).rows] == ["3", "0", "1", "2"]
+
+
 def test_variants_that_never_differ_give_no_table_of_disagreement(tmp_path: Path) -> None:
     assert disagreement_table(results_of(tmp_path, none=NONE, learned_1d=NONE)) is None
 
