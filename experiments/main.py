@@ -155,15 +155,20 @@ def _train(arguments: argparse.Namespace) -> int:
         said.append(send_to_agent(out, name, tracking))
     for line in filter(None, said):
         print(line)
+    return _print_result(arguments.preset, config, summary, out / name)
+
+
+def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], folder: Path) -> int:
+    """Print how the run ended and where its record is. Returns the exit status: 1 for a run that diverged."""
     if summary["status"] == "diverged":
-        print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {out / name}")
+        print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {folder}")
         return 1
     test_text = "" if summary["test/acc"] is None else f"test accuracy {summary['test/acc']:.2%}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
     print(f"{test_text}validation accuracy {summary['val/acc']:.2%}{pruned}")
     if test_text:
-        _print_claim(arguments.preset, config)
-    print(f"record: {out / name}")
+        _print_claim(preset_name, config)
+    print(f"record: {folder}")
     return 0
 
 
