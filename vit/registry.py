@@ -27,9 +27,10 @@ Encodes = Literal["none", "absolute", "relative-1d", "relative-2d", "relative-2d
 column offset, these offsets in bins (offsets beyond one patch share bins), their distance, or the offset of adjacent
 patches only."""
 
-Resized = Literal["interpolated", "computed", "unchanged"]
+Resized = Literal["interpolated", "rescaled", "computed", "unchanged"]
 """How a trained kind carries over to another image size: its table is interpolated to the new grid, so positions are
-relative to the image; it has no weights and is computed for the new grid; or its weights do not depend on the grid."""
+relative to the image; it has no weights and is computed for the new grid, with positions relative to the image (rescaled)
+or counted in patches (computed); or its weights do not depend on the grid."""
 
 ADDITIVE = ("stem", "every-layer", "every-layer-shared")
 FIXED = ("stem", "every-layer")  # without parameters, sharing them makes no difference
@@ -243,7 +244,7 @@ BUILTIN: dict[str, Kind] = {
         resized="unchanged",
     ),
     "cape": Kind(
-        "vit.pos_embed.continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),), resized="computed"
+        "vit.pos_embed.continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),), resized="rescaled"
     ),
     "adaptive-2d": Kind("vit.pos_embed.continuous:Adaptive2d", ADDITIVE, "absolute", "absolute", resized="unchanged"),
     "rope-mixed": Kind(

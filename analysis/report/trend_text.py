@@ -119,12 +119,13 @@ def _resizing(results: Results) -> str:
     for word, text in _RESIZED.items():
         if names := [name for name in kinds if REGISTRY[name].resized == word]:
             said += f" {text}: {formatting.listing(names)}."
-    return said.replace("cape", "cape (relative to the image)")
+    return said
 
 
 SIZES = "Other image sizes"
 _RESIZED = {
     "interpolated": "Tables interpolated to the new grid (bicubic, as in timm), so that positions are relative to the image",
+    "rescaled": "Computed for the new grid, with positions relative to the image",
     "computed": "Computed for the new grid, with positions counted in patches",
     "unchanged": "Weights unchanged, with positions counted in patches",
 }

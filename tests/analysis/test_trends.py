@@ -280,6 +280,6 @@ def test_the_report_says_how_each_kind_carries_over_to_other_sizes(tmp_path):
     ((_, text),) = profile_methods(analyze(read(str(folder))))
     assert text.endswith(
         "Tables interpolated to the new grid (bicubic, as in timm), so that positions are relative to the image: learned-1d. "
-        "Computed for the new grid, with positions counted in patches: cape (relative to the image). "
+        "Computed for the new grid, with positions relative to the image: cape. "
         "Weights unchanged, with positions counted in patches: irpe-k."
     )

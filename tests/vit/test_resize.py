@@ -36,8 +36,23 @@ def test_every_kind_is_in_one_of_the_two_groups():
 @pytest.mark.parametrize("kind", sorted(RECOMPUTED | INTERPOLATED))
 def test_the_registry_says_how_a_kind_carries_over(kind):
     has_weights = any(name.startswith("pos.") for name, _ in model(kind).named_parameters())
-    expected = "interpolated" if kind in INTERPOLATED else "unchanged" if has_weights else "computed"
+    computed = "rescaled" if kind == "cape" else "computed"
+    expected = "interpolated" if kind in INTERPOLATED else "unchanged" if has_weights else computed
     assert REGISTRY[kind].resized == (None if kind == "none" else expected)
+
+
+def test_rescaled_positions_keep_the_corner_and_computed_ones_keep_the_distance_of_neighbours():
+    for kind in ("cape", "sincos-2d"):
+        small, large = (m.pos[0].add(torch.zeros(1, 1 + side**2, 32))[0, 1:] for m, side in both_sizes(kind))
+        small, large = small.unflatten(0, (4, 4)), large.unflatten(0, (8, 8))
+        assert torch.allclose(small[3, 3], large[7, 7]) == (REGISTRY[kind].resized == "rescaled")
+        assert torch.allclose(small[:, 1], large[:4, 1]) == (REGISTRY[kind].resized == "computed")
+
+
+def both_sizes(kind: str) -> list[tuple[ViT, int]]:
+    """A trained model and the same at twice the image size, each with the side of its grid."""
+    trained = model(kind)
+    return [(trained, 4), (resized(trained, 16), 8)]
 
 
 @pytest.mark.parametrize("kind", sorted(RECOMPUTED | INTERPOLATED))
