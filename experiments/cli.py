@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from experiments.errors import UserError
 from vit.registry import REGISTRY, PluginError
@@ -83,7 +83,9 @@ class Parser(argparse.ArgumentParser):
                 word = f"{word}=true"
             elif word.startswith("--no-") and self._is_switch(switch := f"--{word[5:]}"):
                 word = f"{switch}=false"
-            elif equals and (flag := f"--{path.replace('_', '-')}") in self._option_string_actions and "." in path:
+            elif equals and hasattr(
+                self._option_string_actions.get(flag := f"--{path.replace('_', '-')}"), "is_switch"
+            ):
                 word = f"{flag}={value}"
             else:
                 takes_value = action is not None and action.nargs is None
@@ -172,7 +174,8 @@ def _metavar(setting: Setting) -> str:
         listed = f"{{{','.join(setting.choices)}}}"
         return listed if len(listed) < 50 else "NAME"
     if setting.optional:
-        return {"init_from": "DIR|none", "init_weights": "SHA256|none"}.get(setting.path, "INT|none")
+        number = "FLOAT|none" if float in get_args(setting.annotation) else "INT|none"
+        return {"init_from": "DIR|none", "init_weights": "SHA256|none"}.get(setting.path, number)
     if setting.path.startswith("eval.") and setting.annotation is str:
         return "A,B,..."
     return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|per-seed")

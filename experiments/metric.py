@@ -15,14 +15,18 @@ METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "
 GRADIENT_NORM = "train/gradient_norm"  # of the last step of an epoch, before clipping; it is in no record
 FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
 SHIFT, PERMUTED = "shift", "permuted/acc"
-FORMS = "a metric of eval.fewshot such as fewshot/mnist/5, or such as test/acc@10 with eval.epochs"
+EXPECTED = (
+    f"expected {', '.join(METRIC_NAMES)}, or such as fewshot/mnist/5 (needs eval.fewshot), test/acc@10 (eval.epochs), "
+    "test/acc@16px (eval.img_sizes), shift/1 (eval.max_shift) or permuted/acc (eval.permuted)"
+)
 _PARTS = {"train": "training", "val": "validation", "test": "test"}
 _KINDS = {"acc": "accuracy", "loss": "loss"}
 _FEWSHOTS = {FEWSHOT: "", FEWSHOT_VAL: " on validation images", FEWSHOT_L2: ", L2 chosen on validation images"}
 _COUNT = "[1-9][0-9]*"
 _NAMES = (
-    rf"(?:{'|'.join(METRIC_NAMES)}|(?:{'|'.join(_FEWSHOTS)})/[a-z0-9-]+/{_COUNT})(?:@{_COUNT})?",
-    rf"(?:val|test)/(?:acc|loss)@{_COUNT}px",
+    "|".join(METRIC_NAMES),
+    rf"(?:{'|'.join(_FEWSHOTS)})/[a-z0-9-]+/{_COUNT}(?:@{_COUNT})?",
+    rf"(?:val|test)/(?:acc|loss)@{_COUNT}(?:px)?",
     rf"{SHIFT}/{_COUNT}|{PERMUTED}",
 )
 _NAME = re.compile("|".join(_NAMES))
@@ -106,6 +110,18 @@ class Metric(str):
     def points(self) -> str:
         """The unit of a difference, with a leading space: " points" or nothing."""
         return " points" if self.is_share else ""
+
+    @property
+    def settings(self) -> str:
+        """The settings without which no run measures it, as text; "" if every run does."""
+        wanted = {
+            "eval.fewshot and eval.shots": self.is_fewshot,
+            "eval.epochs": self.epochs is not None,
+            "eval.img_sizes": self.img_size is not None,
+            "eval.max_shift": self.is_consistency,
+            "eval.permuted": self == PERMUTED,
+        }
+        return " and ".join(name for name, is_needed in wanted.items() if is_needed)
 
     @property
     def on_validation(self) -> Metric:

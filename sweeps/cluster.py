@@ -25,7 +25,6 @@ FOLDER = "cluster"  # in the study's folder: submitit's files and the logs of th
 JOBS = "jobs.jsonl"  # in that folder: one line for each submitted job
 LOG = "local.log"  # in that folder: what the processes that hold local jobs print
 JOB_NAME = "vit-sweep-{}"  # of a study
-CLUSTERS = ("slurm", "local")
 MAX_REQUEUES = 1000  # of a job, after its time limit; a job that makes no progress is not requeued at all
 COMMAND_TIMEOUT = 30  # seconds for an answer of Slurm
 STOPPED = tuple(

@@ -32,6 +32,7 @@ IGNORED = (
     "data.download",
     "data.split_seed",
     "model.init",
+    "eval.epochs",
 )
 IGNORED_SECTION = "optim."  # no setting of the optimiser changes the time of an epoch by much
 
@@ -106,9 +107,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
         worker = Worker(replace(config, tracking=Tracking("off"), log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
-                short = {"train.epochs": min(MEASURE_EPOCHS, run.config.train.epochs), "data.download": False}
-                spec = replace(run, config=override(run.config, short))
-                worker.submit([spec], Path(folder))
+                worker.submit([replace(run, config=shortened(run.config))], Path(folder))
                 seconds, finished = _time_epoch(worker, end, run.config.data.download)
                 if math.isfinite(seconds):
                     found[shape] = seconds
@@ -117,6 +116,12 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
         finally:
             worker.stop()
     return found
+
+
+def shortened(config: RunConfig) -> RunConfig:
+    """The same configuration with as few epochs as a measurement needs. It downloads nothing."""
+    epochs = min(MEASURE_EPOCHS, config.train.epochs)
+    return override(config, {"train.epochs": epochs, "eval.epochs": "", "data.download": False})
 
 
 def _time_epoch(worker: Worker, end: float, ignore_errors: bool) -> tuple[float, bool]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError
+from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
 from experiments.runs.spec import RunSpec
 from sweeps.study import Levels, Study, format_level, split_linked
@@ -126,8 +127,8 @@ def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dic
         label, flat = study.label(levels), dict(flatten(config.model_dump()))
         if study.metric not in config.metrics:
             raise UserError(
-                f"{study.name}: metric: variant {label!r} does not measure {study.metric}; set eval.fewshot, eval.shots "
-                "or eval.epochs in `base`"
+                f"{study.name}: metric: variant {label!r} does not measure {study.metric}; set "
+                f"{Metric(study.metric).settings} in `base`"
             )
         twin = labels.setdefault(run_id(config), label)
         if label in variants or twin != label:

@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError
-from experiments.metric import FORMS, METRIC_NAMES, Metric, is_metric
+from experiments.metric import EXPECTED, Metric, is_metric
 from vit.registry import nearest
 
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
@@ -73,7 +73,7 @@ class Study(BaseModel):
     @classmethod
     def _check_metric(cls, metric: str) -> str:
         if not is_metric(metric):
-            raise ValueError(f"{metric!r} is not allowed: expected {', '.join(METRIC_NAMES)}, {FORMS}")
+            raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
         return metric
 
     @field_validator("margin", mode="before")

@@ -36,7 +36,12 @@ class Architecture(BaseModel):
         gt=0,
         le=1e9,
         allow_inf_nan=False,
-        description="base of the frequencies of rotary embeddings; default: the base of the source of pos_embed",
+        description="base of the frequencies of rotary embeddings; default: "
+        + ", ".join(
+            f"{kind.defaults['rope_base']:g} for {name}"
+            for name, kind in registry.REGISTRY.data.items()
+            if kind.defaults
+        ),
     )
     stem: Literal["patchify", "conv"] = Field(
         "patchify",

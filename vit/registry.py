@@ -13,7 +13,7 @@ import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from vit import plugins
 from vit.plugins import PluginError
@@ -138,7 +138,7 @@ class Registry(UserDict[str, Kind]):
 def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
     """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
-    The class may have the attributes `sites`, `encodes` and `encodes_prefix`, as in `Kind`. Raises `ValueError` if one of
+    The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises `ValueError` if one of
     them is not allowed, or if the name is not allowed or already registered.
     """
     if not isinstance(name, str):
@@ -170,7 +170,15 @@ def _kind(name: str, cls: type[PosEmbed]) -> Kind:
     if not isinstance(sites, tuple | list) or not sites or any(site not in SITES for site in sites):
         raise ValueError(f"{name}: sites: {sites!r} is not allowed; expected a tuple of: {', '.join(SITES)}")
     defaults = getattr(cls, "defaults", {})
+    _check_defaults(name, defaults)
     return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugin=plugins.read_source(cls.__module__))
+
+
+def _check_defaults(name: str, defaults: Any) -> None:
+    fields = sorted({field for kind in REGISTRY.data.values() for field in kind.defaults})
+    known = isinstance(defaults, Mapping) and set(defaults) <= set(fields)
+    if not known or not all(isinstance(value, int | float) for value in defaults.values()):
+        raise ValueError(f"{name}: defaults: {defaults!r} is not allowed; expected numbers for: {', '.join(fields)}")
 
 
 def resolve(cfg: ViTConfig) -> tuple[Kind, str]:

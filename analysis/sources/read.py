@@ -12,7 +12,7 @@ from analysis.sources.pooling import check_pooling
 from analysis.sources.run_folders import has_runs, read_runs
 from analysis.sources.study import Study
 from experiments.errors import UserError
-from experiments.metric import FORMS, METRICS, is_metric
+from experiments.metric import EXPECTED, is_metric
 from experiments.runs import record
 
 WANDB, OPTUNA = "wandb:", "optuna:"
@@ -66,7 +66,7 @@ def read(source: str, skip_unreadable: bool = False, metric: str | None = None, 
 
 def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
     if metric is not None and not is_metric(metric):
-        raise UserError(f"--metric: {metric!r} is not allowed: expected one of: {', '.join(METRICS)}, or {FORMS}")
+        raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     if has_plan(source):
         folder = Path(source)
         planned = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)

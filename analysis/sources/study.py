@@ -14,7 +14,7 @@ from analysis.sources.hits import RunHits
 from analysis.sources.plugin_source import Sources
 from analysis.sources.settings import PLACES, cell_value, flatten, level_text
 from experiments.errors import UserError
-from experiments.metric import FORMS, METRICS, Metric, is_metric, known_metrics
+from experiments.metric import EXPECTED, METRICS, Metric, is_metric, known_metrics
 from experiments.runs import record
 from experiments.runs.looks import Look
 
@@ -156,7 +156,7 @@ def assemble(
     """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
     if not is_metric(plan["metric"]):
-        raise UserError(f"metric: {plan['metric']!r} is not among {', '.join(METRICS)}, and is not {FORMS}")
+        raise UserError(f"metric: {plan['metric']!r} is not allowed: {EXPECTED}")
     if plan["metric"] not in runs:
         runs[plan["metric"]] = math.nan  # no run has measured it yet
     for column in dict.fromkeys([*NUMBERS, *known_metrics(runs.columns)]):

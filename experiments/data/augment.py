@@ -75,16 +75,7 @@ def matrices(boxes: Tensor, size: int, pad: bool) -> tuple[Tensor, Tensor]:
     return rows, torch.where(flip[..., None, None] > 0, columns.flip(-2), columns)
 
 
-def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor] | None:
-    """The `matrices` of a batch from its random numbers; None if the settings do not augment. draws: [..., DRAWS]"""
-    if not wanted(hflip, crop_padding, rrc_scale):
-        return None
-    return matrices(boxes(draws, size, hflip, crop_padding, rrc_scale), size, pad=bool(crop_padding))
-
-
-def apply(images: Tensor, windows: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Augment floating-point images [..., C, S, S] with the matrices from `windows`; None returns them unchanged."""
-    if windows is None:
-        return images
-    rows, columns = (m.to(images.dtype)[..., None, :, :] for m in windows)  # [..., 1, S, S]
+def apply(images: Tensor, matrices: tuple[Tensor, Tensor]) -> Tensor:
+    """Augment floating-point images [..., C, S, S] with these `matrices`."""
+    rows, columns = (m.to(images.dtype)[..., None, :, :] for m in matrices)  # [..., 1, S, S]
     return rows @ images @ columns.transpose(-2, -1)

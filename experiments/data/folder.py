@@ -60,6 +60,9 @@ def _part_folders(data_root: str) -> dict[str, Path]:
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error.strerror}") from error
     if has_test:
+        others = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name not in ("train", "test"))
+        if others:
+            print(f"data: not used, only train and test are: {', '.join(others)} in {data_root!r}", flush=True)
         return {"train": root / "train", "test": root / "test"}
     if any(path.is_dir() for path in (root / "train").glob("*")):
         raise UserError(f"data.root: {data_root!r} has train/CLASS but no test folder; name the other part test")

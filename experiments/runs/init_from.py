@@ -166,7 +166,7 @@ def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) 
         return
     if files is None and DATASETS[seen["name"]].source == "folder":
         return
-    if DATASETS[data.name].source == "folder" and files != seen["files"]:
+    if DATASETS[seen["name"]].source == "folder" and files != seen["files"]:
         if os.path.realpath(data.root) != os.path.realpath(seen["root"]):
             return  # other images
         raise UserError(

@@ -14,6 +14,7 @@ import torch
 
 from experiments.config import RunConfig, run_id
 from experiments.data import loading
+from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.memory import check_model, machine_memory
@@ -26,6 +27,7 @@ from experiments.runs.tracking import pictures
 from experiments.runs.tracking.epoch_log import EpochLog
 from experiments.runs.tracking.settings import Tracking
 from experiments.runs.writer import EpochWriter, uses_thread
+from experiments.sections import DataConfig
 from experiments.training.cohort import cohort_sizes, free_memory
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
@@ -335,8 +337,18 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
     finished = record.read_run(folder, checkpoint=True, predictions=True)
     if finished.summary["run_id"] != run.run_id:
         raise record.RecordError(f"{folder / record.SUMMARY}: belongs to run {finished.summary['run_id']}")
+    _check_images(run.config.data, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary
+
+
+def _check_images(data: DataConfig, files: str | None, folder: Path) -> None:
+    """Raise `UserError` where the image files of a finished run, of which this is the hash, were changed."""
+    if files and Path(data.root).is_dir() and files_digest(data.root) != files:
+        raise UserError(
+            f"data.root: the files of {data.root!r} were changed after the run in {str(folder)!r}; restore them, or give "
+            "the new run another folder (--out)"
+        )
 
 
 def _any_running(runs: Sequence[RunState]) -> bool:

@@ -123,14 +123,19 @@ def eval_function(model: ViT, features: bool = False) -> EvalStep:
     def evaluation(own: Mapping[str, Tensor], shared: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         pre_logits: list[Tensor] | None = [] if features else None
         scores = functional_call(model, {**own, **shared}, (x,), {"pre_logits": pre_logits})
-        return losses(scores, y), *predictions(scores, y), *(pre_logits or ())
+        return losses(scores, y), *predictions(scores, y, model.cfg.head), *(pre_logits or ())
 
     return evaluation
 
 
-def predictions(scores: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Whether each prediction is correct [B], bool, and the probability of the true class [B]. scores: [B, K]; y: [B]"""
-    probabilities = scores.to(torch.promote_types(scores.dtype, torch.float32)).softmax(-1)
+def predictions(scores: Tensor, y: Tensor, head: str) -> tuple[Tensor, Tensor]:
+    """Whether each prediction is correct [B], bool, and the probability of the true class [B]. scores: [B, K]; y: [B]
+
+    The scores of the head "softmax" are probabilities, those of the others are logits.
+    """
+    probabilities = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if head != "softmax":
+        probabilities = probabilities.softmax(-1)
     return scores.argmax(-1) == y, probabilities.gather(-1, y[:, None])[:, 0]
 
 
@@ -198,7 +203,7 @@ class Solo:
         pre_logits: list[Tensor] = []
         with autocast(self.config, self.device):
             scores = self.model(x, pre_logits=pre_logits) if features else self.model(x)
-        found = (losses(scores, y), *predictions(scores, y), *pre_logits)
+        found = (losses(scores, y), *predictions(scores, y, self.config.model.head), *pre_logits)
         return tuple(each[None] for each in found)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:

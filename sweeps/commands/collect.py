@@ -39,7 +39,7 @@ def add_collect(commands: Any) -> None:
 
 def collect(arguments: argparse.Namespace, command: str) -> int:
     """Copy what is missing. Returns 1 if records are still missing or were refused."""
-    from experiments.runs.record import is_finished, read_study
+    from experiments.runs.record import SUMMARY, is_finished, read_study
     from sweeps.queue.elsewhere import ended_runs
 
     study_dir = existing_study(arguments)
@@ -49,7 +49,7 @@ def collect(arguments: argparse.Namespace, command: str) -> int:
     for place in map(Path, arguments.folders):
         if not place.is_dir():
             raise UserError(f"FOLDER: {str(place)!r} is not a folder")
-        for source in sorted(path.parent for path in place.glob("*/summary.json")):
+        for source in sorted(path.parent for path in place.glob(f"*/{SUMMARY}")):
             try:
                 collected += _collect(source, study_dir, entries, ended)
             except UserError as error:

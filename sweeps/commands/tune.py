@@ -146,10 +146,11 @@ def report_result(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: 
     """Print the settings found, where they are, and the next command."""
     from experiments.runs import record
     from sweeps.study import format_level
+    from sweeps.study_folder import LOG
     from sweeps.tuning.tuned import TUNED
 
     for row in outcome.failed:
-        print(f"failed: {row.variant}, trial {row.trial}: it failed in every attempt (see {study_dir / 'sweep.log'})")
+        print(f"failed: {row.variant}, trial {row.trial}: it failed in every attempt (see {study_dir / LOG})")
     for variant in outcome.untuned:
         print(f"not tuned: {variant}: none of its {plan.trials} trials finished; try other --params")
     if outcome.tuned is None:

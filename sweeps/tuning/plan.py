@@ -22,8 +22,6 @@ from sweeps.tuning.space import Space
 FIRST_SEED = 1_000_000  # trial n of each variant has the seed FIRST_SEED + n, so the variants share their seeds
 OBJECTIVE = "val/acc"
 RUNS = "tuning"  # the folder in the study's folder that holds the folders of the trials
-SAMPLERS = ("tpe", "random", "qmc")
-PRUNERS = ("halving", "hyperband", "none")
 MAX_TRIALS = 10_000
 
 

@@ -24,6 +24,7 @@ from sweeps.tuning.space import distribution_of
 from sweeps.tuning.tuned import Range, TrialRow
 
 REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs: a ninth and a third of the epochs
+LAST_RUNG = 0.5  # of the epochs: a later rung would stop trials that are almost finished, and could be the best
 FIRST_RUNG = 3  # epochs that every trial trains at least
 ATTEMPTS = 3  # at a trial; then it counts as failed
 PROCESS, STATUS, FAILURES, PRUNE = "process", "status", "failures", "prune"  # user attributes of a trial
@@ -84,7 +85,8 @@ class Search:
         trial, epoch = self._trial(assignment), int(row["epoch"])
         if epoch not in self._frozen(assignment).intermediate_values:
             trial.report(row[OBJECTIVE], epoch)
-        if epoch < self.epochs and (trial.user_attrs.get(PRUNE) or trial.should_prune()):
+        may_end = epoch <= LAST_RUNG * self.epochs
+        if epoch < self.epochs and (trial.user_attrs.get(PRUNE) or (may_end and trial.should_prune())):
             trial.set_user_attr(PRUNE, True)  # stored before the worker gets it, so that the decision is made once
             return True
         return False

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from tiny import flags
 
+from experiments.cli import Parser, add_settings, settings
+
 ROOT = Path(__file__).resolve().parents[2]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -25,6 +27,20 @@ def test_version_is_the_installed_one(module: str) -> None:
     name, version = done.stdout.split()[:2]
     assert name == {"experiments.main": "vit-train", "sweeps.main": "vit-sweep", "analysis.main": "vit-report"}[module]
     assert version == importlib.metadata.version("vit-ablation")
+
+
+def test_settings_as_path_value() -> None:
+    parser = Parser("x")
+    add_settings(parser)
+    found = settings(parser.parse_args(["seed=3", "model.depth=2", "data.train_limit=9"]))
+    assert found == {"seed": "3", "model.depth": "2", "data.train_limit": "9"}
+
+
+def test_the_help_says_which_numbers_are_whole() -> None:
+    parser = Parser("x")
+    add_settings(parser)
+    shown = parser.format_help()
+    assert "--model.rope-base FLOAT|none" in shown and "--data.train-limit INT|none" in shown
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,13 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
         (
             {"metric": "fewshot/digits/5"},
-            "metric: variant '1' does not measure fewshot/digits/5; set eval.fewshot, eval",
+            "metric: variant '1' does not measure fewshot/digits/5; set eval.fewshot and eval.shots in `base`",
         ),
-        ({"metric": "test/acc@2"}, "metric: variant '1' does not measure test/acc@2; set eval.fewshot, eval.shots or"),
+        ({"metric": "test/acc@2"}, "metric: variant '1' does not measure test/acc@2; set eval.epochs in"),
+        ({"metric": "test/acc@4px"}, "metric: variant '1' does not measure test/acc@4px; set eval.img_sizes in"),
+        ({"metric": "shift/1"}, "metric: variant '1' does not measure shift/1; set eval.max_shift in"),
+        ({"metric": "permuted/acc"}, "metric: variant '1' does not measure permuted/acc; set eval.permuted in"),
+        ({"metric": "train/acc@10"}, "metric: 'train/acc@10' is not allowed: expected train/loss"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed: the metric is no accuracy"),
         (
             {"looks": [10, 5]},

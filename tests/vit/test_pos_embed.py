@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from timm.layers import RelPosBias, RotaryEmbeddingMixed, apply_rot_embed_cat, b
 from torch import Tensor
 
 from vit import ViT, ViTConfig
+from vit.config import Site
 from vit.pos_embed import REGISTRY, Additive, PosEmbed, continuous
 from vit.registry import SITES
 
@@ -420,6 +422,10 @@ def test_rotary_attention_depends_on_offsets_only(kind: str, offset: tuple[int, 
     ]
     values = torch.stack([logits[:, :, i, j] for i, j in pairs])
     assert torch.allclose(values, values[:1].expand_as(values))
+
+
+def test_a_configuration_may_name_every_site() -> None:
+    assert get_args(Site) == ("natural", *SITES)
 
 
 @pytest.mark.parametrize("kind", REGISTRY)

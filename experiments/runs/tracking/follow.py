@@ -68,8 +68,9 @@ class Follower:
         for path in sorted((self.folder / FOLDER / "epochs").glob("*.jsonl")):
             if path in self.done or self.mode == "stopped":
                 continue
-            known = self.entries.get(path)
-            if known and known.offset == path.stat().st_size and path in self.open:
+            known, status = self.entries.get(path), path.stat()
+            is_as_before = known and (known.offset, known.inode) == (status.st_size, status.st_ino)
+            if known and is_as_before and (path in self.open or known.session != self.tracking.session):
                 continue
             self.entries[path] = found = epoch_log.read(path, known)
             if found.session == self.tracking.session and found.info is not None:

@@ -16,7 +16,6 @@ from experiments.runs.tracking import agent, media, server
 from experiments.runs.tracking.agent import AgentRun
 from experiments.runs.tracking.epoch_log import RunInfo
 from experiments.runs.tracking.pictures import Pictures
-from experiments.runs.tracking.settings import FOLDER
 from experiments.version import remote
 
 INIT_SECONDS = 10.0  # that the server has to answer; wandb's default is 90
@@ -202,8 +201,3 @@ def _config(info: RunInfo) -> dict[str, Any]:
 
 def _cost(cost: Mapping[str, Any]) -> dict[str, Any]:
     return {key: cost[key] for key in ("params", "params_fixed", "flops_per_image") if key in cost}
-
-
-def data_folder(folder: Path) -> Path:
-    """Where wandb keeps its own files of artifacts: beside the runs, else it would use the home folder."""
-    return folder / FOLDER

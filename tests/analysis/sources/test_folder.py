@@ -109,7 +109,7 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
     [
         ({"runs": []}, "the study is empty"),
         ({"baseline": "nobody"}, "baseline: no run has the variant 'nobody'"),
-        ({"metric": "test/auc"}, "metric: 'test/auc' is not among"),
+        ({"metric": "test/auc"}, "metric: 'test/auc' is not allowed: expected train/loss, "),
         ({"margin": -0.1}, "margin: -0.1 is not a positive number"),
         ({"margin": "wide"}, "margin: 'wide' is not a positive number"),
         ({"factors": ["model.depth"]}, "factors: is a list, not a dict"),

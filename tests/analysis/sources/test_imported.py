@@ -257,7 +257,7 @@ def test_metric_of_another_program_is_named_by_the_user(tmp_path):
 
 
 def test_metric_that_does_not_exist_is_refused(tmp_path):
-    with pytest.raises(UserError, match="^--metric: 'accuracy' is not allowed: expected one of: train/loss, .*$"):
+    with pytest.raises(UserError, match="^--metric: 'accuracy' is not allowed: expected train/loss, .*$"):
         read(storage(tmp_path), metric="accuracy")
 
 

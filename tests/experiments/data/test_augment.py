@@ -23,11 +23,17 @@ def draws(n: int, seed: int = 0) -> Tensor:
     return torch.rand(n, augment.DRAWS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
+def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> tuple[Tensor, Tensor]:
+    """The matrices of a batch from its random numbers, draws: [..., DRAWS]."""
+    boxes = augment.boxes(draws, size, hflip, crop_padding, rrc_scale)
+    return augment.matrices(boxes, size, pad=bool(crop_padding))
+
+
 @pytest.mark.parametrize("side", [8, 13, 28, 32])
 @pytest.mark.parametrize("hflip", [False, True])
 def test_random_resized_crop_matches_torchvision(side: int, hflip: bool) -> None:
     x, u = images(64, side), draws(64)
-    ours = augment.apply(x, augment.windows(u, side, hflip=hflip, crop_padding=0, rrc_scale=0.1))
+    ours = augment.apply(x, windows(u, side, hflip=hflip, crop_padding=0, rrc_scale=0.1))
     boxes = augment.crop_boxes(u[:, 1:], side, 0.1).int().tolist()
     for image, result, box, flip in zip(x, ours, boxes, u[:, 0] < 0.5, strict=True):
         expected = tv.resized_crop(image, *box, [side, side], antialias=True)
@@ -49,7 +55,7 @@ def test_resampling_of_edge_and_corner_windows(box: tuple[int, int, int, int]) -
 @pytest.mark.parametrize("hflip", [False, True])
 def test_padded_crop_matches_torchvision(side: int, padding: int, hflip: bool) -> None:
     x, u = images(64, side), draws(64)
-    ours = augment.apply(x, augment.windows(u, side, hflip=hflip, crop_padding=padding, rrc_scale=1.0))
+    ours = augment.apply(x, windows(u, side, hflip=hflip, crop_padding=padding, rrc_scale=1.0))
     corners = (u[:, 1:3] * (2 * padding + 1)).floor().int().tolist()
     for image, result, corner, flip in zip(x, ours, corners, u[:, 0] < 0.5, strict=True):
         expected = tv.crop(tv.pad(image, [padding]), *corner, side, side)
@@ -58,7 +64,7 @@ def test_padded_crop_matches_torchvision(side: int, padding: int, hflip: bool) -
 
 def test_hflip_is_exact_and_flips_half_of_the_images() -> None:
     x, u = images(4000, 4, 1), draws(4000)
-    ours = augment.apply(x, augment.windows(u, 4, hflip=True, crop_padding=0, rrc_scale=1.0))
+    ours = augment.apply(x, windows(u, 4, hflip=True, crop_padding=0, rrc_scale=1.0))
     flipped = (ours == tv.horizontal_flip(x)).flatten(1).all(1)
     assert torch.equal(ours[~flipped], x[~flipped])
     assert 1850 < int(flipped.sum()) < 2150  # 5 standard deviations about 2000
@@ -66,8 +72,8 @@ def test_hflip_is_exact_and_flips_half_of_the_images() -> None:
 
 def test_without_augmentation_images_are_unchanged() -> None:
     x = images(3, 8)
-    assert augment.windows(draws(3), 8, **OFF) is None
-    assert augment.apply(x, None) is x
+    assert not augment.wanted(**OFF)
+    assert torch.equal(augment.apply(x, windows(draws(3), 8, **OFF)), x)
 
 
 SETTINGS = [{"hflip": True}, {"crop_padding": 2, "hflip": True}, {"rrc_scale": 0.3, "hflip": True}]
@@ -77,10 +83,10 @@ SETTINGS = [{"hflip": True}, {"crop_padding": 2, "hflip": True}, {"rrc_scale": 0
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_batch_equals_single_images(setting: dict, dtype: torch.dtype) -> None:
     x, u = images(16, 8).to(dtype), draws(16).to(dtype)
-    together = augment.apply(x, augment.windows(u, 8, **{**OFF, **setting}))
-    alone = [augment.apply(x[i : i + 1], augment.windows(u[i : i + 1], 8, **{**OFF, **setting})) for i in range(16)]
+    together = augment.apply(x, windows(u, 8, **{**OFF, **setting}))
+    alone = [augment.apply(x[i : i + 1], windows(u[i : i + 1], 8, **{**OFF, **setting})) for i in range(16)]
     torch.testing.assert_close(together, torch.cat(alone), rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-14)
-    cohort = augment.apply(x.reshape(2, 8, 3, 8, 8), augment.windows(u.reshape(2, 8, -1), 8, **{**OFF, **setting}))
+    cohort = augment.apply(x.reshape(2, 8, 3, 8, 8), windows(u.reshape(2, 8, -1), 8, **{**OFF, **setting}))
     torch.testing.assert_close(
         cohort.reshape(together.shape), together, rtol=0, atol=1e-6 if dtype == torch.float32 else 1e-14
     )
@@ -116,6 +122,6 @@ def test_padded_crops_are_uniform_over_all_offsets() -> None:
     u = draws(9000, seed=3)
     x = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     x[0, 0, 2, 2] = 1  # shows the offset of the crop
-    seen = augment.apply(x.expand(9000, -1, -1, -1), augment.windows(u, 5, hflip=False, crop_padding=1, rrc_scale=1.0))
+    seen = augment.apply(x.expand(9000, -1, -1, -1), windows(u, 5, hflip=False, crop_padding=1, rrc_scale=1.0))
     places = seen[:, 0, 1:4, 1:4].flatten(1).argmax(1)
     assert chisquare(np.bincount(places, minlength=9)).pvalue > 1e-3

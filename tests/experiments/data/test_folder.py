@@ -62,6 +62,15 @@ def test_train_and_test_folders_are_kept_apart(tmp_path: Path) -> None:
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 6]
 
 
+def test_another_folder_beside_train_and_test_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for part in ("train", "test", "val"):
+        paint(tmp_path / part / "a", (9, 9, 9), 20)
+        paint(tmp_path / part / "b", (200, 9, 9), 20)
+    splits = load_folder(tmp_path)
+    assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 40]
+    assert f"data: not used, only train and test are: val in {str(tmp_path)!r}" in capsys.readouterr().out
+
+
 def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
     for name in ("a", "b"):
         paint(tmp_path / name, (10, 20, 30), 6)

@@ -23,9 +23,10 @@ def read(run_dir: Path) -> predictions.Predictions:
     return predictions.read(run_dir, record.read_summary(run_dir)["files"][record.PREDICTIONS])
 
 
+@pytest.mark.parametrize("head", ["logits", "softmax"])
 @pytest.mark.parametrize("seeds", [[0], [0, 1]])
-def test_predictions_are_those_of_the_checkpoint(seeds: list[int], tmp_path: Path) -> None:
-    runs = [RunSpec(f"s{seed}", tiny.config(seed=seed)) for seed in seeds]
+def test_predictions_are_those_of_the_checkpoint(seeds: list[int], head: str, tmp_path: Path) -> None:
+    runs = [RunSpec(f"s{seed}", tiny.config(seed=seed, model__head=head)) for seed in seeds]
     summaries = train(runs, tmp_path, device="cpu")
     splits = loading.load(runs[0].config)
     for run, summary in zip(runs, summaries, strict=True):
@@ -35,12 +36,14 @@ def test_predictions_are_those_of_the_checkpoint(seeds: list[int], tmp_path: Pat
         with torch.no_grad():
             scores = model.eval()(splits.normalized(splits.scaled(splits.test.x))).double().numpy()
         labels = splits.test.y.numpy()
-        shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+        logits = scores if head == "logits" else np.log(scores)
+        shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         assert stored.labels.tolist() == labels.tolist()
         assert stored.hits.tolist() == (scores.argmax(1) == labels).tolist()
         assert stored.hits.mean() == summary["test/acc"]
         assert stored.probabilities == pytest.approx(shares[np.arange(len(labels)), labels], rel=1e-3)
-        assert summary["test/loss"] == pytest.approx(-np.log(stored.probabilities.astype(float)).mean(), abs=1e-3)
+        losses = -np.log(np.exp(scores) / np.exp(scores).sum(1, keepdims=True))[np.arange(len(labels)), labels]
+        assert summary["test/loss"] == pytest.approx(losses.mean(), abs=1e-3)
 
 
 def test_predictions_read_back_from_a_small_file(tmp_path: Path) -> None:

@@ -240,5 +240,11 @@ def test_the_users_own_images_train(tmp_path: Path) -> None:
     }
     summary = tiny.run(tmp_path / "a", **changes)
     assert summary["test/acc"] == 1.0  # red is not green
+    extra = tmp_path / "images" / "red" / "20.png"
+    Image.new("RGB", (12, 10), (200, 0, 0)).save(extra)
+    with pytest.raises(UserError, match="^data.root: the files of .* were changed after the run in "):
+        tiny.run(tmp_path / "a", **changes)
+    extra.unlink()
+    assert tiny.run(tmp_path / "a", **changes) == summary
     shutil.rmtree(tmp_path / "images")
     assert tiny.run(tmp_path / "a", **changes) == summary  # the record outlives the pictures

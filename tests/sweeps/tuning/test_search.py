@@ -21,8 +21,8 @@ from sweeps.tuning.tuned import Range, TrialRow
 STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 2, "base": {"train.epochs": 27}}
 
 
-def plan(trials=4, sampler="tpe", pruner="halving", params=None) -> TuningPlan:
-    study = make_plan(parse_study(STUDY, "mine"))
+def plan(trials=4, sampler="tpe", pruner="halving", params=None, **study) -> TuningPlan:
+    study = make_plan(parse_study({**STUDY, **study}, "mine"))
     runs = study.runs[:2]
     space = parse_space(params, runs) if params else default_space(study.base, runs)
     return TuningPlan(study, space, trials, sampler, pruner)
@@ -134,6 +134,19 @@ def test_low_trials_are_stopped_at_a_ninth_and_a_third_of_the_epochs(tmp_path, p
     states = [trial.state.name for trial in own.study.get_trials()]
     assert states[0] == "COMPLETE" and (set(states[1:]) == ({"PRUNED"} if ended else {"COMPLETE"}))
     assert own.study.best_trial.number == 0
+
+
+@pytest.mark.parametrize("epochs, last", [(10, 3), (30, 9), (100, 33)])
+@pytest.mark.parametrize("pruner", ["halving", "hyperband"])
+def test_a_trial_is_not_stopped_after_a_third_of_the_epochs(tmp_path, pruner, epochs, last):
+    """Each trial is the best one until the rung at a third of the epochs, then the lowest."""
+    own = search(tmp_path, trials=8, pruner=pruner, base={"train.epochs": epochs})
+    for number in range(8):
+        trial = own.next()
+        for epoch in range(1, epochs + 1):
+            accuracy = 0.5 + number / 100 if epoch <= last else 0.5 - number / 100
+            assert not own.report(trial, row(epoch, accuracy))
+        own.settle(trial, summary(epochs=epochs))
 
 
 def test_a_decision_to_prune_is_kept(tmp_path):
