@@ -100,6 +100,6 @@ _SECOND_SET = (
     "of studies, so the report as a whole can have one in more than 5 % (at most 10 %)."
 )
 _OTHER_MODELS = {
-    False: "The sources use other models and data than this study.",
-    True: "Except for published accuracies, the sources use other models and data than this study.",
+    False: "The sources use other models, data or training than this study.",
+    True: "Except for published accuracies, the sources use other models, data or training than this study.",
 }

@@ -161,7 +161,7 @@ def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
     )
     notes = " ".join(claims_table(results).notes)
     assert "A published accuracy comes from a single run." in notes
-    for other in ("on every pair of variants", "verdicts on pairs", "other models and data"):  # there is neither
+    for other in ("on every pair of variants", "verdicts on pairs", "other models, data"):  # there is neither
         assert other not in notes
 
 

@@ -21,6 +21,7 @@ RUNS = {
     "probes/probe-distance": 55,
     "probes/probe-where": 55,
     "pulfer-mnist/head": 10,
+    "table-8-cifar10": 40,
     "tintn-cifar10": 2,
 }
 
@@ -46,6 +47,7 @@ def test_a_reference_study_is_complete_and_unchanged(name):
         "mnist-small/positions",
         "mnist-small/table-8-lengths",
         "mnist-small/table-8-sizes",
+        "table-8-cifar10",
     ],
 )
 def test_hits_are_the_test_accuracies(name):
