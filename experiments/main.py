@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -116,8 +115,9 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace) -> int:
     from experiments.config import override, run_id
     from experiments.presets import preset
+    from experiments.runs.known_weights import with_known_weights
 
-    config = override(preset(arguments.preset), _with_initial_weights(settings(arguments), Path(arguments.out)))
+    config = override(preset(arguments.preset), with_known_weights(settings(arguments), Path(arguments.out)))
     import torch
 
     from experiments.progress import EpochPrinter
@@ -170,17 +170,6 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
         _print_claim(preset_name, config)
     print(f"record: {folder}")
     return 0
-
-
-def _with_initial_weights(changes: dict[str, str], out: Path) -> dict[str, str]:
-    """The settings with `init_weights`, where the folder in `init_from` is gone and a run in `out` started from it."""
-    source = changes.get("init_from", "none")
-    if source == "none" or "init_weights" in changes or os.path.exists(source):
-        return changes
-    from experiments.runs.init_from import known_weights
-
-    known = known_weights(source, out)
-    return {**changes, "init_weights": known} if known else changes
 
 
 class _PrunedWhenStopped:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from experiments.config import RunConfig, flatten, override, run_id
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
+from experiments.runs.known_weights import with_known_weights
 from experiments.runs.spec import RunSpec
 from sweeps.study import Levels, Study, format_level, split_linked
 from vit.registry import nearest
@@ -37,13 +39,19 @@ class Plan:
         return {path: value for path, value in flatten(self.base.model_dump()) if value != usual[path]}
 
 
-def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str, Any] | None = None) -> Plan:
+def make_plan(
+    study: Study,
+    preset_name: str | None = None,
+    changes: Mapping[str, Any] | None = None,
+    study_dir: Path | None = None,
+) -> Plan:
     """Check every variant of a study and list its runs. `preset_name` and `changes` override the study's own base.
 
-    Raises `UserError` naming the first setting, level or combination that is not allowed.
+    The records in `study_dir`, the study's folder, name the weights of a source (`init_from`) that is gone. Raises
+    `UserError` naming the first setting, level or combination that is not allowed.
     """
-    name, base = base_config(study, preset_name, changes or {})
-    parsed = [_parse_levels(study, base, levels) for levels in study.variants()]
+    name, base = base_config(study, preset_name, changes or {}, study_dir)
+    parsed = [_parse_levels(study, base, levels, study_dir) for levels in study.variants()]
     product, extra = parsed[: len(parsed) - len(study.extra)], parsed[len(parsed) - len(study.extra) :]
     variants = _label_variants(study, parsed)
     factors: dict[str, list[Any]] = {factor: [] for factor in study.factors}
@@ -87,7 +95,9 @@ def apply_tuned(plan: Plan, tuned: Mapping[str, Any]) -> Plan:
     return replace(plan, runs=runs, tuned=tuned)
 
 
-def base_config(study: Study, preset_name: str | None, changes: Mapping[str, Any]) -> tuple[str, RunConfig]:
+def base_config(
+    study: Study, preset_name: str | None, changes: Mapping[str, Any], study_dir: Path | None
+) -> tuple[str, RunConfig]:
     """The preset's name and the base of every variant: the preset, then the study's settings, then `changes`."""
     own = {"preset": study.base} if isinstance(study.base, str) else dict(study.base)
     own_preset = own.pop("preset", "digits")
@@ -106,17 +116,21 @@ def base_config(study: Study, preset_name: str | None, changes: Mapping[str, Any
             raise UserError(f"{path}: is a factor of the study {study.name}; it cannot be set for all variants")
         if path == "seed":
             raise UserError("seed: cannot be set for a study; use --seeds, or `seeds` in its file")
-    return name, override(config, {**own, **changes})
+    return name, override(config, _known({**own, **changes}, study_dir))
 
 
-def _parse_levels(study: Study, base: RunConfig, levels: Levels) -> tuple[Levels, RunConfig]:
+def _parse_levels(study: Study, base: RunConfig, levels: Levels, study_dir: Path | None) -> tuple[Levels, RunConfig]:
     """The configuration of a variant, and its levels as that configuration parses them."""
     try:
-        config = override(base, split_linked(levels))
+        config = override(base, _known(split_linked(levels), study_dir))
     except UserError as error:
         raise UserError(f"{study.name}: variant {study.label(levels)!r}: {error}") from error
     flat = dict(flatten(config.model_dump()))
     return {f: [flat[path] for path in f.split("+")] if "+" in f else flat[f] for f in levels}, config
+
+
+def _known(changes: Mapping[str, Any], study_dir: Path | None) -> Mapping[str, Any]:
+    return changes if study_dir is None else with_known_weights(changes, study_dir)
 
 
 def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dict[str, tuple[Levels, RunConfig]]:

@@ -15,6 +15,7 @@ from filelock import FileLock
 from experiments.config import RunConfig, flatten, load, override, run_id
 from experiments.errors import UserError, writing
 from experiments.runs import record
+from experiments.runs.known_weights import with_known_weights
 from experiments.runs.looks import add_look, look_now
 from experiments.runs.spec import RunSpec
 from sweeps.plan import Plan
@@ -72,7 +73,8 @@ def plan_of(study_dir: Path) -> Plan:
         tuned = tree.get("tuned", {})
         levels = {entry["variant"]: entry["levels"] for entry in tree["runs"]}
         own = {label: tuned["variants"][label]["settings"] if tuned else {} for label in levels}
-        variants = {label: override(base, {**levels[label], **own[label]}) for label in levels}
+        changes = {label: with_known_weights({**levels[label], **own[label]}, study_dir) for label in levels}
+        variants = {label: override(base, changes[label]) for label in levels}
         runs = [_planned_run(entry, variants[entry["variant"]], path) for entry in tree["runs"]]
         extra: list[Levels] = tree.get("extra", [])
         return Plan(study, tree["preset"], base, tree["factors"], extra, tree["baseline"], runs, tuned)

@@ -6,7 +6,6 @@ the same number of classes; else its last layer starts at zero, as in the paper.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -136,22 +135,6 @@ def _source_record(config: RunConfig) -> record.Run:
     if digest != config.init_weights:
         raise UserError(f"{where} has weights with SHA-256 {digest[:12]}..., not init_weights, {config.init_weights}")
     return found
-
-
-def known_weights(folder: str, out: Path) -> str | None:
-    """The `init_weights` of the runs in `out` that started from a folder, so that they resume without it.
-
-    None where there are no such runs, or where they started from different weights.
-    """
-    known = set()
-    for path in out.glob(f"*/{record.CONFIG}"):
-        try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            continue
-        if isinstance(config, dict) and config.get("init_from") == folder:
-            known.add(config.get("init_weights"))
-    return known.pop() if len(known) == 1 else None
 
 
 def _split(config: RunConfig) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
     changes = {path: value for text in arguments.set for path, value in _assignments(text).items()} | settings(
         arguments
     )
-    plan = make_plan(study, arguments.preset, changes)
+    plan = make_plan(study, arguments.preset, changes, Path(arguments.out) / study.name)
     return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
 
 
@@ -132,8 +132,6 @@ def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, argum
 
 def _with_tuned(plan: Plan, path: str, changes: Collection[str]) -> Plan:
     """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
-    from pathlib import Path
-
     from sweeps.plan import apply_tuned
     from sweeps.tuning.tuned import read_tuned
 

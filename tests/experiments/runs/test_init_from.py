@@ -21,6 +21,7 @@ from experiments.main import main
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
+from sweeps.study import parse_study
 from vit.pos_embed import Additive
 from vit.registry import REGISTRY, Kind
 
@@ -350,6 +351,46 @@ def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path: Path) -
     summaries = [train([run], tmp_path / "fine", device="cpu")[0] for run in again.runs]
     base = json.loads((tmp_path / "fine" / record.STUDY).read_text())["base"]
     assert {summary["init"]["weights"] for summary in summaries} == {base["init_weights"]}
+
+
+def vit_sweep(*arguments: Any) -> int:
+    from sweeps.main import main
+
+    with pytest.raises(SystemExit) as end:
+        main(list(map(str, arguments)))
+    return end.value.code or 0
+
+
+@pytest.mark.parametrize("place", ["the base", "a flag", "a factor"])
+def test_the_same_commands_work_on_a_study_though_the_source_is_gone(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sweeps.plan import make_plan
+    from sweeps.study_folder import plan_of, write_plan
+
+    folder, flag, base = source(tmp_path), [], tiny.settings(train__epochs=2)
+    factors: dict[str, Any] = {"model.drop_path_rate": [0.0, 0.1]}
+    if place == "the base":
+        base["init_from"] = folder
+    elif place == "a flag":
+        flag = ["--init-from", folder]
+    else:
+        factors = {"init_from": [None, folder]}
+    tree = {"name": "fine", "factors": factors, "base": base, "seeds": 1}
+    (tmp_path / "fine.yaml").write_text(json.dumps(tree))
+    plan = make_plan(parse_study(tree, "fine"), changes={"init_from": folder} if flag else {})
+    write_plan(plan, tmp_path / "out" / "fine", "vit-sweep run")
+    for run in plan.runs:
+        train([run], tmp_path / "out" / "fine", device="cpu")
+    shutil.rmtree(folder)
+    words = [tmp_path / "fine.yaml", *flag, "--out"]
+    assert vit_sweep("run", *words, tmp_path / "out", "--workers", 1, "--device", "cpu", "--tracking", "off") == 0
+    assert "2 runs: 2 finished" in capsys.readouterr().out
+    assert vit_sweep("show", *words, tmp_path / "out") == 0
+    assert "2 runs, 2 done" in capsys.readouterr().out
+    assert plan_of(tmp_path / "out" / "fine").runs == plan.runs
+    assert vit_sweep("show", *words, tmp_path / "elsewhere") == 2  # where no record knows the weights
+    assert f"init_from: '{folder}' does not exist" in capsys.readouterr().err
 
 
 def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_path: Path) -> None:
