@@ -120,6 +120,7 @@ def _train(arguments: argparse.Namespace) -> int:
     config = override(preset(arguments.preset), with_known_weights(settings(arguments), Path(arguments.out)))
     import torch
 
+    from experiments.effects import warn_of_long_warmup
     from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
@@ -138,6 +139,7 @@ def _train(arguments: argparse.Namespace) -> int:
     tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()
     warn_of_uncommitted_plugins([config], PROG)
+    warn_of_long_warmup([config], PROG)
     test = arguments.test == "true"
     try:
         with Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs) as printer:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import RunConfig, flatten, override, run_id
+from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
@@ -54,6 +55,7 @@ def make_plan(
     parsed = [_parse_levels(study, base, levels, study_dir) for levels in study.variants()]
     product, extra = parsed[: len(parsed) - len(study.extra)], parsed[len(parsed) - len(study.extra) :]
     variants = _label_variants(study, parsed)
+    _check_effects(study, list(variants.values()))
     factors: dict[str, list[Any]] = {factor: [] for factor in study.factors}
     for levels, _ in product:
         for factor, level in levels.items():
@@ -149,6 +151,14 @@ def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dic
             raise UserError(f"{study.name}: factors: the variants {twin!r} and {label!r} are the same")
         variants[label] = {path: flat[path] for factor in study.factors for path in factor.split("+")}, config
     return variants
+
+
+def _check_effects(study: Study, variants: list[tuple[Levels, RunConfig]]) -> None:
+    """Raise `UserError` where a factor has no effect in any variant: its levels would be compared with themselves."""
+    for path in variants[0][0]:
+        need = missing_need(path, [config for _, config in variants])
+        if need and len({levels[path] for levels, _ in variants}) > 1:
+            raise UserError(f"{study.name}: factors: {path}: has no effect in any variant; it needs {need}")
 
 
 def _check_sources(study: Study, runs: list[RunSpec]) -> None:

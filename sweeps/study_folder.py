@@ -190,10 +190,21 @@ def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any],
         if old.get("extra", []) != plan.extra:
             yield differs("extra", old.get("extra", []), plan.extra)
         yield f"{missing[0]['run']} is not among the runs here{_plugin_reason(missing[0], plan)}"
-    for field in ("metric", "margin", "looks"):
-        stated, wanted = old.get(field, []), getattr(plan.study, field)
-        if stated != wanted and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
-            yield differs(field, stated, wanted) + ", and it cannot change after the first run has finished"
+    stated = {
+        "baseline": _baseline_now(old, planned),
+        **{field: old.get(field, []) for field in ("metric", "margin", "looks")},
+    }
+    for field, before in stated.items():
+        now = plan.baseline if field == "baseline" else getattr(plan.study, field)
+        if before != now and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
+            kept = f" (state `baseline: {before}`)" if field == "baseline" and plan.study.baseline is None else ""
+            yield f"{differs(field, before, now)}{kept}, and it cannot change after the first run has finished"
+
+
+def _baseline_now(old: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
+    """The present label of the baseline in the folder: a study that gains a factor gives its variants longer labels."""
+    ids = [entry["run_id"] for entry in old["runs"] if entry["variant"] == old["baseline"]]
+    return next((planned[run_id]["variant"] for run_id in ids if run_id in planned), old["baseline"])
 
 
 def _tuned_difference(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> str:

@@ -21,6 +21,11 @@ class Dataset:
     torchvision: str = ""  # class in torchvision.datasets
     cell: int | None = None
 
+    @property
+    def has_test_set(self) -> bool:
+        """Whether it comes with a test set; False for an image folder, which may have one."""
+        return self.source in ("torchvision", "generated")
+
 
 DATASETS: dict[str, Dataset] = {
     "digits": Dataset("sklearn", 8, 1, 10, "1,797 handwritten digits; installed with scikit-learn"),

@@ -95,6 +95,13 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
     return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
 
 
+def warn_of_plan(plan: Plan) -> None:
+    """Print a line where a plan is allowed but probably not meant; see `warn_of_long_warmup`."""
+    from experiments.effects import warn_of_long_warmup
+
+    warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
+
+
 def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
     """The plan, its folder, and whether the plan has to be written there: not if the folder was named as the study."""
     from experiments.runs.record import STUDY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
 from experiments.runs.tracking.arguments import add_tracking_arguments
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, parse_plan, warn_of_plan
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
     tracking = tracking_of(arguments, plan)
     configs = configured_workers(arguments, tracking, study_dir)
+    warn_of_plan(plan)
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
     from sweeps.workers.pool import run_sweep

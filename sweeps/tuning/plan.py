@@ -83,7 +83,7 @@ def check_data(plan: Plan, study_dir: Path) -> None:
         raise UserError(f"seeds: {seeds[0]} is not allowed: seeds from {FIRST_SEED:,} on are for tuning")
     for variant in variants_of(plan):
         data = variant.config.data
-        if data.split_seed == PER_SEED and DATASETS[data.name].source in ("sklearn", "folder"):
+        if data.split_seed == PER_SEED and not DATASETS[data.name].has_test_set:
             raise UserError(
                 f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be test images of "
                 "another; set a number for the study"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from experiments.config import SETTINGS, RunConfig, flatten, override
+from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.runs.spec import RunSpec
 from sweeps.tuning.tuned import Range
@@ -23,7 +24,7 @@ TUNABLE = tuple(
     or path.endswith("drop_rate")
     or path in ("train.batch_size", "train.label_smoothing")
 )
-WARMUP, SCHEDULE = "optim.warmup_epochs", "optim.schedule"
+WARMUP = "optim.warmup_epochs"
 SPREAD = 10.0  # default ends: this factor below and above the base's value
 DECAY = Range(low=1e-3, high=0.3, log=True)  # where the base has no weight decay
 FORMAT = "SETTING=LOW..HIGH, SETTING=LOW..HIGH:log or SETTING=A|B|C"
@@ -43,7 +44,7 @@ def default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
         else DECAY,
         WARMUP: Range(low=0.0, high=base.train.epochs / 10),
     }
-    if _without_warmup(variants):
+    if missing_need(WARMUP, [variant.config for variant in variants]):
         del space[WARMUP]
     return {path: tried for path, tried in space.items() if path not in _factors(variants)}
 
@@ -66,22 +67,26 @@ def parse_space(text: str, variants: list[RunSpec]) -> Space:
 
 
 def check_space(space: Space, variants: list[RunSpec]) -> None:
-    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor of the study."""
+    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor of the study or has
+    no effect.
+    """
     if not space:
         raise UserError(
             "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"
         )
+    configs = []  # each variant with each end and choice: another setting may give one of them its effect
     for path, tried in space.items():
         if path in _factors(variants):
             raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")
         for value in tried.choices or tried.ends:
             for variant in variants:
                 try:
-                    override(variant.config, {path: value})
+                    configs.append(override(variant.config, {path: value}))
                 except UserError as error:
                     raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
-    if WARMUP in space and SCHEDULE not in space and _without_warmup(variants):
-        raise UserError(f"--params: {WARMUP}: has no effect with the constant schedule of {variants[0].variant!r}")
+    for path in space:
+        if need := missing_need(path, configs):
+            raise UserError(f"--params: {path}: has no effect in any variant; it needs {need}")
 
 
 def distribution_of(path: str, tried: Range) -> CategoricalDistribution | IntDistribution | FloatDistribution:
@@ -128,11 +133,6 @@ def _value(config: RunConfig, path: str, text: str) -> Any:
 
 def _factors(variants: list[RunSpec]) -> set[str]:
     return {path for variant in variants for path in variant.levels}
-
-
-def _without_warmup(variants: list[RunSpec]) -> bool:
-    """Whether no variant has a schedule with a warm-up."""
-    return all(variant.config.optim.schedule == "constant" for variant in variants)
 
 
 def _short(value: float) -> float:

@@ -326,6 +326,16 @@ def test_unusable_plugin_gives_one_line(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("warmup", "share"), [(2, "100%"), (4, "50%"), (1.5, None)])
+def test_a_warm_up_as_long_as_the_training_is_one_warning(
+    warmup: float, share: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert vit_train(*flags(train__epochs=2, optim__warmup_epochs=warmup), "--out", tmp_path, "--tracking", "off") == 0
+    said = f"optim.warmup_epochs: {warmup} is not less than train.epochs, 2: the learning rate rises until the end, to {share}"
+    warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert warned == ([f"vit-train: warning: {said} of optim.lr"] if share else [])
+
+
 def test_gpu_out_of_memory_gives_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

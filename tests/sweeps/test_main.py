@@ -17,6 +17,7 @@ from sweeps.builtin import STUDIES
 from sweeps.estimate import shortened, time_shape
 from sweeps.main import main
 from sweeps.plan import make_plan
+from sweeps.study import read_study_file
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -87,6 +88,21 @@ def test_a_linked_setting_takes_a_list(capsys, tmp_path):
     status, out, _ = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--set", linked)
     assert status == 0
     assert "model.pos_embed=cpe, model.pos_site=stem" in out
+
+
+@pytest.mark.parametrize(
+    "words", [["show"], ["run", "--dry-run", "--workers", 1, "--device", "cpu"]], ids=lambda w: w[0]
+)
+def test_a_warm_up_as_long_as_the_training_is_one_warning(capsys, tmp_path, words):
+    """By hand: after 4 of 8 epochs a linear warm-up is at half its peak."""
+    path = study(tmp_path, factors={"train.epochs": [4, 8, 9]}, base={"optim.warmup_epochs": 8})
+    for run in make_plan(read_study_file(path)).runs:  # all have ended, so --dry-run measures nothing
+        write_record(tmp_path / "mine" / run.name, run.config, 1, wall_seconds=1, cohort=1)
+    status, _, err = command(capsys, words[0], path, "--out", tmp_path, *words[1:])
+    said = "optim.warmup_epochs: 8 is not less than train.epochs, 4: the learning rate rises until the end, to 50% of optim.lr"
+    assert (status, err) == (0, f"vit-sweep: warning: {said} (in 2 of 3 variants)\n")
+    status, _, err = command(capsys, "show", path, "--out", tmp_path, "--optim.schedule", "constant")
+    assert (status, err) == (0, "")
 
 
 def write_record(folder: Path, config, epochs: int, wall_seconds: float, cohort: int) -> None:

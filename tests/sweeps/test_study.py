@@ -211,6 +211,18 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"base": {"model.depth": 3}}, "is a factor"),
         ({"base": {"train.epoch": 3}}, "did you mean train.epochs?"),
         ({"base": {"seed": 3}}, "--seeds"),
+        (
+            {"factors": {"optim.momentum": [0, 0.9], "optim.name": ["adamw", "adam"]}},
+            "factors: optim.momentum: has no effect in any variant; it needs optim.name sgd",
+        ),
+        (
+            {"factors": {"optim.lr+optim.warmup_epochs": [[1, 2], [2, 3]]}, "base": {"optim.schedule": "constant"}},
+            "factors: optim.warmup_epochs: has no effect in any variant; it needs optim.schedule cosine",
+        ),
+        (
+            {"factors": {"data.test_fraction": [0.1, 0.2]}, "base": "mnist-small"},
+            "factors: data.test_fraction: has no effect in any variant; it needs a dataset without a test set of its own",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
@@ -218,6 +230,22 @@ def test_what_cannot_be_is_refused_in_one_line_that_names_it(fields, said):
         plan_of(**fields)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"factors": {"optim.momentum": [0, 0.9], "optim.name": ["adamw", "sgd"]}, "extra": []},
+        {"factors": {"optim.schedule+optim.warmup_epochs": [["constant", 0], ["cosine", 0], ["cosine", 5]]}},
+        {"factors": {"optim.lr+optim.momentum": [[1e-3, 0.9], [1e-2, 0.9]]}},
+        {"factors": {"data.test_fraction": [0.1, 0.2]}},
+        {"factors": {"data.test_fraction": [0.1, 0.2]}, "base": {"data.name": "mnist", "eval.fewshot": "digits"}},
+        {"factors": {"data.test_fraction": [0.1, 0.2]}, "base": {"data.name": "imagefolder", "model.patch_size": 8}},
+        {"base": {"optim.momentum": 0.5}},
+    ],
+)
+def test_a_factor_with_an_effect_in_one_variant_and_a_base_setting_without_one_are_allowed(fields):
+    assert plan_of(**fields).runs
 
 
 @pytest.mark.parametrize(
@@ -329,6 +357,32 @@ def test_a_study_from_before_there_were_looks_states_none(tmp_path):
         UserError, match="looks is \\[\\] there and \\[5, 10\\] here, and it cannot change after the first run"
     ):
         write_plan(plan_of(looks=[5, 10]), tmp_path, "third")
+
+
+def test_the_baseline_stays_once_a_run_has_finished_and_the_description_may_change(tmp_path):
+    write_plan(plan_of(), tmp_path, "first")
+    write_plan(plan_of(baseline=2), tmp_path, "second")
+    assert read_study(tmp_path)["baseline"] == "2"
+    finish(tmp_path, [0])
+    before = (tmp_path / "study.json").read_bytes()
+    with pytest.raises(
+        UserError, match="baseline is 2 there and 1 here.*cannot change after the first run has finished"
+    ):
+        write_plan(plan_of(), tmp_path, "third")
+    assert (tmp_path / "study.json").read_bytes() == before
+    write_plan(plan_of(baseline=2, description="Another text."), tmp_path, "fourth")
+    assert read_study(tmp_path)["description"] == "Another text."
+
+
+def test_a_baseline_with_a_longer_label_is_the_same_baseline(tmp_path):
+    """The study gains a factor, so its labels change, and a first level, which would be the baseline."""
+    write_plan(plan_of(), tmp_path, "first")
+    finish(tmp_path, [0])
+    factors = {"model.depth": [1, 2], "model.head": ["logits", "mlp"]}
+    write_plan(plan_of(factors=factors), tmp_path, "second")
+    assert read_study(tmp_path)["baseline"] == "depth=1, head=logits"
+    with pytest.raises(UserError, match="state `baseline: depth=1, head=logits`"):
+        write_plan(plan_of(factors={**factors, "model.depth": [3, 1, 2]}), tmp_path, "third")
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,11 @@ def contents(folder: Path) -> dict[str, bytes]:
         ({}, ["--params", "optim.lr=1..2,optim.lr=3..4"], "is given twice"),
         ({"factors": {"optim.lr": [0.1, 0.2]}}, ["--params", "optim.lr=1..2"], "is a factor of the study"),
         ({"base": {"optim.schedule": "constant"}}, ["--params", "optim.warmup_epochs=0..2"], "has no effect"),
+        (
+            {},
+            ["--params", "optim.momentum=0..0.9"],
+            "optim.momentum: has no effect in any variant; it needs optim.name sgd",
+        ),
         ({"seeds": [0, 1_000_003]}, [], "seeds: 1000003 is not allowed"),
         ({"base": {"data.split_seed": "per-seed"}}, [], "data.split_seed: per-seed is not allowed with tune"),
         (

@@ -1,0 +1,48 @@
+"""Settings that have an effect only together with a value of another setting, and a warm-up that is too long."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from experiments.config import RunConfig
+from experiments.data.catalogue import DATASETS
+
+
+def _splits_test_images(config: RunConfig) -> bool:
+    """Whether the test images of the run, or of its few-shot evaluation, may be a fraction of all images."""
+    return not all(DATASETS[name].has_test_set for name in (config.data.name, *config.eval.fewshot_datasets))
+
+
+# Setting -> (whether it has an effect on a run, what that needs):
+NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
+    "optim.momentum": (lambda config: config.optim.name == "sgd", "optim.name sgd"),
+    "optim.warmup_epochs": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
+    "data.test_fraction": (_splits_test_images, "a dataset without a test set of its own"),
+}
+
+
+def missing_need(path: str, configs: Iterable[RunConfig]) -> str:
+    """What a setting needs to have an effect on any of these runs, such as `optim.name sgd`; empty if it has one."""
+    if path not in NEEDS:
+        return ""
+    has_effect, need = NEEDS[path]
+    return "" if any(map(has_effect, configs)) else need
+
+
+def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
+    """Print a line where the warm-up of the cosine schedule is as long as the training. `configs`: one for each variant."""
+    found = [
+        config
+        for config in configs
+        if config.optim.schedule == "cosine" and config.optim.warmup_epochs >= config.train.epochs
+    ]
+    if not found:
+        return
+    warmup, epochs = found[0].optim.warmup_epochs, found[0].train.epochs
+    where = f" (in {len(found)} of {len(configs)} variants)" if len(configs) > 1 else ""
+    print(
+        f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the learning rate rises "
+        f"until the end, to {epochs / warmup:.0%} of optim.lr{where}",
+        file=sys.stderr,
+    )
