@@ -24,6 +24,7 @@ from vit.registry import REGISTRY
 
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
+STATEMENTS = ("metric", "margin", "looks")  # fields of a study that stay once a run has finished, as the baseline does
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 
 
@@ -173,9 +174,6 @@ def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any],
     plan has every run of the folder.
     """
 
-    def differs(path: str, before: Any, now: Any) -> str:
-        return f"{path} is {format_level(before)} there and {format_level(now)} here"
-
     missing = [entry for entry in old["runs"] if entry["run_id"] not in planned]
     if missing and (difference := _tuned_difference(old.get("tuned"), plan.tuned)):
         yield difference
@@ -183,22 +181,32 @@ def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any],
         before, now = (dict(flatten(config.model_dump())) for config in (load(old["base"]), plan.base))
         for path in now:
             if before[path] != now[path] and _changes_run_id(plan.base, path, before[path]):
-                yield differs(f"base.{path}", before[path], now[path])
+                yield _differ(f"base.{path}", before[path], now[path])
         for path in (*old["factors"], *plan.factors):
             if old["factors"].get(path) != plan.factors.get(path):
-                yield differs(f"factors.{path}", old["factors"].get(path), plan.factors.get(path))
+                yield _differ(f"factors.{path}", old["factors"].get(path), plan.factors.get(path))
         if old.get("extra", []) != plan.extra:
-            yield differs("extra", old.get("extra", []), plan.extra)
+            yield _differ("extra", old.get("extra", []), plan.extra)
         yield f"{missing[0]['run']} is not among the runs here{_plugin_reason(missing[0], plan)}"
-    stated = {
-        "baseline": _baseline_now(old, planned),
-        **{field: old.get(field, []) for field in ("metric", "margin", "looks")},
-    }
-    for field, before in stated.items():
-        now = plan.baseline if field == "baseline" else getattr(plan.study, field)
-        if before != now and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
-            kept = f" (state `baseline: {before}`)" if field == "baseline" and plan.study.baseline is None else ""
-            yield f"{differs(field, before, now)}{kept}, and it cannot change after the first run has finished"
+    yield from _changed_statements(old, plan, planned, study_dir)
+
+
+def _differ(path: str, before: Any, now: Any) -> str:
+    return f"{path} is {format_level(before)} there and {format_level(now)} here"
+
+
+def _changed_statements(
+    old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any], study_dir: Path
+) -> Iterator[str]:
+    """What the plan states otherwise than the study in the folder, of which a run has finished."""
+    before = {"baseline": _baseline_now(old, planned), **{field: old.get(field, []) for field in STATEMENTS}}
+    now = {"baseline": plan.baseline, **{field: getattr(plan.study, field) for field in STATEMENTS}}
+    changed = [field for field in before if before[field] != now[field]]
+    if changed and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
+        field = changed[0]
+        hint = field == "baseline" and plan.study.baseline is None
+        kept = f" (state `baseline: {before[field]}`)" if hint else ""
+        yield f"{_differ(field, before[field], now[field])}{kept}, and it cannot change after the first run has finished"
 
 
 def _baseline_now(old: Mapping[str, Any], planned: Mapping[str, Any]) -> str:
