@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
-from experiments.errors import UserError
 from experiments.runs.tracking.arguments import add_tracking_arguments
 
 if TYPE_CHECKING:
@@ -121,6 +120,7 @@ def _train(arguments: argparse.Namespace) -> int:
     import torch
 
     from experiments.effects import warn_of_long_warmup
+    from experiments.memory import batch_named
     from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
@@ -130,6 +130,7 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import Tracking
     from experiments.runs.tracking.sync import send_to_agent
+    from experiments.runs.unsaved import removed_if_unsaved
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
@@ -141,15 +142,10 @@ def _train(arguments: argparse.Namespace) -> int:
     warn_of_uncommitted_plugins([config], PROG)
     warn_of_long_warmup([config], PROG)
     test = arguments.test == "true"
-    try:
-        with Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs) as printer:
-            on_row = _PrunedWhenStopped(printer) if agent else printer
-            (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=on_row, test=test)
-    except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
-            raise
-        size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
-        raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error
+    mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
+    with removed_if_unsaved(out / name), mirror, printer, batch_named(config):
+        on_row = _PrunedWhenStopped(printer) if agent else printer
+        (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=on_row, test=test)
     if trained_before:
         print("This run is already finished; nothing was trained.")
         if test and summary["status"] == "finished" and summary["test/acc"] is None:

@@ -1,9 +1,14 @@
-"""Checks that a run can fit in memory, before anything is allocated. The estimates are lower bounds."""
+"""Checks that a run can fit in memory, before anything is allocated; and the error of one that does not.
+
+The estimates are lower bounds.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from collections.abc import Iterator
 
 from experiments.config import RunConfig
 from experiments.errors import UserError
@@ -39,3 +44,17 @@ def check_images(count: int, channels: int, side: int) -> None:
             f"data.img_size: {side}: {count:,} decoded images need {need / GIB:,.1f} GiB; "
             f"the memory is {memory / GIB:,.1f} GiB; allowed: up to {allowed}, or fewer images"
         )
+
+
+@contextlib.contextmanager
+def batch_named(config: RunConfig) -> Iterator[None]:
+    """Where the memory of the device or of the machine is exhausted, raise a `UserError` that names the batch size."""
+    import torch
+
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+            raise
+        size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
+        raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ from experiments.runs import record
 from experiments.runs.known_weights import with_known_weights
 from experiments.runs.looks import add_look, look_now
 from experiments.runs.spec import RunSpec
+from experiments.runs.unsaved import is_worthless
 from sweeps.plan import Plan
 from sweeps.study import Levels, format_level, parse_study
 from vit.registry import REGISTRY
@@ -25,7 +27,10 @@ from vit.registry import REGISTRY
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 STATEMENTS = ("metric", "margin", "looks")  # fields of a study that stay once a run has finished, as the baseline does
+MARKS = (record.STUDY, record.TRIALS)  # a command that uses the folder writes one of them, or changes its time
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
+
+_own_marks: dict[Path, tuple[int, int] | None] = {}  # the `MARKS` that this process has made -> their version
 
 
 def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
@@ -38,6 +43,7 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
             entries = merged_entries(plan, study_dir)
+            is_new = not (study_dir / record.STUDY).exists()
             _record_extension(entries, study_dir)
             tree = {
                 "name": plan.study.name,
@@ -57,6 +63,8 @@ def write_plan(plan: Plan, study_dir: Path, command: str) -> None:
                 "runs": entries,
             }
             record.write_study(study_dir, tree)
+            if is_new:
+                own(study_dir / record.STUDY)
 
 
 def plan_of(study_dir: Path) -> Plan:
@@ -173,7 +181,6 @@ def _differences(old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any],
     """What makes the study in the folder another study than the plan's. More seeds, levels and factors do not, if the
     plan has every run of the folder.
     """
-
     missing = [entry for entry in old["runs"] if entry["run_id"] not in planned]
     if missing and (difference := _tuned_difference(old.get("tuned"), plan.tuned)):
         yield difference
@@ -247,29 +254,67 @@ def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
 
 @contextlib.contextmanager
 def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
-    """Where the body raises `UserError`, remove the folders that it made, unless they hold anything to lose."""
+    """Where the body raises `UserError`, remove the folders that this process made.
+
+    They stay if they hold anything to lose, or if another process has written or joined the study in them.
+    """
     with writing(study_dir):
-        new = [path for path in (study_dir, *study_dir.parents) if not path.exists()]
+        made = _make(study_dir)
+    if study_dir in made:
+        for name in MARKS:
+            _own_marks.pop(study_dir / name, None)
     try:
         yield
     except UserError:
-        _remove(new, study_dir)
+        _remove(made, study_dir)
         raise
 
 
-def _remove(new: list[Path], study_dir: Path) -> None:
-    worthless = (
-        record.CONFIG,
-        record.PLUGIN,
-        record.DIFF,
-        ERROR,
-    )  # what a run may write before the end of its first epoch
+def own(path: Path) -> None:
+    """Note that this process has just written one of the `MARKS`, where there was none before."""
+    _own_marks[path] = _version(path)
+
+
+def join(study_dir: Path) -> None:
+    """Change study.json's time, so that the process that made the folder sees that another one uses it."""
+    with contextlib.suppress(OSError), FileLock(study_dir / LOCK):
+        os.utime(study_dir / record.STUDY)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """What differs after another process has written a file, or set its time; None where there is none."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a folder and its parents. Returns those that this process made and no other one, the innermost first."""
+    made: list[Path] = []
+    try:
+        for path in reversed([folder, *folder.parents]):
+            if not path.exists():
+                with contextlib.suppress(FileExistsError):  # another process has just made it
+                    path.mkdir()
+                    made.insert(0, path)
+    except OSError:
+        _remove_empty(made)
+        raise
+    return made
+
+
+def _remove(made: list[Path], study_dir: Path) -> None:
     files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
-    kept = [path for path in files if path.name not in worthless and not path.name.startswith(record.PART)]
-    if study_dir not in new or kept:
+    if study_dir not in made or not all(is_worthless(path.name) or path.name == ERROR for path in files):
         return
-    if study_dir.exists():
-        shutil.rmtree(study_dir)
-    for folder in new[1:]:
+    with contextlib.suppress(OSError), FileLock(study_dir / LOCK):
+        if all(_version(study_dir / name) == _own_marks.get(study_dir / name) for name in MARKS):
+            shutil.rmtree(study_dir)
+    _remove_empty(made[1:])
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
         with contextlib.suppress(OSError):  # not empty: another command has written there meanwhile
             folder.rmdir()

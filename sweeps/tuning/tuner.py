@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.errors import TakenOver, UserError, writing
+from experiments.errors import TakenOver, UserError
 from experiments.runs import record
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.storage import QueueStorage
-from sweeps.study_folder import removed_on_bad_input
+from sweeps.study_folder import own, removed_on_bad_input
 from sweeps.tuning.outcome import Outcome, check_result, write_result
 from sweeps.tuning.plan import RUNS, TuningPlan
 from sweeps.tuning.search import Assignment, Search
@@ -36,14 +36,15 @@ def tune(
     """
     check_result(plan, study_dir / TUNED)
     with removed_on_bad_input(study_dir):
-        with writing(study_dir):
-            study_dir.mkdir(parents=True, exist_ok=True)
         store = connect(plan.study, study_dir, storage)
         searches = [Search(plan, variant, store, current_process()) for variant in plan.variants]
         try:
             with removed_on_bad_input(study_dir / RUNS):
-                (study_dir / RUNS).mkdir(exist_ok=True)
-                record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
+                mark = study_dir / RUNS / record.TRIALS
+                is_new = not mark.exists()
+                record.write_text(mark, NOTE)
+                if is_new:
+                    own(mark)
                 _check_budget(plan, searches)
                 print(intro, flush=True)
                 _train(searches, study_dir / RUNS, configs, store)

@@ -19,7 +19,7 @@ from sweeps.plan import Plan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
-from sweeps.study_folder import ERROR, removed_on_bad_input, write_plan
+from sweeps.study_folder import ERROR, join, removed_on_bad_input, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
@@ -71,6 +71,7 @@ def join_sweep(
 
     Runs that failed in all attempts stay failed, and a study that was cancelled stays cancelled.
     """
+    join(study_dir)
     store = connect(plan, study_dir, storage, separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
     with ProgressDisplay(plan.study.name, queue.runs.values()) as display:

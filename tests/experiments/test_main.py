@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
@@ -17,6 +18,7 @@ from tiny import flags
 from experiments.config import SETTINGS
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
+from experiments.training.engine import Solo
 from vit.registry import REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -336,17 +338,40 @@ def test_a_warm_up_as_long_as_the_training_is_one_warning(
     assert warned == ([f"vit-train: warning: {said} of optim.lr"] if share else [])
 
 
-def test_gpu_out_of_memory_gives_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("place", ["runs/single", "."])
+def test_out_of_memory_before_the_first_saved_epoch_gives_one_line_and_leaves_nothing(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:
+        assert list((tmp_path / place).glob("wandb/epochs/*.jsonl"))
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
 
     monkeypatch.setattr("experiments.training.engine.Solo.train_step", full)
-    assert vit_train(*flags(), "--out", tmp_path) == 2
+    monkeypatch.setattr("experiments.runs.tracking.mirror.Mirror.__enter__", lambda mirror: mirror)  # sends nothing
+    assert vit_train(*flags(), "--out", tmp_path / place, "--tracking", "offline") == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("vit-train: error: train.batch_size: a batch of 32 images of 8 px does not fit")
     assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_out_of_memory_after_a_saved_epoch_keeps_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = Solo.train_step
+
+    def full(*arguments: Any) -> Any:
+        if list(tmp_path.glob("*/resume*")):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return step(*arguments)
+
+    words = (*flags(), "--out", tmp_path, "--tracking", "off")
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.training.engine.Solo.train_step", full)
+        assert vit_train(*words) == 2
+    capsys.readouterr()
+    assert vit_train(*words) == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
 
 
 def test_run_of_a_published_system_prints_its_accuracy(

@@ -275,3 +275,38 @@ def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(begun, tmp_path, monkey
     assert "runs/single/summary.json" in left
     assert any(name.endswith("resume.safetensors") for name in left) == begun
     assert (tmp_path / "runs" / "position").exists() == begun
+
+
+@pytest.mark.parametrize("other", ["run", "worker", None])
+def test_bad_input_of_a_sweep_removes_no_folder_that_another_one_uses(other, tmp_path, monkeypatch, capsys):
+    """The other command starts after the sweep has written its plan, and before the sweep finds its bad input."""
+    words = ["--workers", "1", "--device", "cpu", "--tracking", "off"]
+    path = study(tmp_path)
+
+    def failing(*_):
+        monkeypatch.setattr("sweeps.workers.pool.sweep", lambda queue, *_: queue.reconcile())
+        if other == "run":
+            command(capsys, "run", path, "--out", tmp_path / "runs", "--seeds", 2, *words)
+        elif other == "worker":
+            assert command(capsys, "worker", tmp_path / "runs" / "mine", *words)[0] == 0
+        raise UserError("train.batch_size: does not fit")
+
+    monkeypatch.setattr("sweeps.workers.pool.sweep", failing)
+    assert command(capsys, "run", path, "--out", tmp_path / "runs", *words)[0] == 2
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left >= {"runs/mine/study.json", "runs/mine/optuna.db"} if other else left == {"mine.yaml"}
+
+
+def test_bad_input_of_a_sweep_leaves_a_folder_that_another_one_made_at_the_same_moment(tmp_path, monkeypatch, capsys):
+    """Both look for the folder before either makes it."""
+    make = Path.mkdir
+
+    def slow(path, *arguments, **options):
+        if path.name == "mine" and not path.exists():
+            make(path)
+            (path / "study.json").touch()  # the other one has done both meanwhile
+        make(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", slow)
+    assert command(capsys, "run", study(tmp_path), "--out", tmp_path, "--workers", "1", "--device", "cpu")[0] == 2
+    assert (tmp_path / "mine" / "study.json").exists()
