@@ -129,11 +129,12 @@ def submit(
 ) -> list[str]:
     """Submit so many jobs, each one a worker with these options of `vit-sweep worker`. Returns their ids.
 
-    Raises `UserError` where the cluster refuses them, which leaves nothing in the folder.
+    Raises `UserError` where the cluster refuses them, which leaves nothing in the folder. Local jobs start one after the
+    other: those that have started before another one cannot start run on, and are noted as the others are.
     """
     import submitit
 
-    folder, said = study_dir.resolve() / FOLDER, io.StringIO()
+    folder, said, ids = study_dir.resolve() / FOLDER, io.StringIO(), list[str]()
     new, worker = not folder.exists(), ClusterWorker(study_dir.resolve(), tuple(options))
     try:
         folder.mkdir(exist_ok=True)
@@ -142,21 +143,28 @@ def submit(
             executor.update_parameters(**_slurm_parameters(name, resources))
             with contextlib.redirect_stderr(said):  # submitit repeats there what sbatch says
                 ids = [job.job_id for job in executor.submit_array([worker] * jobs)]
+            for job_id in ids:
+                _note(folder, cluster, job_id)
         else:
-            ids = [_submit_local(folder, worker, place, resources) for place in range(jobs)]
+            for place in range(jobs):
+                ids.append(_submit_local(folder, worker, place, resources))
+                _note(folder, cluster, ids[-1])
     except (RuntimeError, subprocess.SubprocessError, OSError) as error:
-        if new:
+        if new and not ids:
             shutil.rmtree(folder, ignore_errors=True)
         lines = said.getvalue().strip().splitlines()[:1] or (str(error).strip() or repr(error)).splitlines()[-1:]
         reason = lines[0].removeprefix("sbatch: error: ")
-        raise UserError(f"--cluster: {cluster} has refused the jobs: {reason}") from error
-    with (folder / JOBS).open("a", encoding="utf-8") as file:
-        for job_id in ids:
-            holder = asdict(process_info(int(job_id))) if cluster == "local" else None
-            file.write(
-                json.dumps({"job": job_id, "cluster": cluster, "submitted": time.time(), "process": holder}) + "\n"
-            )
+        started = f"; started before, and running on: {', '.join(ids)}" if ids else ""
+        raise UserError(f"--cluster: {cluster} has refused the jobs: {reason}{started}") from error
     return ids
+
+
+def _note(folder: Path, cluster: str, job_id: str) -> None:
+    """Add a job to the file that `read_jobs` reads."""
+    holder = asdict(process_info(int(job_id))) if cluster == "local" else None
+    line = json.dumps({"job": job_id, "cluster": cluster, "submitted": time.time(), "process": holder})
+    with (folder / JOBS).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def _slurm_parameters(name: str, resources: Resources) -> dict[str, Any]:

@@ -137,6 +137,19 @@ def _check(arguments: argparse.Namespace) -> None:
         for flag in ("partition", "mem", "account", "slurm"):
             if getattr(arguments, flag):
                 raise UserError(f"--{flag}: is not allowed with --cluster local")
+        _check_gpus(arguments.nodes, arguments.gpus_per_node or 0)
+
+
+def _check_gpus(nodes: int, gpus: int) -> None:
+    """Raise `UserError` where local jobs need more GPUs than this machine has: each job gets GPUs of its own."""
+    if not gpus:
+        return
+    import torch
+
+    if nodes * gpus > (here := torch.cuda.device_count()):
+        raise UserError(
+            f"--gpus-per-node: {gpus} for each of {nodes} local job(s) is {nodes * gpus} GPU(s); this machine has {here}"
+        )
 
 
 def _resources(arguments: argparse.Namespace) -> Resources:
@@ -154,7 +167,10 @@ def _resources(arguments: argparse.Namespace) -> Resources:
 
 
 def worker_options(arguments: argparse.Namespace) -> list[str]:
-    """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder."""
+    """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder.
+
+    A job that asked for GPUs and sees none must fail: with the device auto it would train on the CPU.
+    """
     workers = arguments.workers
     if not (workers or arguments.workers_per_gpu or arguments.gpus_per_node):
         workers = arguments.cpus_per_task or 1
@@ -162,7 +178,7 @@ def worker_options(arguments: argparse.Namespace) -> list[str]:
         "--workers": workers,
         "--workers-per-gpu": arguments.workers_per_gpu,
         "--cohort": arguments.cohort,
-        "--device": arguments.device,
+        "--device": "cuda" if arguments.gpus_per_node and arguments.device == "auto" else arguments.device,
         "--tracking": arguments.tracking,
         "--project": arguments.project,
         "--entity": arguments.entity,

@@ -194,6 +194,10 @@ def test_an_option_of_sbatch_has_a_value_or_none():
         (["mine.yaml", "--cluster", "local", "--workers", "0"], "--workers"),
         (["mine.yaml", "--cluster", "local", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
         (["mine.yaml", "--cluster", "local", "--set", "model.depth=2"], "is a factor"),
+        (
+            ["mine.yaml", "--cluster", "local", "--nodes", "2", "--gpus-per-node", "500"],
+            "--gpus-per-node: 500 for each of 2 local job(s) is 1000 GPU(s); this machine has ",
+        ),
         (["started", "--cluster", "local", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
         (["started", "--cluster", "local", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     ],
@@ -212,6 +216,56 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, caps
     assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def submit_here(folder: Path, *words: object) -> int:
+    """Exit status of `vit-sweep submit` on a study, on this machine."""
+    (folder / "mine.yaml").write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}}))
+    with pytest.raises(SystemExit) as exited:
+        main(["submit", str(folder / "mine.yaml"), "--out", str(folder), "--cluster", "local", *map(str, words)])
+    return exited.value.code
+
+
+def test_a_local_job_that_started_before_another_one_could_not_is_known(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("submitit")
+    started = [str(os.getpid())]  # a process that is alive
+
+    def start(*_):
+        if not started:
+            raise OSError("no process can be started")
+        return started.pop()
+
+    monkeypatch.setattr("sweeps.cluster._submit_local", start)
+    assert submit_here(tmp_path, "--nodes", 3) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(f"refused the jobs: no process can be started; started before, and running on: {os.getpid()}")
+    with pytest.raises(SystemExit):
+        main(["status", str(tmp_path / "mine"), "--json"])
+    assert [job["job"] for job in json.loads(capsys.readouterr().out)["jobs"]] == [str(os.getpid())]
+
+
+def test_local_jobs_of_which_none_can_start_leave_nothing(tmp_path, monkeypatch):
+    pytest.importorskip("submitit")
+
+    def start(*_):
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr("sweeps.cluster._submit_local", start)
+    assert submit_here(tmp_path) == 2
+    assert os.listdir(tmp_path) == ["mine.yaml"]
+
+
+@pytest.mark.parametrize(
+    "words, device",
+    [(["--gpus-per-node", 2], "cuda"), ([], "auto"), (["--gpus-per-node", 1, "--device", "cpu"], "cpu")],
+)
+def test_jobs_that_ask_for_gpus_do_not_train_on_a_cpu(tmp_path, monkeypatch, words, device):
+    pytest.importorskip("submitit")
+    given = []
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr("sweeps.cluster.submit", lambda *arguments: given.extend(arguments[-1]) or ["1"])
+    assert submit_here(tmp_path, *words) == 0
+    assert given[given.index("--device") + 1] == device
 
 
 def test_jobs_that_the_cluster_refuses_leave_nothing(node, tmp_path):
