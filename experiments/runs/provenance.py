@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -14,11 +15,11 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from experiments.version import code
+from experiments.version import code, uncommitted_diff
 from vit import ViT, ViTConfig
 from vit.registry import REGISTRY
 
-__all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "versions"]
+__all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "session", "versions"]
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
 
 
@@ -39,6 +40,17 @@ def hardware(device: torch.device) -> dict[str, Any]:
     cpu = cpu_field("model name") or platform.processor() or platform.machine()
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu
     return {"device": device.type, "name": name, "threads": torch.get_num_threads()}
+
+
+def session(device: torch.device) -> dict[str, Any]:
+    """The code and the machine of one session of a run's training. `diff`: the SHA-256 of its uncommitted changes."""
+    diff = uncommitted_diff()
+    return {
+        **code(),
+        **({"diff": hashlib.sha256(diff).hexdigest()} if diff else {}),
+        "torch": versions().get("torch"),
+        "hardware": hardware(device),
+    }
 
 
 @functools.cache

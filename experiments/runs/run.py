@@ -246,7 +246,7 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
     for run in runs:
         run.check_files(splits.files)
         run.tensors = None  # frees its memory
-        run.start(stacked, members)
+        run.start(stacked, members, provenance.session(device))
         if tracking.is_on and run.epoch_log.path is None:
             run.epoch_log = _start_epoch_log(run, splits, tracking)
         if stacked and not resumed:
@@ -309,6 +309,7 @@ def _finish(
             "versions": provenance.versions(),
             "hardware": provenance.hardware(device),
             **plugin_provenance(run.spec.config),
+            **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
         },
     }
     test = found.test if found else None

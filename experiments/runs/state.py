@@ -28,7 +28,19 @@ Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 # What the note in the resume file holds, beside the run id:
-SAVED = ("rows", "seconds", "started", "status", "stacked", "members", "planned", "files", "measured", "init")
+SAVED = (
+    "rows",
+    "seconds",
+    "started",
+    "status",
+    "stacked",
+    "members",
+    "planned",
+    "files",
+    "measured",
+    "init",
+    "sessions",
+)
 
 
 @dataclass
@@ -50,6 +62,8 @@ class RunState:
         default_factory=dict
     )  # test metrics after the epochs in eval.epochs so far
     init: dict[str, Any] = field(default_factory=dict)  # the run whose weights it started from: see SourceRun.described
+    # each with its first epoch; one like the session before is left out: see `provenance.session`
+    sessions: list[dict[str, Any]] = field(default_factory=list)
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
     epoch_log: EpochLog = field(default_factory=EpochLog)
     status: str = "running"
@@ -77,6 +91,7 @@ class RunState:
             run.stacked, run.planned = note.get("stacked"), note.get("planned")
             run.members, run.files = note.get("members", []), note.get("files", "")
             run.measured, run.init = note.get("measured", {}), note.get("init", {})
+            run.sessions = note.get("sessions", [])
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
             run.planned = read_stated(folder.parent)
@@ -108,9 +123,10 @@ class RunState:
                 "missing; resume it with --test false, or delete that folder to train the run again"
             )
 
-    def start(self, stacked: bool, members: list[str]) -> None:
-        """Make the folder with its configuration, and start the clock."""
+    def start(self, stacked: bool, members: list[str], session: Mapping[str, Any]) -> None:
+        """Make the folder with its configuration, and start the clock. `session`: see `provenance.session`."""
         self.stacked, self.members = stacked, members
+        self._add_session(session)
         self.clock = time.perf_counter() - self.seconds["wall"]
         config = self.spec.config.model_dump()
         with writing(self.dir):
@@ -120,6 +136,15 @@ class RunState:
             for name, body in source_files(self.spec.config).items():
                 (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
                 record.write_bytes(self.dir / name, body)
+            if self.sessions[0]["epoch"] == 1 and not any("diff" in each for each in self.sessions):
+                (self.dir / record.DIFF).unlink(missing_ok=True)  # of a session that saved no epoch
+
+    def _add_session(self, session: Mapping[str, Any]) -> None:
+        """Add a session. One that saved no epoch is forgotten."""
+        first = len(self.rows) + 1
+        kept = [each for each in self.sessions if each["epoch"] < first]
+        is_new = not kept or {**kept[-1], "epoch": first} != {"epoch": first, **session}
+        self.sessions = [*kept, {"epoch": first, **session}] if is_new else kept
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import tiny
@@ -21,6 +22,7 @@ from experiments.runs import record, resume
 from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
+from experiments.runs.state import SAVED
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -317,3 +319,60 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path: Pat
     assert {key for key in first["fields"] if first["fields"][key] != second["fields"][key]} == {"margin"}
     assert first["digest"] != second["digest"]
     assert "planned" not in tiny.run(tmp_path / "elsewhere" / "c")
+
+
+def at_commit(patch: pytest.MonkeyPatch, commit: str, diff: bytes = b"") -> None:
+    """Let the code be that of a commit with these uncommitted changes."""
+    patch.setattr("experiments.runs.provenance.code", lambda: {"commit": commit, "dirty": bool(diff)})
+    for module in ("provenance", "source"):
+        patch.setattr(f"experiments.runs.{module}.uncommitted_diff", lambda: diff)
+
+
+def interrupted(*_: object) -> NoReturn:
+    raise tiny.Stop
+
+
+def cut_then_resumed(folder: Path, patch: pytest.MonkeyPatch, diff: bytes, epochs: int, second: str) -> dict[str, Any]:
+    """The provenance of a run that begins at the commit aaa with changes and is resumed at another one without."""
+    at_commit(patch, "aaa", diff)
+    with pytest.raises(tiny.Stop), patch.context() as cut:
+        if epochs == 0:
+            cut.setattr("experiments.runs.run.fit", interrupted)
+        tiny.run(folder, tiny.stop_after(epochs))
+    assert (folder / record.DIFF).exists() == bool(diff)
+    at_commit(patch, second)
+    return tiny.run(folder)["provenance"]
+
+
+def test_a_record_names_the_code_of_each_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 2, "bbb")
+    assert (found["commit"], found["dirty"]) == ("bbb", False)
+    machine = {"torch": found["versions"]["torch"], "hardware": found["hardware"]}
+    digest = hashlib.sha256(b"a change").hexdigest()
+    assert found["sessions"] == [
+        {"epoch": 1, "commit": "aaa", "dirty": True, "diff": digest, **machine},
+        {"epoch": 3, "commit": "bbb", "dirty": False, **machine},
+    ]
+    assert record.read_run(tmp_path / "a").summary["files"][record.DIFF] == digest  # of the first session
+
+
+def test_a_record_names_no_sessions_that_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    resumed = cut_then_resumed(tmp_path / "a", monkeypatch, b"", 1, "aaa")
+    assert resumed.keys() == tiny.run(tmp_path / "whole")["provenance"].keys()
+    assert "sessions" not in resumed
+
+
+def test_changes_of_a_session_without_a_saved_epoch_are_in_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "sessions" not in cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 0, "bbb")
+    assert record.DIFF not in record.read_run(tmp_path / "a").summary["files"]
+
+
+def test_changes_stay_where_an_earlier_version_did_not_note_the_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = tuple(key for key in SAVED if key != "sessions")
+    monkeypatch.setattr("experiments.runs.state.SAVED", saved)
+    assert "sessions" not in cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 1, "bbb")
+    assert record.DIFF in record.read_run(tmp_path / "a").summary["files"]
