@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import formatting, stats
+from analysis.matching import check_same_levels
 from analysis.results import ALPHA, Results, chance_accuracy, count_diverged
 from analysis.sources.study import ENDED, Study, factor_levels
 from experiments.data.catalogue import DATASETS
@@ -71,7 +72,7 @@ def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
     """Aggregate studies of the same variants over their datasets.
 
     Raises `UserError` for fewer than two studies, for two studies of one dataset, and for studies that differ in their
-    metric, variants or baseline.
+    metric, variants or baseline, or use a name for different variants.
     """
     by_dataset = _by_dataset(studies)
     _check_alike(list(by_dataset.values()))
@@ -208,6 +209,7 @@ def _check_alike(studies: Sequence[Results]) -> None:
                 raise UserError(f"{both} have different variants: {named} only on {datasets_of(a.study)[0]}")
         if one.baseline != other.baseline:
             raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
+        check_same_levels("across", one, other, first.variants, ignored=(DATASET,))
 
 
 def _left_out(studies: Mapping[str, Results]) -> dict[str, str]:

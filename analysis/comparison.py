@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from analysis import stats
+from analysis.matching import check_same_levels
 from analysis.results import ALPHA, Results
 from analysis.stats.comparisons import Rule, paired, verdicts
 from experiments.errors import UserError
@@ -49,7 +50,7 @@ class TwoStudies:
 def compare_studies(a: Results, b: Results) -> TwoStudies:
     """Compare the variants that both studies have.
 
-    Raises `UserError` where the studies share no variant or have different metrics.
+    Raises `UserError` where the studies share no variant, have different metrics, or use a name for different variants.
     """
     if a.study.metric != b.study.metric:
         raise UserError(
@@ -59,6 +60,7 @@ def compare_studies(a: Results, b: Results) -> TwoStudies:
     shared = [variant for variant in a.variants if variant in b.variants]
     if not shared:
         raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
+    check_same_levels("compare", a.study, b.study, shared)
     others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
     values_a, values_b = ({variant: results.values[variant] for variant in shared} for results in (a, b))
     floor = math.hypot(a.floor, b.floor)

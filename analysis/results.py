@@ -10,6 +10,7 @@ import pandas as pd
 from analysis import stats
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import published_claims
+from analysis.claims.settings import Values
 from analysis.image_results import ImageResults, image_results
 from analysis.looks import StudyLooks, study_looks
 from analysis.sources.study import ENDED, Study, factor_levels
@@ -126,15 +127,21 @@ def analyze(study: Study) -> Results:
         grid=_grid(finished, study),
         factorial=fitted,
         factorial_trouble=trouble,
-        claims=[]
-        if looks.waiting
-        else check(published_claims(), study.plan, tested, ALPHA, floors[metric], counted, looks.tests),
+        claims=_claims(study, tested, counted, floors[metric], looks),
         batches=_batches(finished, metric),
         images=image_results(study, floors[Metric("test/acc")], looks),
         trends=[] if looks.waiting else trends(study, floors[metric]),
         looks=looks,
         tuning=tuning_results(study),
     )
+
+
+def _claims(study: Study, tested: Values, counted: Values | None, floor: float, looks: StudyLooks) -> list[ClaimResult]:
+    """What the study says about published claims. None where its margin is of another unit than its metric."""
+    if looks.waiting or Metric(study.plan["metric"]).is_share != study.metric.is_share:
+        return []
+    plan = {**study.plan, "metric": study.metric}  # an exploratory report has another metric than the plan
+    return check(published_claims(), plan, tested, ALPHA, floor, counted, looks.tests)
 
 
 def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dict[str, dict[int, float]]:

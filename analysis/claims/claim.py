@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, Hypothesis, PublishedHypothesis
-from analysis.claims.settings import KIND, Values, differ_only, flat_settings, variant_settings
+from analysis.claims.settings import KIND, Values, differ_only, flat_settings, tuned_settings, variant_settings
 from analysis.stats.comparisons import paired
 
 
@@ -51,7 +51,7 @@ class Above(Claim):
             for a, b in permutations(settings, 2)
             if settings[b].get(self.path) in self.lower
             and self._is_higher(settings[a].get(self.path))
-            and differ_only(settings[a], settings[b], self.path)
+            and differ_only(settings[a], settings[b], self.path, tuned_settings(study))
         ]
         bound = 0.0 if self.at_all else margin
         return [
@@ -82,7 +82,7 @@ class Alike(Claim):
             for i, a in enumerate(settings)
             for b in list(settings)[:i]
             if settings[a].get(self.path) != settings[b].get(self.path)
-            and differ_only(settings[a], settings[b], self.path)
+            and differ_only(settings[a], settings[b], self.path, tuned_settings(study))
         ]
         return [
             AlikeHypothesis((a, b), diffs, margin, math.sqrt(2) * floor)

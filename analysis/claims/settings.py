@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from analysis.sources.settings import PLACES
@@ -23,12 +23,17 @@ def site_of(kind: str, site: str | None = None) -> str:
 
 
 def variant_settings(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
-    """Variant -> all its settings by dotted path, with the site resolved. Variants without values and controls are left out.
+    """Variant -> all its settings by dotted path, with the site resolved and those that were tuned for it.
 
-    `study` is as in study.json.
+    Variants without values and controls are left out. `study` is as in study.json.
     """
-    levels = {run["variant"]: run["levels"] for run in study["runs"]}
-    found = {variant: flat_settings(study.get("base", {}), levels[variant]) for variant in values if variant in levels}
+    levels = {run["variant"]: run.get("levels") or {} for run in study["runs"]}
+    tuned = (study.get("tuned") or {}).get("variants", {})
+    found = {
+        variant: flat_settings(study.get("base", {}), levels[variant] | tuned.get(variant, {}).get("settings", {}))
+        for variant in values
+        if variant in levels
+    }
     return {variant: settings for variant, settings in found.items() if not is_control(settings)}
 
 
@@ -49,9 +54,17 @@ def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str) -> bool:
-    """Whether two variants are equal but for `path`. Kinds are compared at one site, or each at its natural site."""
-    if any(a.get(other) != b.get(other) for other in (a.keys() | b.keys()) - {path, SITE}):
+def tuned_settings(study: Mapping) -> set[str]:
+    """The settings that were tuned for each variant; `study` is as in study.json."""
+    return set((study.get("tuned") or {}).get("space", ()))
+
+
+def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str, tuned: Collection[str] = ()) -> bool:
+    """Whether two variants are equal but for `path` and the `tuned` settings.
+
+    Kinds are compared at one site, or each at its natural site.
+    """
+    if any(a.get(other) != b.get(other) for other in (a.keys() | b.keys()) - {path, SITE, *tuned}):
         return False
     natural = all(settings.get(SITE) == site_of(settings.get(KIND, "")) for settings in (a, b))
     return path == SITE or a.get(SITE) == b.get(SITE) or (path == KIND and natural)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.comparison import Change, TwoStudies, compare_studies
 from analysis.figures.comparison_figure import comparison_plot
+from analysis.matching import differing_settings
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.methods import scope
 from analysis.report.phrases import alpha_text, by_points, interval_text, names, range_text
@@ -34,7 +35,7 @@ def compare_document(a: Results, b: Results, command: str) -> Document:
         sections=[
             Section("result", "Results", [compared_table(both), comparison_plot(both)]),
             Section("verdicts", "Differences from the baseline", [verdicts_table(both)]),
-            Section("settings", "Settings that differ", [Facts(tuple(_settings(a, b)))]),
+            Section("settings", "Settings that differ", [Facts(tuple(_settings(both)))]),
             _methods(both),
             *(study_provenance(f"provenance-{name.lower()}", name, results.study) for name, results in studies.items()),
             Section("reproduce", "Reproduce", [Code(command)]),
@@ -54,7 +55,7 @@ def _headline(both: TwoStudies) -> tuple[str, ...]:
 
 
 def _limit(both: TwoStudies) -> str:
-    differing = [f"{name} ({values})" for name, values in _differing_settings(both.a, both.b)]
+    differing = [f"{name} ({values})" for name, values in _differing_settings(both)]
     if not differing:
         return "The settings are the same, so a difference can come from code, versions or hardware."
     shown = differing[:MOST_SETTINGS]
@@ -94,9 +95,9 @@ def _sizes(both: TwoStudies, word: str, changes: list[Change]) -> str:
     return f", by {by_points(changes[0].diff, metric)} ({interval_text(changes[0].diff, metric)})"
 
 
-def _settings(a: Results, b: Results) -> list[tuple[str, str]]:
+def _settings(both: TwoStudies) -> list[tuple[str, str]]:
     """Settings, margin and baseline that differ; whether code, hardware and versions do."""
-    facts = _differing_settings(a, b)
+    a, b, facts = both.a, both.b, _differing_settings(both)
     for name, one, two in (
         ("margin", a.study.margin, b.study.margin),
         ("baseline", a.study.baseline, b.study.baseline),
@@ -113,12 +114,17 @@ def _settings(a: Results, b: Results) -> list[tuple[str, str]]:
     return facts
 
 
-def _differing_settings(a: Results, b: Results) -> list[tuple[str, str]]:
-    return [
-        (path, f"A: {a.study.base.get(path)}; B: {b.study.base.get(path)}")
-        for path in dict.fromkeys([*a.study.base, *b.study.base])
-        if a.study.base.get(path) != b.study.base.get(path)
-    ]
+def _differing_settings(both: TwoStudies) -> list[tuple[str, str]]:
+    """Settings that differ between the bases of the studies, or between the runs of a variant of both."""
+    a, b = both.a.study, both.b.study
+    found = {
+        path: (a.base.get(path), b.base.get(path))
+        for path in dict.fromkeys([*a.base, *b.base])
+        if a.base.get(path) != b.base.get(path)
+    }
+    for path, one, two in differing_settings(a, b, both.shared):
+        found.setdefault(path, (one, two))
+    return [(path, f"A: {one}; B: {two}") for path, (one, two) in found.items()]
 
 
 def _methods(both: TwoStudies) -> Section:

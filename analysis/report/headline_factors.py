@@ -46,8 +46,13 @@ def _main_effect(fitted: Factorial, factor: str, p: float, names: Mapping[str, s
     levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not metric.lower_is_better)
     best, worst = levels[0].levels[0], levels[-1].levels[0]
     contrast = _contrast(fitted, factor, best, worst)
-    detail = f"by {by_points(contrast.diff, metric)} ({interval_text(contrast.diff, metric)}, {_p(p)})"
-    if len(levels) == 2:
+    is_shown = contrast.p_holm <= ALPHA
+    if not is_shown:  # their means differ most, but another pair of levels is the one that differs significantly
+        contrast = min((c for c in fitted.contrasts if c.factor == factor), key=lambda c: c.p_holm)
+        order = [effect.levels[0] for effect in levels]
+        best, worst = sorted((contrast.high, contrast.low), key=order.index)
+    detail = f"by {by_points(contrast.diff, metric)} ({interval_text(contrast.diff, metric)}, {_p(contrast.p_holm)})"
+    if len(levels) == 2 or not is_shown:
         return f"{name} = {best} has a {higher(metric, True)} {metric.label} than {name} = {worst}, {detail}"
     extremes = ("lowest", "highest") if metric.lower_is_better else ("highest", "lowest")
     return f"{name} = {best} has the {extremes[0]} {metric.label} and {name} = {worst} the {extremes[1]}; they differ {detail}"

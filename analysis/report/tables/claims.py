@@ -75,7 +75,11 @@ def _notes(results: Results) -> tuple[str, ...]:
     published = {isinstance(result.claim, Published) for result in results.claims}
     needed = [formatting.seeds_needed(result.more_seeds) for result in results.claims]
     return (
-        *((_ON_PAIRS,) if False in published else ()),
+        *(
+            (_ON_PAIRS.format(tuned=" but the tuned settings" * (results.tuning is not None)),)
+            if False in published
+            else ()
+        ),
         "Undecided here: neither a claim nor its opposite is shown, or the outcome changes if diverged runs are counted at "
         "chance level. All outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
         _MARGIN.format(margin=margin_text(results)),
@@ -87,7 +91,7 @@ def _notes(results: Results) -> tuple[str, ...]:
 
 
 _ON_PAIRS = (
-    "A claim is tested on every pair of variants that it is about and that differ in nothing else. Holds here: the claim is "
+    "A claim is tested on every pair of variants that it is about and that differ in nothing else{tuned}. Holds here: the claim is "
     "shown for every pair. Does not hold here: the opposite is shown for at least one pair (Holm-adjusted over the pairs)."
 )
 _MARGIN = (

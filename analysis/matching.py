@@ -1,0 +1,51 @@
+"""Whether variants with the same name in two studies are the same, and in which settings they differ otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from analysis.sources.settings import PLACES, cell_value, level_text
+from analysis.sources.study import Study
+from experiments.errors import UserError
+
+
+def check_same_levels(
+    command: str, one: Study, other: Study, variants: Iterable[str], ignored: Collection[str] = ()
+) -> None:
+    """Raise `UserError` where a variant of both studies has another level of a factor in one than in the other.
+
+    `command` begins the message. `ignored`: settings that may differ. A setting that is not recorded is not compared.
+    """
+    paths = [path for study in (one, other) for factor in study.factors for path in factor.split("+")]
+    for variant in variants:
+        levels = [_settings(study, variant) for study in (one, other)]
+        for path in dict.fromkeys(paths):
+            if path not in ignored and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
+                raise UserError(
+                    f"{command}: the variant {variant!r} has {path} = {levels[0][path]} in {one.name} and "
+                    f"{levels[1][path]} in {other.name}; variants are matched by their names, so these two studies cannot "
+                    "be compared"
+                )
+
+
+def differing_settings(one: Study, other: Study, variants: Iterable[str]) -> list[tuple[str, str, str]]:
+    """The settings besides the factors that differ for a variant of both studies: (path, in `one`, in `other`).
+
+    A setting that differs between variants has its values in the order of the variants.
+    """
+    factors = {path for study in (one, other) for factor in study.factors for path in factor.split("+")}
+    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    for variant in variants:
+        a, b = (_settings(study, variant) for study in (one, other))
+        for path in a:
+            if path in b and path not in factors and path not in PLACES and a[path] != b[path]:
+                values = found.setdefault(path, ({}, {}))
+                values[0][a[path]] = values[1][b[path]] = None
+    return [(path, ", ".join(a), ", ".join(b)) for path, (a, b) in found.items()]
+
+
+def _settings(study: Study, variant: str) -> dict[str, str]:
+    """The recorded settings of a variant as text, by dotted path; a setting that differs between its runs is left out."""
+    runs = study.runs[study.runs["variant"] == variant]
+    texts = {path: {level_text(cell_value(cell)) for cell in runs[path].dropna()} for path in runs if "." in str(path)}
+    return {str(path): values.pop() for path, values in texts.items() if len(values) == 1}
