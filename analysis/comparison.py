@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from analysis import stats
+from analysis.claims.settings import Values
 from analysis.matching import check_same_levels
-from analysis.results import ALPHA, Results
+from analysis.results import ALPHA, Results, count_diverged
+from analysis.sources.study import Study
 from analysis.stats.comparisons import Rule, paired, verdicts
 from experiments.errors import UserError
 
 Word = Literal["higher", "lower", "equivalent", "not enough evidence"]
 WORDS: dict[float, Word] = {1.0: "higher", -1.0: "lower", 0.0: "equivalent"}
+OPEN: Word = "not enough evidence"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Change:
     """seeds that only one side has, or on which a side diverged"""
     p_holm: float
     word: Word
+    depends_on_diverged: bool
+    """whether the word changes if diverged runs count at chance level"""
 
 
 @dataclass(frozen=True)
@@ -62,24 +66,53 @@ def compare_studies(a: Results, b: Results) -> TwoStudies:
         raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
     check_same_levels("compare", a.study, b.study, shared)
     others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
-    values_a, values_b = ({variant: results.values[variant] for variant in shared} for results in (a, b))
     floor = math.hypot(a.floor, b.floor)
     rule, rule_of_shifts = (Rule(a.study.margin, ALPHA, floor=each) for each in (floor, math.sqrt(2) * floor))
-    changes = _changes(values_a, values_b, rule)
-    shifts = _changes(_to_baseline(a, others), _to_baseline(b, others), rule_of_shifts) if others else []
+    unknown = _of_unknown_level(a) | _of_unknown_level(b)
+    changes, counted = (
+        _changes({v: one[v] for v in shared}, {v: two[v] for v in shared}, rule)
+        for one, two in ((a.values, b.values), (_with_diverged(a), _with_diverged(b)))
+    )
+    changes = _marked(changes, counted, unknown)
+    shifts: list[Change] = []
+    if others:
+        shifts, counted = (
+            _changes(_to_baseline(a.study, one, others), _to_baseline(b.study, two, others), rule_of_shifts)
+            for one, two in ((a.values, b.values), (_with_diverged(a), _with_diverged(b)))
+        )
+        shifts = _marked(shifts, counted, set(others) if unknown & {a.study.baseline, b.study.baseline} else unknown)
     return TwoStudies(a, b, shared, changes, shifts)
 
 
-def _to_baseline(results: Results, variants: list[str]) -> dict[str, dict[int, float]]:
+def _with_diverged(results: Results) -> Values:
+    """The values where diverged runs are at chance level; those of the finished runs where it is not known."""
+    return count_diverged(results.study, dict(results.values)) or results.values
+
+
+def _of_unknown_level(results: Results) -> set[str]:
+    """The variants with diverged runs of a study whose chance level is not known."""
+    lost = set(results.study.of("diverged")["variant"])
+    return lost if count_diverged(results.study, dict(results.values)) is None else set()
+
+
+def _marked(changes: list[Change], counted: list[Change], unknown: set[str]) -> list[Change]:
+    """The changes, each with whether counting diverged runs gives another word, or is not possible."""
+    return [
+        replace(one, depends_on_diverged=one.word != other.word or (one.variant in unknown and one.word != OPEN))
+        for one, other in zip(changes, counted, strict=True)
+    ]
+
+
+def _to_baseline(study: Study, values: Values, variants: list[str]) -> Values:
     """variant -> seed -> its value minus the baseline's on the same seed."""
-    base = results.values[results.study.baseline]
+    base = values[study.baseline]
     return {
-        variant: {seed: value - base[seed] for seed, value in results.values[variant].items() if seed in base}
+        variant: {seed: value - base[seed] for seed, value in values[variant].items() if seed in base}
         for variant in variants
     }
 
 
-def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, float]], rule: Rule) -> list[Change]:
+def _changes(a: Values, b: Values, rule: Rule) -> list[Change]:
     """B - A for each variant, paired by seed."""
     values = {("A", variant): runs for variant, runs in a.items()}
     values |= {("B", variant): runs for variant, runs in b.items()}
@@ -87,12 +120,6 @@ def _changes(a: Mapping[str, Mapping[int, float]], b: Mapping[str, Mapping[int, 
     diffs = later - earlier
     p_holm, _, signs = verdicts(diffs, rule)
     return [
-        Change(
-            variant,
-            stats.mean(row, floor=rule.floor),
-            int(lost),
-            float(p),
-            WORDS.get(float(sign), "not enough evidence"),
-        )
+        Change(variant, stats.mean(row, floor=rule.floor), int(lost), float(p), WORDS.get(float(sign), OPEN), False)
         for variant, row, lost, p, sign in zip(a, diffs, dropped, p_holm, signs)
     ]

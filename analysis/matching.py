@@ -22,9 +22,9 @@ def check_same_levels(
         for path in dict.fromkeys(paths):
             if path not in ignored and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
                 raise UserError(
-                    f"{command}: the variant {variant!r} has {path} = {levels[0][path]} in {one.name} and "
-                    f"{levels[1][path]} in {other.name}; variants are matched by their names, so these two studies cannot "
-                    "be compared"
+                    f"{command}: the variant {variant!r} has {path} = {levels[0][path]} in one study ({one.name}) and "
+                    f"{levels[1][path]} in the other ({other.name}); variants are matched by their names, so these studies "
+                    "cannot be compared"
                 )
 
 

@@ -51,7 +51,21 @@ def _headline(both: TwoStudies) -> tuple[str, ...]:
     else:
         second = f"Difference from the baseline: {_sentence(both, both.shifts, 'that of ', 'those of ')}."
     tests = f"Paired t tests of B − A, Holm-adjusted, alpha = {alpha_text()}."
-    return first, second, f"{tests} {_limit(both)}"
+    return first, second, *_on_diverged(both), f"{tests} {_limit(both)}"
+
+
+def _on_diverged(both: TwoStudies) -> tuple[str, ...]:
+    """Which outcomes depend on diverged runs; empty if no run diverged."""
+    lost = [(name, len(results.study.of("diverged"))) for name, results in (("A", both.a), ("B", both.b))]
+    runs = formatting.listing([f"{formatting.plural(n, 'run')} of {name}" for name, n in lost if n])
+    if not runs:
+        return ()
+    found = [formatting.quoted(change.variant) for change in both.changes if change.depends_on_diverged]
+    shifts = [formatting.quoted(change.variant) for change in both.shifts if change.depends_on_diverged]
+    said = [f"on {formatting.listing(found)}"] * bool(found)
+    said += [f"on the change of the difference of {formatting.listing(shifts)}"] * bool(shifts)
+    outcome = f"The outcomes {' and '.join(said)} are other ones" if said else "The outcomes stay the same"
+    return (f"{runs} diverged; the tests use the other runs. {outcome} if diverged runs are counted at chance level.",)
 
 
 def _limit(both: TwoStudies) -> str:
@@ -145,6 +159,11 @@ def _methods(both: TwoStudies) -> Section:
             "Change of a difference",
             "The difference from the baseline in B − the difference from the baseline in A, for each seed that all four "
             "runs have, tested in the same way.",
+        ),
+        (
+            "Diverged runs",
+            "The tests use the finished runs. Each is made again with diverged runs at chance level. Where the outcome is "
+            "another one, or chance level is not known, the outcome depends on diverged runs.",
         ),
         *dict.fromkeys((scope(both.a), scope(both.b))),
         *(

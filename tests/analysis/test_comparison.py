@@ -6,6 +6,7 @@ from scipy import stats
 from synthetic import write_study
 
 from analysis.comparison import compare_studies
+from analysis.report.compare import compare_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
@@ -51,3 +52,40 @@ def test_studies_that_share_nothing_are_refused(tmp_path):
     a = results_of(tmp_path / "a", seeds=3)
     with pytest.raises(UserError, match="share no variant"):
         compare_studies(a, results_of(tmp_path / "b", accuracy={"rope-2d": 0.9, "alibi-2d": 0.8}, seeds=3))
+
+
+def test_an_outcome_that_needs_the_surviving_runs_says_so(tmp_path):
+    """By hand: three of six runs at chance level (10 %) make a mean of 0.8 one of about 0.45."""
+    lost = {("learned-1d", seed): "diverged" for seed in range(3)}
+    options = {"accuracy": {"none": 0.7, "learned-1d": 0.8}, "spread": 0.001, "seeds": 6}
+    both = compare_studies(
+        results_of(tmp_path / "a", **options), results_of(tmp_path / "b", statuses=lost, margin=0.01, **options)
+    )
+    found = {change.variant: (change.word, change.depends_on_diverged) for change in both.changes}
+    assert found == {"none": ("equivalent", False), "learned-1d": ("equivalent", True)}
+    assert [change.depends_on_diverged for change in both.shifts] == [True]
+    text = " ".join(compare_document(both.a, both.b, "").headline)
+    assert "3 runs of B diverged" in text and "outcomes on learned-1d and on the change" in text
+
+
+def test_a_name_for_two_different_variants_is_refused(tmp_path):
+    options = {"accuracy": {"2": 0.7, "4": 0.8}, "baseline": "2", "seeds": 3}
+    depth = results_of(
+        tmp_path / "a", levels=lambda v: {"model.depth": int(v)}, factors={"model.depth": [2, 4]}, **options
+    )
+    heads = results_of(
+        tmp_path / "b", levels=lambda v: {"model.num_heads": int(v)}, factors={"model.num_heads": [2, 4]}, **options
+    )
+    with pytest.raises(
+        UserError, match="^compare: the variant '[24]' has model.num_heads = 4 in one study .position. and 2 in"
+    ):
+        compare_studies(depth, heads)
+
+
+def test_settings_that_differ_between_the_runs_of_a_variant_are_named(tmp_path):
+    rates = {"none": 1e-3, "learned-1d": 3e-3}
+    options = {"accuracy": {"none": 0.7, "learned-1d": 0.8}, "seeds": 3}
+    a = results_of(tmp_path / "a", **options)
+    b = results_of(tmp_path / "b", levels=lambda v: {"model.pos_embed": v, "optim.lr": rates[v]}, **options)
+    text = " ".join(compare_document(a, b, "").headline)
+    assert "The studies differ in optim.lr (A: " in text and "B: 0.003)" in text

@@ -97,5 +97,9 @@ def _change_cells(change: Change | None, metric: Metric) -> tuple[Cell, Cell, Ce
     return (
         interval_cell(diff, metric, signed=True),
         Cell(formatting.p_value(change.p_holm), (change.p_holm,), change.p_holm),
-        Cell(change.word, (change.word,), mark=change.word.replace(" ", "-")),
+        Cell(
+            change.word + " (depends on diverged runs)" * change.depends_on_diverged,
+            (change.word,),
+            mark=change.word.replace(" ", "-"),
+        ),
     )
