@@ -84,6 +84,11 @@ class Results:
         """Every variant but the baseline."""
         return [variant for variant in self.variants if variant != self.study.baseline]
 
+    @property
+    def other_pairs(self) -> dict[tuple[str, str], stats.Comparison]:
+        """Every pair without the baseline."""
+        return {pair: compared for pair, compared in self.pairs.items() if self.study.baseline not in pair}
+
     def mean(self, variant: str) -> stats.Estimate:
         """The variant's mean of the study's metric."""
         return self.means[self.study.metric][variant]

@@ -1,19 +1,20 @@
 """State the answer of a study in a few sentences, made from its statistics alone. Plain text, no markup.
 
 The first paragraph compares the variants with the baseline, the second the variants with each other, the last says what
-the study cannot show. A study of training lengths or numbers of images says in between how the differences change. A study of several factors starts with main effects and interactions (`headline_factors`).
+the study cannot show (`headline_limits`). A study of training lengths or numbers of images says in between how the
+differences change. A study of several factors starts with main effects and interactions (`headline_factors`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.formatting import plural, quoted
 from analysis.report.claim_text import evidence_text
 from analysis.report.headline_factors import factor_paragraphs
+from analysis.report.headline_limits import limits
 from analysis.report.headline_looks import looks_paragraph, not_tested_yet
 from analysis.report.phrases import (
     MOST_SPELLED,
@@ -29,14 +30,11 @@ from analysis.report.phrases import (
 from analysis.report.tables.cells import margin_text
 from analysis.report.trend_text import spread_text
 from analysis.results import Results
-from analysis.sources.study import ENDED, Study, changed_images
+from analysis.sources.study import ENDED, Study
 from analysis.stats import Comparison
-from analysis.stats.power import FEW_SEEDS, SeedsNeeded
-from experiments.sections import PER_SEED
 
 _NOUNS = {"model.pos_embed": "positional embedding"}
 MOST_NAMED_PAIRS = 3  # significantly different pairs that are named, not counted
-Pairs = dict[tuple[str, str], Comparison]
 
 
 def headline(results: Results) -> tuple[str, ...]:
@@ -51,17 +49,23 @@ def headline(results: Results) -> tuple[str, ...]:
     among = () if factors else _among_others(results)
     compared = _against_baseline(results) + (_different_others(results) if factors else "")
     trends = [spread_text(results, trend) for trend in results.trends if math.isfinite(trend.spread.p)]
-    return (*factors, compared, *trends, *_on_diverged(results), *among, *looks_paragraph(results), *_limits(results))
+    return (*factors, compared, *trends, *_on_diverged(results), *among, *looks_paragraph(results), *limits(results))
 
 
 def _single_variant(results: Results) -> tuple[str, ...]:
     study, mean = results.study, results.mean(results.study.baseline)
+    if not mean.n:
+        lost = study.runs["status"].value_counts().to_dict()
+        ended = formatting.listing([f"{n} {status}" for status, n in lost.items()])
+        return (f"No run of {quoted(study.baseline)} has a {study.metric.label}. Its runs: {ended}.",)
     mean_text = (
         f"{quoted(study.baseline)} has a {study.metric.label} of {value_text(mean, study.metric)} "
         f"(mean of {plural(mean.n, 'seed')}). There is no other variant to compare it with."
     )
     if mean.n < 2:
         return mean_text, "One run gives no interval. For more runs, repeat the command with a higher --seeds."
+    if not math.isfinite(mean.low):
+        return mean_text, "All runs have the same value, so the mean has no interval."
     percent = " %" if study.metric.is_share else ""
     interval = formatting.bounds(mean, study.metric.scale, signed=False)
     published = [
@@ -109,8 +113,9 @@ def _without_metric(study: Study) -> tuple[str, ...]:
 
 def _against_baseline(results: Results) -> str:
     """`All three positional embeddings have a higher test accuracy than none (72.4 %): ... 5 seeds, paired t tests.`"""
-    study, compared = results.study, [variant for variant in results.others if results.versus[variant].n]
-    total, lost = len(compared), [variant for variant in results.others if variant not in compared]
+    study, compared = results.study, [variant for variant in results.others if results.versus[variant].n > 1]
+    total, lost = len(compared), [variant for variant in results.others if not results.versus[variant].n]
+    single = [variant for variant in results.others if results.versus[variant].n == 1]
     groups = {
         word: [variant for variant in compared if results.versus[variant].verdict == word]
         for word in ("better", "worse", "equivalent", "not enough evidence")
@@ -130,6 +135,9 @@ def _against_baseline(results: Results) -> str:
     if lost:
         listed = names(lost) or spelled(len(lost)).capitalize() + " variants"
         said.append(f"{listed} cannot be compared: there is no result on a seed of the baseline.")
+    if single:
+        listed = names(single) or spelled(len(single)).capitalize() + " variants"
+        said.append(f"{listed} cannot be tested: there is a result on one seed of the baseline only.")
     if results.factorial is not None:  # the paragraph of main effects says how
         return f"{' '.join(said)} {seeds}{family}, adjusted in the same way."
     looks = " and for the planned looks" if results.looks.plan else ""
@@ -194,13 +202,23 @@ def _on_diverged(results: Results) -> tuple[str, ...]:
         return ()
     lost = [f"{round(rate.value * rate.n)} of {plural(rate.n, 'run')} of {quoted(v)}" for v, rate in rates.items()]
     depends = [variant for variant in results.others if results.versus[variant].depends_on_diverged]
+    pairs = [pair for pair, compared in results.other_pairs.items() if compared.depends_on_diverged]
     said = f"{formatting.listing(lost)} diverged; the comparisons use the other runs."
-    if not depends:
+    if not depends and not pairs:
         return (f"{said} The verdicts stay the same if diverged runs are counted at chance level.",)
-    listed = names(depends) or plural(len(depends), "variant")
-    verdict = "verdicts on" if len(depends) > 1 else "verdict on"
-    verb = "change" if len(depends) > 1 else "changes"
-    return (f"{said} The {verdict} {listed} {verb} if diverged runs are counted at chance level.",)
+    which = [f"on {names(depends) or plural(len(depends), 'variant')}"] * bool(depends)
+    if pairs:
+        named = (
+            f"the pair of {' and '.join(map(quoted, pairs[0]))}"
+            if len(pairs) == 1
+            else plural(len(pairs), "other pair")
+        )
+        which.append(f"on {named}")
+    several = len(depends) + len(pairs) > 1
+    return (
+        f"{said} The verdict{'s' * several} {' and '.join(which)} {'change' if several else 'changes'} if diverged runs are "
+        "counted at chance level.",
+    )
 
 
 def _among_others(results: Results) -> tuple[str, ...]:
@@ -211,7 +229,7 @@ def _among_others(results: Results) -> tuple[str, ...]:
         best = results.best or results.study.baseline
         mean = value_text(results.mean(best), results.study.metric)
         return (f"{quoted(best)} has the best mean, {mean}. There are too many variants to compare all pairs.",)
-    pairs = {pair: compared for pair, compared in _other_pairs(results).items() if compared.n}
+    pairs = {pair: compared for pair, compared in results.other_pairs.items() if compared.n > 1}
     if not pairs:
         return ()
     known = {variant for pair in pairs for variant in pair}
@@ -232,7 +250,7 @@ def _among_others(results: Results) -> tuple[str, ...]:
 
 def _different_others(results: Results) -> str:
     """The significantly different pairs without the baseline, in a study of several factors; empty if there are none."""
-    pairs = _other_pairs(results)
+    pairs = results.other_pairs
     different = [pair for pair, compared in pairs.items() if compared.verdict in ("better", "worse")]
     return (
         f" Among the pairs without the baseline, {_group_of_pairs(results, 'different', different, len(pairs))}."
@@ -276,98 +294,21 @@ def _standing_of_best(results: Results) -> str:
     """Which variant has the best mean, and how many are not shown to be worse; for the longer tables of pairs."""
     if len(results.others) < 4 or results.best is None:
         return ""
-    worse = [
-        pair
-        for pair, compared in results.pairs.items()
-        if results.best in pair and compared.verdict in ("better", "worse")
-    ]
+    best = results.best
+    won = {"better": 0, "worse": 1}  # the place of the better variant in a pair with this verdict
+    different = [(pair, pair[won[c.verdict]]) for pair, c in results.pairs.items() if best in pair and c.verdict in won]
+    worse = [pair for pair, better in different if better == best]
+    above = [quoted(better) for _, better in different if better != best]
     mean = value_text(results.mean(results.best), results.study.metric)
     ties = sum(results.mean(v).value == results.mean(results.best).value for v in results.variants)
     if ties > 1:
         return f" {spelled(ties).capitalize()} variants share the best mean ({mean})."
     total = len(results.variants) - 1
     rest = f"all {total} other variants" if len(worse) == total else f"{len(worse)} of the {total} other variants"
-    return f" The best mean is that of {quoted(results.best)} ({mean}); it is significantly better than {rest}."
-
-
-def _limits(results: Results) -> tuple[str, ...]:
-    """What the study cannot show: differences that are too small for its seeds, and other data."""
-    study = results.study
-    compared = {(v, study.baseline): results.versus[v] for v in results.others} | _other_pairs(results)
-    undecided = [c for c in compared.values() if c.verdict == "not enough evidence"]
-    said = [_undecided(results, undecided)] if undecided else [_power(results)]
-    on = study.base.get("data.name")
-    splits = study.settings().get("data.split_seed", ())
-    images = "images of the same dataset" if PER_SEED in list(splits) else "the same training and test images"
-    if changed_images(study):
-        said.append("The images were changed between the runs, so the tests are not valid.")
-    else:
-        said.append(f"All runs use {images}{f' ({on})' if on else ''}, so the tests say nothing about other data.")
-    return (" ".join(said),)
-
-
-def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
-    """The minimum detectable difference of the undecided comparisons, and the seeds needed."""
-    metric = results.study.metric
-    found = sorted(c.detectable for c in undecided if math.isfinite(c.detectable))
-    if not found:
-        return "For the other pairs, the study has too few seeds to show whether they differ."
-    if metric.is_share and found[-1] >= 1:
-        return "The study cannot exclude any difference for the pairs that are not significantly different: it has too few seeds."
-    places = formatting.decimals(found[0] * metric.scale)
-    texts = dict.fromkeys(formatting.number(value * metric.scale, places) for value in (found[0], found[-1]))
-    depends = ", depending on the pair" if len(texts) > 1 else ""
-    pairs = "pairs that are" if len(undecided) > 1 else "pair that is"
-    return (
-        f"“Not significant” does not mean equal: for the {pairs} not significantly different, the minimum detectable "
-        f"difference is {' to '.join(texts)}{metric.points}{depends} (80 % power). {_margin_detected(results, undecided)} "
-        f"{_seeds_needed(results, undecided)}"
-    ).rstrip()
-
-
-def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
-    """Whether these seeds can detect a difference as small as the margin, which the study says would matter."""
-    known = [c for c in compared if math.isfinite(c.detectable)]
-    missed = [c for c in known if c.detectable > results.study.margin]
-    seeds = formatting.seeds([c.n for c in known])
-    small = f"to detect differences as small as the margin ({margin_text(results)})"
-    if not missed:
-        return f"So {seeds} are enough {small}."
-    return f"So {seeds} are too few {small}{' for some of the pairs' if len(missed) < len(known) else ''}."
-
-
-def _seeds_needed(results: Results, undecided: Sequence[Comparison]) -> str:
-    if results.looks.plan:  # the plan says how many seeds there will be
-        return ""
-    if max(c.n for c in undecided) < FEW_SEEDS:
-        return f"With fewer than {FEW_SEEDS} seeds, the number of seeds needed cannot be estimated."
-    needs = [c.seeds_needed for c in undecided if c.seeds_needed is not None]
-    if not needs:
-        return ""
-    lows, highs = [need.low for need in needs], [need.high for need in needs]
-    low = min((n for n in lows if n is not None), default=None)
-    high = None if None in highs else max(n for n in highs if n is not None)
-    needed = formatting.seeds_needed(SeedsNeeded(low, high))
-    return f"To show a difference or equivalence, about {needed} seeds per variant are needed (80 % power)."
-
-
-def _power(results: Results) -> str:
-    compared = [results.versus[variant] for variant in results.others]
-    found = sorted(c.detectable for c in compared if math.isfinite(c.detectable))
-    if not found:
-        return "The spread of the differences is unknown, so the study has no estimate of its precision."
-    metric = results.study.metric
-    places = formatting.decimals(found[0] * metric.scale)
-    texts = dict.fromkeys(formatting.number(value * metric.scale, places) for value in (found[0], found[-1]))
-    return (
-        f"The minimum detectable difference is {' to '.join(texts)}{metric.points} (80 % power): the study can miss "
-        f"smaller differences. {_margin_detected(results, compared)}"
-    )
-
-
-def _other_pairs(results: Results) -> Pairs:
-    """Every pair without the baseline."""
-    return {pair: compared for pair, compared in results.pairs.items() if results.study.baseline not in pair}
+    said = f" The best mean is that of {quoted(best)} ({mean}); it is significantly better than {rest}."
+    if above:  # the means are over other seeds than the paired differences
+        said += f" On the seeds that both have, {formatting.listing(above)} {'are' if len(above) > 1 else 'is'} significantly better."
+    return said
 
 
 def _count(results: Results, variants: list[str], total: int) -> str:

@@ -70,13 +70,14 @@ def methods(results: Results) -> Section:
 def _data(results: Results) -> list[tuple[str, str]]:
     metric = results.study.metric
     better = "Lower" if metric.lower_is_better else "Higher"
+    last = " after the last epoch" if metric.epochs is None else ""
     return [
         (
             "Run and variant",
             "A run is one configuration trained once with one seed. Runs that differ only in the seed belong to the "
             "same variant.",
         ),
-        ("Metric", f"The {metric.label} after the last epoch. {better} is better. No epoch is selected by its result."),
+        ("Metric", f"The {metric.label}{last}. {better} is better. No epoch is selected by its result."),
         (
             "Means",
             "Means over the finished runs of a variant, with Student's t confidence interval (CI) at 95 %. An interval "

@@ -33,9 +33,15 @@ def reproduce(study: Study) -> Section:
     if source := study.plan.get("source"):  # W&B or Optuna, which hold no plan
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
     else:
-        words = [f"{_out(study.command)}/{study.name}"]
+        words = [f"{_out(study.command)}/{study.name}", *_explored(study)]
     lines.append(f"vit-report {shlex.join(words)}")
     return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study), *_sources(study)])
+
+
+def _explored(study: Study) -> list[str]:
+    """The flags of an exploratory report: its metric and baseline where the plan states others."""
+    stated = (("metric", study.metric), ("baseline", study.baseline))
+    return [word for name, own in stated if study.plan.get(name, own) != own for word in (f"--{name}", own)]
 
 
 def study_provenance(anchor: str, name: str, study: Study) -> Section:

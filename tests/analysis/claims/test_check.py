@@ -342,3 +342,25 @@ def test_headline_is_refuted_only_beyond_the_prediction_interval_of_one_run():
     t = (mean - 0.01) / (sd * math.sqrt(1 + 1 / 5))
     assert case.p_against() == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9)
     assert case.p_for() == AlikeHypothesis(("a",), DIFFS, 0.01).p_for()
+
+
+def test_settings_tuned_for_each_variant_count():
+    """A preset with another learning rate is not the published system; kinds tuned alike can still be compared."""
+    base = preset("pulfer-mnist").model_dump(mode="json")
+    at = base["model"]["pos_embed"]
+    means = {"variant 0": literature_accuracy("pulfer-mnist")}
+
+    def found(settings: dict) -> set[str]:
+        tuned = {"space": {"optim.lr": {}}, "variants": {"variant 0": {"settings": settings}}}
+        return set(outcome(kinds(at), means, base=base, preset="pulfer-mnist", tuned=tuned))
+
+    assert found({"optim.lr": base["optim"]["lr"]}) == {"headline-pulfer-mnist"} and found({"optim.lr": 0.5}) == set()
+    tuned = {
+        "space": {"optim.lr": {}},
+        "variants": {v: {"settings": {"optim.lr": i}} for i, v in enumerate(kinds("none", "cpe"))},
+    }
+    assert "any-none" in outcome(kinds("none", "cpe"), {"variant 0": 0.6, "variant 1": 0.8}, tuned=tuned)
+
+
+def literature_accuracy(name: str) -> float:
+    return next(c.accuracy for c in literature.published_claims() if getattr(c, "preset", "") == name)

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
 from scipy import stats
@@ -12,16 +13,20 @@ from synthetic import write_factorial, write_study
 
 from analysis.report import write
 from analysis.report.headline import headline
+from analysis.report.headline_factors import _main_effect
 from analysis.report.study_report import study_document
 from analysis.report.tables.claims import claims_table
 from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from analysis.sources.read import read
 from analysis.sources.run_folders import read_runs
 from analysis.sources.study import changed_images
+from analysis.stats import factorial
 from experiments.errors import UserError
 from experiments.presets import preset
+from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
 
@@ -191,7 +196,7 @@ def test_two_seeds_with_a_large_spread_exclude_no_difference(tmp_path):
         spread=0.4,
         seeds=2,
     )
-    assert "The study cannot exclude any difference" in headline(results)[-1]
+    assert "have too few seeds to detect any difference" in headline(results)[-1]
 
 
 def power_of_difference(diff, truth):
@@ -224,7 +229,10 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
     assert results.versus["cpe"].verdict_with_diverged == "worse"
     (said,) = (paragraph for paragraph in headline(results) if "diverged" in paragraph)
     assert "1 of 6 runs of learned-1d and 1 of 6 runs of cpe diverged" in said
-    assert "The verdict on learned-1d changes if diverged runs are counted at chance level." in said
+    assert (
+        "The verdicts on learned-1d and on the pair of learned-1d and cpe change if diverged runs are counted at chance level."
+        in said
+    )
     row = {row[0].text: row for row in variants_table(results).rows}["learned-1d"]
     assert row[2].text == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
     assert "better (depends on diverged runs)" in [cell.text for cell in row]
@@ -278,3 +286,87 @@ def test_images_that_changed_between_seeds_are_not_called_the_same(tmp_path):
     assert any(
         "The images were changed between runs of none, sinusoidal" in each for each in warnings(analyze(changed))
     )
+
+
+def without_runs(folder, variant, seeds):
+    """Remove the records of a variant with these seeds."""
+    for entry in record.read_study(folder)["runs"]:
+        if entry["variant"] == variant and entry["seed"] in seeds:
+            (folder / entry["run"] / record.SUMMARY).unlink()
+    return analyze(read_folder(folder))
+
+
+def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
+    results = without_runs(write_study(tmp_path), "learned-2d", {1, 2, 3, 4})
+    first, second, *_ = headline(results)
+    assert "learned-2d cannot be tested: there is a result on one seed of the baseline only." in first
+    assert "learned-2d" not in first.partition("learned-2d cannot")[0] and "learned-2d" not in second
+
+
+def test_one_variant_with_few_seeds_does_not_hide_what_the_others_can_detect(tmp_path):
+    accuracy = {"none": 0.7, "learned-1d": 0.7, "cpe": 0.7, "rope-2d": 0.7}
+    results = without_runs(write_study(tmp_path, accuracy=accuracy, spread=0.01), "rope-2d", {2, 3, 4})
+    results = replace(
+        results,
+        versus={v: replace(c, detectable=1.0 if v == "rope-2d" else c.detectable) for v, c in results.versus.items()},
+    )
+    last = headline(results)[-1]
+    assert (
+        "the minimum detectable difference is" in last and "there are too few seeds to detect any difference." in last
+    )
+
+
+def test_images_that_the_study_varies_are_not_called_the_same(tmp_path):
+    results = results_of(
+        tmp_path,
+        accuracy={"100": 0.7, "200": 0.8},
+        levels=lambda variant: {"data.train_limit": int(variant)},
+        baseline="100",
+    )
+    assert "All runs use images of the same dataset (digits), so" in headline(results)[-1]
+
+
+def test_the_best_mean_of_other_seeds_is_not_called_better_than_a_variant_that_beats_it(tmp_path):
+    """On the seeds that both have, `cpe` is better; the mean of `rope-2d` has only the seeds on which both are good."""
+    accuracy = {"none": 0.5, "learned-1d": 0.6, "learned-2d": 0.6, "cpe": 0.8, "rope-2d": 0.79}
+    results = results_of(tmp_path, accuracy=accuracy, spread=0.0005, seeds=5)
+    assert results.best == "cpe"
+    best = replace(results, best="rope-2d")
+    assert (
+        "it is significantly better than 3 of the 4 other variants. On the seeds that both have, cpe is significantly better."
+        in " ".join(headline(best))
+    )
+
+
+def test_a_single_variant_without_a_finished_run_has_no_mean(tmp_path):
+    lost = {("none", seed): "diverged" for seed in range(3)}
+    (said,) = headline(results_of(tmp_path, accuracy={"none": 0.5}, seeds=3, statuses=lost))
+    assert said == "No run of none has a test accuracy. Its runs: 3 diverged."
+
+
+def test_an_exploratory_report_repeats_itself_and_its_claims_are_of_its_metric(tmp_path):
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9, "learned-2d": 0.9}, seeds=3)
+    results = analyze(read(str(folder), metric="val/acc", baseline="learned-1d"))
+    section = next(part for part in study_document(results).sections if part.id == "reproduce")
+    assert section.items[0].text.endswith("--metric val/acc --baseline learned-1d")
+    assert analyze(read(str(folder))).claims and not analyze(read(str(folder), metric="test/loss")).claims
+
+
+def test_a_main_effect_has_the_interval_and_p_of_one_contrast(tmp_path):
+    """`c` has the best mean and scatters widely; only `b` is significantly better than `a`."""
+    noise = {"a": 0.001, "b": 0.001, "c": 0.1}
+    mean = {"a": 0.7, "b": 0.74, "c": 0.76}
+    levels = [{"kind": kind, "depth": depth} for kind in mean for depth in (1, 2)]
+    rows = [
+        {**level, "seed": seed, "test/acc": mean[level["kind"]] + noise[level["kind"]] * np.cos(2 * seed + i)}
+        for i, level in enumerate(levels)
+        for seed in range(5)
+    ]
+    frame = pd.DataFrame(rows)
+    fitted = factorial(frame, "test/acc", ["kind", "depth"])
+    said = _main_effect(fitted, "kind", fitted.tested()[("kind",)], {})
+    means = 100 * frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
+    diffs = means["b"] - means["a"]
+    low, high = stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs))
+    expected = f"by {diffs.mean():.2f} points (95 % CI {low:.2f} to {high:.2f}, p < 0.001)"
+    assert said == f"kind = b has a higher test accuracy than kind = a, {expected}"
