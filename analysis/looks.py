@@ -35,6 +35,11 @@ class StudyLooks:
         return bool(self.plan) and self.tests is None
 
     @property
+    def intervals(self) -> str:
+        """How intervals are adjusted, the end of a sentence that begins with "Intervals"."""
+        return "are adjusted for the planned looks only" if self.plan else "are not adjusted"
+
+    @property
     def following(self) -> int | None:
         """The next planned look; None where there is none."""
         return next((n for n in self.plan if n > self.complete), None)

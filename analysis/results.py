@@ -66,6 +66,8 @@ class Results:
     of both is multiplied by 2"""
     factorial_trouble: str
     """why a study of several factors has no `factorial`"""
+    depending_terms: list[tuple[str, ...]]
+    """its factors and interactions that are significant only with, or only without, diverged runs at chance level"""
     claims: list[ClaimResult]
     batches: stats.BatchEffect
     """finished runs of different hardware or commits, compared by the study's metric"""
@@ -110,6 +112,7 @@ def analyze(study: Study) -> Results:
     means = {each: _means(finished, each, variants, floors[each]) for each in measured}
     means.setdefault(metric, _means(finished, metric, variants, floors[metric]))
     fitted, trouble = _factorial(finished, study, floors[metric], looks)
+    again = fitted and _factorial(_at_chance(ended, study, values), study, floors[metric], looks)[0]
     families = 1 if fitted is None else 2
     rule = stats.Rule(study.margin, ALPHA, metric.lower_is_better, math.sqrt(2) * floors[metric], families, looks.tests)
     versus, pairs = _comparisons(study, tested, counted, rule)
@@ -132,10 +135,11 @@ def analyze(study: Study) -> Results:
         grid=_grid(finished, study),
         factorial=fitted,
         factorial_trouble=trouble,
+        depending_terms=_other_terms(fitted, again),
         claims=_claims(study, tested, counted, floors[metric], looks),
         batches=_batches(finished, metric),
         images=image_results(study, floors[Metric("test/acc")], looks),
-        trends=[] if looks.waiting else trends(study, floors[metric]),
+        trends=[] if looks.waiting else trends(study, floors[metric], tested=not looks.plan),
         looks=looks,
         tuning=tuning_results(study),
     )
@@ -159,13 +163,17 @@ def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dic
 
 def _floor(finished: pd.DataFrame, metric: Metric) -> float:
     """Half of an accuracy's step: one image of its split, or what the accuracies themselves show where its size is not
-    recorded and where they are means over support sets or shifts. 0 for other metrics.
+    recorded and where they are means over support sets or shifts. 0 for other metrics, and where all accuracies are 0 or 1,
+    which show no step.
     """
     if not metric.is_share:
         return 0.0
     column = f"{metric.partition('/')[0]}_images"
     images = finished[column].min() if column in finished else math.nan
-    return 0.5 / images if images > 0 else 0.5 * stats.accuracy_step(finished[metric].to_numpy())
+    if images > 0:
+        return 0.5 / images
+    step = stats.accuracy_step(finished[metric].to_numpy())
+    return 0.5 * step if step < 1 else 0.0
 
 
 def count_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
@@ -330,6 +338,22 @@ def _grid(finished: pd.DataFrame, study: Study) -> pd.DataFrame | None:
 def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     batch = finished["hardware"].fillna("").astype(str) + " " + finished["commit"].fillna("").astype(str)
     return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
+
+
+def _at_chance(ended: pd.DataFrame, study: Study, values: dict[str, dict[int, float]]) -> pd.DataFrame:
+    """The finished runs, and the diverged ones with the metric of chance level; only the finished ones if it is not known."""
+    counted = count_diverged(study, values) or values
+    runs = ended[ended["status"].isin(["finished", "diverged"])]
+    metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
+    return runs.assign(**{study.metric: metric}).dropna(subset=[study.metric])
+
+
+def _other_terms(fitted: stats.Factorial | None, counted: stats.Factorial | None) -> list[tuple[str, ...]]:
+    """The terms of a model that are significant only with, or only without, diverged runs at chance level."""
+    if fitted is None:
+        return []
+    again = counted.tested() if counted else {}
+    return [term for term, p in fitted.tested().items() if (p <= ALPHA) != (again.get(term, math.nan) <= ALPHA)]
 
 
 def _factorial(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -52,9 +52,18 @@ class Trend:
         return [row for row in self.rows if row != self.baseline]
 
 
-def trends(study: Study, floor: float) -> list[Trend]:
-    """Every trend of a study with at least two rows and two points. `floor`: the smallest standard deviation of a run."""
-    return [trend for trend in (_lengths(study, floor), *_factors(study, floor)) if trend is not None]
+def trends(study: Study, floor: float, tested: bool = True) -> list[Trend]:
+    """Every trend of a study with at least two rows and two points. `floor`: the smallest standard deviation of a run.
+
+    Unless `tested`, the p-values are NaN.
+    """
+    found = [trend for trend in (_lengths(study, floor), *_factors(study, floor)) if trend is not None]
+    return found if tested else [_untested(trend) for trend in found]
+
+
+def _untested(trend: Trend) -> Trend:
+    pairs = {pair: (replace(change, p=math.nan), math.nan) for pair, (change, _) in trend.pairs.items()}
+    return replace(trend, pairs=pairs, spread=replace(trend.spread, p=math.nan))
 
 
 def _lengths(study: Study, floor: float) -> Trend | None:

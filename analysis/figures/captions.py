@@ -68,7 +68,8 @@ def differences(results: Results) -> tuple[str, str]:
     margin = formatting.margin(metric, results.study.margin)
     caption = (
         f"Differences from {baseline}, paired by seed, with 95 % intervals. Shaded band: equivalence margin, ±{margin}. "
-        "The shape of the marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals are not."
+        "The shape of the marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals "
+        f"{results.looks.intervals}."
     )
     found = [
         f"{plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, {compared.verdict}"

@@ -10,7 +10,7 @@ import pandas as pd
 from analysis import formatting
 from analysis.across import AcrossDatasets, aggregate_studies, split_by_dataset
 from analysis.figures.across import across_plots
-from analysis.report.document import Code, Document, Facts, Item, Section
+from analysis.report.document import Code, Document, Facts, Item, Section, present
 from analysis.report.methods import scope
 from analysis.report.phrases import alpha_text, by_points, higher, interval_text, names, range_text, spelled, value_text
 from analysis.report.provenance import study_provenance
@@ -57,9 +57,9 @@ def across_document(across: AcrossDatasets, command: str) -> Document:
         headline=_headline(across),
         warnings=[f"{name}: {warning}" for name, results in studies for warning in warnings(results)],
         sections=[
-            Section("result", "Results", _items(plots["across"], aggregates_table(across), normalised_table(across))),
-            *_differences(across, _items(improvement_table(across), plots.get("improvement"))),
-            Section("datasets", "Each dataset", _items(datasets_table(across), dataset_differences_table(across))),
+            Section("result", "Results", present(plots["across"], aggregates_table(across), normalised_table(across))),
+            *_differences(across, present(improvement_table(across), plots.get("improvement"))),
+            Section("datasets", "Each dataset", present(datasets_table(across), dataset_differences_table(across))),
             Section("methods", "Methods", [Facts(tuple(_methods(across)))]),
             *(study_provenance(f"provenance-{i}", name, results.study) for i, (name, results) in enumerate(studies)),
             Section("reproduce", "Reproduce", [Code(command)]),
@@ -81,10 +81,6 @@ def _title(across: AcrossDatasets) -> str:
 
 def _differences(across: AcrossDatasets, items: list[Item]) -> list[Section]:
     return [Section("differences", "Differences from the baseline", items)] if items else []
-
-
-def _items(*items: Item | None) -> list[Item]:
-    return [item for item in items if item is not None]
 
 
 def _headline(across: AcrossDatasets) -> tuple[str, ...]:
@@ -149,11 +145,18 @@ def _by_dataset(across: AcrossDatasets) -> str:
     """Where the mean differences of the datasets have the other sign than the average."""
     opposite = []
     for variant, compared in across.differences.items():
-        up = across.higher_on(variant)
-        other = [name for name in across.studies if (name in up) != (compared.diff.value > 0)]
-        if other and compared.verdict in ("better", "worse"):
-            side = "below" if compared.diff.value > 0 else "above"
-            opposite.append(f"{formatting.quoted(variant)} is {side} the baseline on {formatting.listing(other)}")
+        if compared.verdict not in ("better", "worse"):
+            continue
+        along = {name: float(diffs.mean() * compared.diff.value) for name, diffs in across.paired[variant].items()}
+        against, tied = (
+            [name for name, sign in along.items() if sign < 0],
+            [n for n, sign in along.items() if not sign],
+        )
+        side = "below" if compared.diff.value > 0 else "above"
+        places = [f"{side} the baseline on {formatting.listing(against)}"] * bool(against)
+        places += [f"equal to the baseline on {formatting.listing(tied)}"] * bool(tied)
+        if places:
+            opposite.append(f"{formatting.quoted(variant)} is {' and '.join(places)}")
     shown = [variant for variant, compared in across.differences.items() if compared.verdict in ("better", "worse")]
     if opposite:
         return f"The average does not hold for every dataset: by its mean, {'; '.join(opposite)}."

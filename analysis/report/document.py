@@ -28,6 +28,11 @@ class Code:
 Item = Table | Plot | Facts | Code
 
 
+def present(*items: Item | None) -> list[Item]:
+    """Return the items of a section that the study has."""
+    return [item for item in items if item is not None]
+
+
 @dataclass(frozen=True)
 class Section:
     """A section of a report: paragraphs, then items. `id` is its anchor."""

@@ -31,7 +31,7 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     model = f"{seeds}, t tests over the seeds, {adjusted}, alpha = {alpha_text()}"
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)], names) for factor in fitted.factors)
-    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}."
+    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}.{_lost(results, fitted)}"
     crossed: dict[tuple[str, ...], float] = {term: p for term, p in tested.items() if len(term) == 2}
     return (main, _interactions(fitted, crossed, names)) if crossed else (main,)
 
@@ -112,6 +112,23 @@ def _absent(results: Results, fitted: Factorial) -> str:
         if level not in map(level_text, fitted.levels[factor])
     ]
     return f" (without {formatting.listing(absent)}, which lack some combinations)" if absent else ""
+
+
+def _lost(results: Results, fitted: Factorial) -> str:
+    """Which seeds the model leaves out, and which of its results depend on diverged runs."""
+    said = ""
+    if lost := fitted.gaps.seeds_left_out:
+        verb = "are" if len(lost) > 1 else "is"
+        seeds = f"Seed{'s' * (len(lost) > 1)} {formatting.listing(list(map(str, lost)))}"
+        said += f" {seeds} {verb} left out, because a combination has no finished run."
+    if terms := results.depending_terms:
+        names = [" and ".join(factor_name(factor, results.study.names) for factor in term) for term in terms]
+        verb = "change" if len(names) > 1 else "changes"
+        said += (
+            f" The result{'s' * (len(names) > 1)} on {formatting.listing(names)} {verb} if diverged runs are counted at chance "
+            "level."
+        )
+    return said
 
 
 def _p(p: float) -> str:

@@ -117,7 +117,7 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
             "The p-values of the t tests and the equivalence tests of all pairs are adjusted together with Holm's "
             "method. The two null hypotheses of a pair cannot both be true, so the smallest p is multiplied by the number "
             "of pairs, not by the number of tests (Shaffer, 1986). The probability of one or more false verdicts in a "
-            f"study is at most 5 %.{shared} Published claims are a separate family. Intervals are not adjusted.",
+            f"study is at most 5 %.{shared} Published claims are a separate family. Intervals {results.looks.intervals}.",
         ),
         (
             "Verdict",

@@ -10,7 +10,7 @@ from analysis import formatting
 from analysis.figures.study_figures import all_plots
 from analysis.figures.style import Plot
 from analysis.profiles import profiles
-from analysis.report.document import Document, Item, Section
+from analysis.report.document import Document, Item, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.provenance import provenance, reproduce, varying
@@ -125,17 +125,17 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
     plots = {plot.name: plot for plot in all_plots(results)}
     factors = _factors(results, plots)
     heading = "Results" if results.factorial is None else "Combinations"
-    main = Section("result", heading, _items(variants_table(results), plots.get("accuracy")))
+    main = Section("result", heading, present(variants_table(results), plots.get("accuracy")))
     sections = [
         *([main, _differences(results, plots), factors] if results.factorial is None else []),
         *([factors, main, _differences(results, plots)] if results.factorial is not None else []),
-        Section("paper", "Published figures: ViT paper, Table 8", _items(paper_table(results))),
-        Section("claims", "Published claims", _items(claims_table(results))),
+        Section("paper", "Published figures: ViT paper, Table 8", present(paper_table(results))),
+        Section("claims", "Published claims", present(claims_table(results))),
         *_profiles(results, plots),
         *(_trend(results, trend, plots) for trend in results.trends),
-        Section("curves", "Learning curves", _items(plots.get("curves"))),
+        Section("curves", "Learning curves", present(plots.get("curves"))),
         tuning_section(results),
-        Section("cost", "Cost", _items(plots.get("cost"), cost_table(results))),
+        Section("cost", "Cost", present(plots.get("cost"), cost_table(results))),
         _images(results, with_images),
         Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),
         models,
@@ -151,7 +151,7 @@ def _profiles(results: Results, plots: dict[str, Plot]) -> list[Section]:
     found: dict[str, Section] = {}
     for profile in profiles(results):
         section = found.setdefault(profile.heading, Section(profile.name, profile.heading))
-        section.items.extend(_items(plots.get(profile.name), profile_table(results, profile)))
+        section.items.extend(present(plots.get(profile.name), profile_table(results, profile)))
     return list(found.values())
 
 
@@ -165,12 +165,12 @@ def _trend(results: Results, trend: Trend, plots: dict[str, Plot]) -> Section:
 def _images(results: Results, with_images: bool) -> Section:
     """The tables about test images, and the images on which variants differ most."""
     tables = (images_table, classes_table, agreement_table, disagreement_table)
-    section = Section("images", "Test images", _items(*(table(results) for table in tables)))
+    section = Section("images", "Test images", present(*(table(results) for table in tables)))
     if with_images and results.images is not None:
         from analysis.figures.disagreement import disagreement_plot
 
         plot, reason = disagreement_plot(results)
-        section.items.extend(_items(plot))
+        section.items.extend(present(plot))
         section.paragraphs.extend([reason] if reason else [])
     return section
 
@@ -178,7 +178,7 @@ def _images(results: Results, with_images: bool) -> Section:
 def _differences(results: Results, plots: dict[str, Plot]) -> Section:
     section = Section("differences", "Differences from the baseline")
     if results.others:
-        section.items.extend(_items(plots.get("differences"), baseline_table(results)))
+        section.items.extend(present(plots.get("differences"), baseline_table(results)))
         pairs = pairs_table(results)
         if pairs and len(pairs.rows) <= MOST_PAIR_ROWS:
             section.items.append(pairs)
@@ -194,12 +194,8 @@ def _factors(results: Results, plots: dict[str, Plot]) -> Section:
         plots.get("interaction"),
         *map(tables.get, ("simple-effects", "interactions", "terms")),
     )
-    items = _items(*order, *pairs)
+    items = present(*order, *pairs)
     trouble = results.factorial_trouble
     return Section(
         "factors", "Factors and interactions", items, [f"No linear model was fitted: {trouble}"] if trouble else []
     )
-
-
-def _items(*items: Item | None) -> list[Item]:
-    return [item for item in items if item is not None]

@@ -29,7 +29,7 @@ CONDITIONS = {
 
 def trend_text(results: Results, trend: Trend) -> list[str]:
     """Return the answer of a section on a condition: the spread of the kinds, the pairs, and the runs that are left out."""
-    return [spread_text(results, trend), _pairs(trend), *_left_out(results, trend)]
+    return [spread_text(results, trend), *([] if results.looks.plan else [_pairs(trend)]), *_left_out(results, trend)]
 
 
 def spread_text(results: Results, trend: Trend) -> str:
@@ -37,7 +37,7 @@ def spread_text(results: Results, trend: Trend) -> str:
     found, (first, last) = trend.spread, (trend.points[0], trend.points[-1])
     claim = f"Claim: differences between variants shrink {CLAIMS[trend.unit]}."
     if not math.isfinite(found.p):
-        return f"{claim} Not tested: {_why_not(found)}."
+        return f"{claim} Not tested: {_LOOKS if results.looks.plan else _why_not(found)}."
     verdict = {"shrinks": "they shrink", "grows": "they grow"}.get(spread_verdict(found), "not shown")
     kinds = formatting.plural(len(trend.kinds), "variant")
     which = " with a positional embedding" if len(trend.kinds) < len(trend.rows) else ""
@@ -50,7 +50,10 @@ def spread_text(results: Results, trend: Trend) -> str:
     largest = max(trend.spreads, key=lambda point: trend.spreads[point])
     if largest not in (first, last):
         said += f" In between it is larger: {spread_number(trend, largest)}{trend.metric.points} with {largest:,} (not tested)."
-    return said + " This test is not adjusted for planned looks." * bool(results.looks.plan)
+    return said
+
+
+_LOOKS = "the study plans looks, and the tests of this section are for one look"
 
 
 def _why_not(found: SpreadChange) -> str:

@@ -6,6 +6,7 @@ from scipy import stats
 from synthetic import on_dataset, write_study
 
 from analysis.across import aggregate_studies, split_by_dataset
+from analysis.report.across import across_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
@@ -134,3 +135,10 @@ def test_a_dataset_that_differs_without_being_a_factor_is_refused(tmp_path):
     folder = write_study(tmp_path, accuracy={"none": 0.5, "cpe": 0.9}, levels=levels)
     with pytest.raises(UserError, match=r"several datasets \(digits, mnist\), which are no factor; .* --across"):
         split_by_dataset(read_folder(folder))
+
+
+def test_a_variant_that_equals_the_baseline_on_a_dataset_is_not_below_it(tmp_path):
+    one = results_on(tmp_path, "digits", accuracy={"none": 0.7, "cpe": 0.7}, spread=0.0)
+    two = results_on(tmp_path, "mnist", accuracy={"none": 0.7, "cpe": 0.8}, spread=0.001)
+    (said,) = (text for text in across_document(aggregate_studies([one, two]), "").headline if "does not hold" in text)
+    assert "by its mean, cpe is equal to the baseline on digits." in said

@@ -1,5 +1,7 @@
 """Differences along training length and number of images: values by hand, tests with the right error rates, the report."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -283,3 +285,12 @@ def test_the_report_says_how_each_kind_carries_over_to_other_sizes(tmp_path):
         "Computed for the new grid, with positions relative to the image: cape. "
         "Weights unchanged, with positions counted in patches: irpe-k."
     )
+
+
+def test_with_planned_looks_the_trends_are_not_tested(tmp_path):
+    results = with_lengths(tmp_path, looks=[3, 10])
+    (trend,) = results.trends
+    assert math.isnan(trend.spread.p) and all(math.isnan(p) for _, p in trend.pairs.values())
+    said = " ".join(trend_text(results, trend))
+    assert "Not tested: the study plans looks, and the tests of this section are for one look." in said
+    assert "significantly" not in said

@@ -82,7 +82,7 @@ def _notes(results: Results) -> tuple[str, ...]:
         ),
         "Undecided here: neither a claim nor its opposite is shown, or the outcome changes if diverged runs are counted at "
         "chance level. All outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
-        _MARGIN.format(margin=margin_text(results)),
+        _MARGIN.format(margin=margin_text(results), intervals=results.looks.intervals),
         *((_PUBLISHED,) if True in published else ()),
         *((_SECOND_SET,) if results.others else ()),
         *((_MORE_SEEDS,) if any(text != formatting.DASH for text in needed) else ()),
@@ -97,7 +97,7 @@ _ON_PAIRS = (
 _MARGIN = (
     'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '
     '{margin}, "little" and "has a test accuracy of" mean within ±{margin}. The tests are one-sided at 5 %, so the confidence '
-    "intervals (CI) are at 90 %. They are not adjusted."
+    "intervals (CI) are at 90 %. They {intervals}."
 )
 _SECOND_SET = (
     "The claims are a second set of tests, separate from the verdicts on pairs. Each set has a false result in at most 5 % "

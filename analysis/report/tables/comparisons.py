@@ -25,8 +25,8 @@ from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS
 from experiments.metric import Metric
 
-NOT_ADJUSTED = (
-    "Verdicts are adjusted for multiple comparisons, intervals are not. So the verdict can be “not enough evidence” "
+_ADJUSTED = (
+    "Verdicts are adjusted for multiple comparisons, intervals {intervals}. So the verdict can be “not enough evidence” "
     "although the interval excludes zero or lies within the margin."
 )
 _SEEDS_NEEDED = (
@@ -85,8 +85,9 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     if results.looks.plan:
         adjusted += ", and adjusted for the planned looks"
         level = f"the level of this look, for {level} over all looks"
+    intervals = f" {_ADJUSTED.format(intervals=results.looks.intervals)}" if family > 1 else ""
     notes = [
-        f"n: seeds with a result for both variants. CI: confidence interval. {NOT_ADJUSTED if family > 1 else ''}".strip(),
+        f"n: seeds with a result for both variants. CI: confidence interval.{intervals}",
         f"p: paired t test. Equivalence p: two one-sided t tests (TOST) within ±{margin_text(results)}. Both are {adjusted}. "
         "Effect size d_z: mean of the paired differences divided by their standard deviation, with Hedges' correction for "
         "small samples. Seeds won: seeds on which the variant is better than the reference; a tie counts as half. "

@@ -23,7 +23,7 @@ def factor_tables(results: Results) -> list[Table]:
         return []
     tables = [terms_table(fitted, names), effects_table(fitted, names), contrasts_table(fitted, names)]
     if any(len(effect.term) == 2 for effect in fitted.effects):
-        tables += [simple_table(fitted, names), interactions_table(fitted, names)]
+        tables += [simple_table(fitted, names, results.looks.intervals), interactions_table(fitted, names)]
     return tables
 
 
@@ -96,8 +96,11 @@ def interactions_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     )
 
 
-def simple_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
-    """Return the effect of a factor at each level of another one: whether one depends on the other."""
+def simple_table(fitted: Factorial, names: Mapping[str, str], intervals: str) -> Table:
+    """Return the effect of a factor at each level of another one: whether one depends on the other.
+
+    `intervals`: how they are adjusted, see `StudyLooks.intervals`.
+    """
     metric, tested = Metric(fitted.metric), {test.term: test for test in fitted.terms}
     rows = []
     for effect in fitted.simple:
@@ -121,7 +124,8 @@ def simple_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     caption = "Does the effect of one factor depend on another? The effect of a factor at each level of the other."
     note = (
         "A small p of the interaction (below 0.05) means that the effect depends on the other factor. Otherwise a "
-        "dependence is not shown, even if the differences look unequal. Intervals are at 95 % and not adjusted."
+        "dependence is not shown, even if the differences look unequal. Intervals are at 95 %; they "
+        f"{intervals}."
     )
     return Table("simple-effects", caption, columns, tuple(rows), (note,))
 

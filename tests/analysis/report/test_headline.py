@@ -14,6 +14,7 @@ from synthetic import write_factorial, write_study
 from analysis.report import write
 from analysis.report.headline import headline
 from analysis.report.headline_factors import _main_effect
+from analysis.report.methods import _verdicts
 from analysis.report.study_report import study_document
 from analysis.report.tables.claims import claims_table
 from analysis.report.tables.variants import variants_table
@@ -370,3 +371,22 @@ def test_a_main_effect_has_the_interval_and_p_of_one_contrast(tmp_path):
     low, high = stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs))
     expected = f"by {diffs.mean():.2f} points (95 % CI {low:.2f} to {high:.2f}, p < 0.001)"
     assert said == f"kind = b has a higher test accuracy than kind = a, {expected}"
+
+
+def test_main_effects_name_left_out_seeds_and_what_depends_on_diverged_runs(tmp_path):
+    """By hand: with three runs of depth 2 at 10 %, the chance level, depth 2 is no longer better by 10 points."""
+    lost = {("depth=2, head=logits", seed): "diverged" for seed in range(3)}
+    folder = write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
+    main, *_ = headline(analyze(read_folder(folder)))
+    assert "depth = 2 has a higher test accuracy than depth = 1" in main
+    assert "Seeds 0, 1 and 2 are left out, because a combination has no finished run." in main
+    assert main.endswith("The result on depth changes if diverged runs are counted at chance level.")
+    assert "left out" not in headline(analyze(read_folder(write_factorial(tmp_path / "all"))))[0]
+
+
+def test_with_planned_looks_the_texts_on_intervals_agree(tmp_path):
+    results = results_of(tmp_path, looks=[5, 10])
+    table = claims_table(results)
+    assert "They are adjusted for the planned looks only." in " ".join(table.notes)
+    texts = [text for _, text in _verdicts(results)]
+    assert any(text.endswith("Intervals are adjusted for the planned looks only.") for text in texts)
