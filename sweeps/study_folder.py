@@ -205,15 +205,18 @@ def _differ(path: str, before: Any, now: Any) -> str:
 def _changed_statements(
     old: Mapping[str, Any], plan: Plan, planned: Mapping[str, Any], study_dir: Path
 ) -> Iterator[str]:
-    """What the plan states otherwise than the study in the folder, of which a run has finished."""
-    before = {"baseline": _baseline_now(old, planned), **{field: old.get(field, []) for field in STATEMENTS}}
-    now = {"baseline": plan.baseline, **{field: getattr(plan.study, field) for field in STATEMENTS}}
+    """What the plan states otherwise than the study in the folder, of which a run has finished.
+
+    A baseline that neither states is the first variant, which may change when the study gains levels and factors.
+    """
+    before = {field: old.get(field, []) for field in STATEMENTS}
+    now = {field: getattr(plan.study, field) for field in STATEMENTS}
+    if any(stated is not None for stated in (plan.study.baseline, (old.get("study") or {}).get("baseline"))):
+        before["baseline"], now["baseline"] = _baseline_now(old, planned), plan.baseline
     changed = [field for field in before if before[field] != now[field]]
     if changed and any(record.is_finished(study_dir / entry["run"]) for entry in old["runs"]):
         field = changed[0]
-        hint = field == "baseline" and plan.study.baseline is None
-        kept = f" (state `baseline: {before[field]}`)" if hint else ""
-        yield f"{_differ(field, before[field], now[field])}{kept}, and it cannot change after the first run has finished"
+        yield f"{_differ(field, before[field], now[field])}, and it cannot change after the first run has finished"
 
 
 def _baseline_now(old: Mapping[str, Any], planned: Mapping[str, Any]) -> str:

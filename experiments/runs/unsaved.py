@@ -31,7 +31,8 @@ def removed_if_unsaved(run_dir: Path) -> Iterator[None]:
     except UserError:
         if is_new and (not run_dir.exists() or all(is_worthless(path.name) for path in run_dir.iterdir())):
             shutil.rmtree(run_dir, ignore_errors=True)
-            log.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # it was not made, or a file stands in the place of its folder
+                log.unlink()
             for folder in missing:
                 with contextlib.suppress(OSError):  # it is not empty, or was not made
                     folder.rmdir()

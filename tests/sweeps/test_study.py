@@ -381,8 +381,17 @@ def test_a_baseline_with_a_longer_label_is_the_same_baseline(tmp_path):
     factors = {"model.depth": [1, 2], "model.head": ["logits", "mlp"]}
     write_plan(plan_of(factors=factors), tmp_path, "second")
     assert read_study(tmp_path)["baseline"] == "depth=1, head=logits"
-    with pytest.raises(UserError, match="state `baseline: depth=1, head=logits`"):
-        write_plan(plan_of(factors={**factors, "model.depth": [3, 1, 2]}), tmp_path, "third")
+    write_plan(plan_of(factors=factors, baseline={"model.depth": 1, "model.head": "logits"}), tmp_path, "third")
+    more = {**factors, "model.depth": [3, 1, 2]}
+    with pytest.raises(UserError, match="baseline is depth=1, head=logits there and depth=3, head=logits here"):
+        write_plan(plan_of(factors=more), tmp_path, "fourth")
+
+
+def test_a_baseline_that_was_never_stated_is_the_first_variant(tmp_path):
+    write_plan(plan_of(), tmp_path, "first")
+    finish(tmp_path, [0])
+    write_plan(plan_of(factors={"model.depth": [3, 1, 2]}), tmp_path, "second")
+    assert read_study(tmp_path)["baseline"] == "3"
 
 
 @pytest.mark.parametrize(

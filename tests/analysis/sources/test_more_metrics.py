@@ -58,7 +58,10 @@ def test_a_metric_that_no_run_measures_is_refused(tmp_path):
     folder = write_study(tmp_path)
     with pytest.raises(UserError, match="^--metric: 'fewshot/mnist/5' is not measured by any run"):
         read(str(folder), metric="fewshot/mnist/5")
-    with pytest.raises(UserError, match="^--metric: 'fewshot' is not allowed: expected one of: .* or a metric of eval"):
+    with pytest.raises(
+        UserError,
+        match="^--metric: 'fewshot' is not allowed: expected .* or such as fewshot/mnist/5 .needs eval.fewshot",
+    ):
         read(str(folder), metric="fewshot")
 
 
