@@ -101,11 +101,12 @@ def _cohort(text: str) -> int | None:
 
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt."""
-    from sweeps.study_folder import with_known_names
+    from sweeps.study_folder import merged_entries, with_known_names
 
     plan = parse_plan(arguments)
     study_dir = Path(arguments.out) / plan.study.name
     plan = with_known_names(plan, study_dir)
+    merged_entries(plan, study_dir)  # raises for another study in the folder, before any warning
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror
 

@@ -65,9 +65,10 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.study_folder import with_known_names
 
     plan = parse_plan(arguments)
-    warn_of_plan(plan)
     study_dir = Path(arguments.out) / plan.study.name
-    print_plan(with_known_names(plan, study_dir), study_dir)
+    plan = with_known_names(plan, study_dir)
+    warn_of_plan(plan)
+    print_plan(plan, study_dir)
     return 0
 
 
