@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from analysis import formatting, stats
+from analysis.claims.settings import Values
 from analysis.matching import check_same_levels
-from analysis.results import ALPHA, Results, chance_accuracy, count_diverged
+from analysis.results import ALPHA, Results, chance_accuracy, with_diverged
 from analysis.sources.study import ENDED, Study, factor_levels
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
@@ -267,13 +268,12 @@ def _depending(
     Where chance level is not known, no verdict stands on the finished runs alone.
     """
     baseline = next(iter(studies.values())).study.baseline
-    values: list[dict[str, dict[int, float]]] = []
+    values: list[Values] = []
     unknown: set[str] = set()
     for results in studies.values():
-        lost, counted = set(results.study.of("diverged")["variant"]), count_diverged(results.study, results.values)
-        if lost and counted is None:
-            unknown |= set(variants) if baseline in lost else lost
-        values.append(results.values if counted is None else counted)
+        counted, lost = with_diverged(results.study, results.values)
+        unknown |= set(variants) if baseline in lost else lost
+        values.append(counted)
     again = stats.compare_averages({v: _differences(*_sides(values, v, baseline)) for v in variants}, floors, rule)
     return frozenset(
         variant

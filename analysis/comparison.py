@@ -9,7 +9,7 @@ from typing import Literal
 from analysis import stats
 from analysis.claims.settings import Values
 from analysis.matching import check_same_levels
-from analysis.results import ALPHA, Results, count_diverged
+from analysis.results import ALPHA, Results, with_diverged
 from analysis.sources.study import Study
 from analysis.stats.comparisons import Rule, paired, verdicts
 from experiments.errors import UserError
@@ -68,31 +68,18 @@ def compare_studies(a: Results, b: Results) -> TwoStudies:
     others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
     floor = math.hypot(a.floor, b.floor)
     rule, rule_of_shifts = (Rule(a.study.margin, ALPHA, floor=each) for each in (floor, math.sqrt(2) * floor))
-    unknown = _of_unknown_level(a) | _of_unknown_level(b)
-    changes, counted = (
-        _changes({v: one[v] for v in shared}, {v: two[v] for v in shared}, rule)
-        for one, two in ((a.values, b.values), (_with_diverged(a), _with_diverged(b)))
-    )
-    changes = _marked(changes, counted, unknown)
+    (counted_a, unknown_a), (counted_b, unknown_b) = (with_diverged(each.study, each.values) for each in (a, b))
+    unknown, sides = unknown_a | unknown_b, ((a.values, b.values), (counted_a, counted_b))
+    finished, counted = (_changes({v: x[v] for v in shared}, {v: y[v] for v in shared}, rule) for x, y in sides)
+    changes = _marked(finished, counted, unknown)
     shifts: list[Change] = []
     if others:
-        shifts, counted = (
-            _changes(_to_baseline(a.study, one, others), _to_baseline(b.study, two, others), rule_of_shifts)
-            for one, two in ((a.values, b.values), (_with_diverged(a), _with_diverged(b)))
+        finished, counted = (
+            _changes(_to_baseline(a.study, x, others), _to_baseline(b.study, y, others), rule_of_shifts)
+            for x, y in sides
         )
-        shifts = _marked(shifts, counted, set(others) if unknown & {a.study.baseline, b.study.baseline} else unknown)
+        shifts = _marked(finished, counted, set(others) if unknown & {a.study.baseline, b.study.baseline} else unknown)
     return TwoStudies(a, b, shared, changes, shifts)
-
-
-def _with_diverged(results: Results) -> Values:
-    """The values where diverged runs are at chance level; those of the finished runs where it is not known."""
-    return count_diverged(results.study, dict(results.values)) or results.values
-
-
-def _of_unknown_level(results: Results) -> set[str]:
-    """The variants with diverged runs of a study whose chance level is not known."""
-    lost = set(results.study.of("diverged")["variant"])
-    return lost if count_diverged(results.study, dict(results.values)) is None else set()
 
 
 def _marked(changes: list[Change], counted: list[Change], unknown: set[str]) -> list[Change]:

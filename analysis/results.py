@@ -112,7 +112,7 @@ def analyze(study: Study) -> Results:
     means = {each: _means(finished, each, variants, floors[each]) for each in measured}
     means.setdefault(metric, _means(finished, metric, variants, floors[metric]))
     fitted, trouble = _factorial(finished, study, floors[metric], looks)
-    again = fitted and _factorial(_at_chance(ended, study, values), study, floors[metric], looks)[0]
+    depending = _depending_terms(fitted, ended, study, values, floors[metric], looks)
     families = 1 if fitted is None else 2
     rule = stats.Rule(study.margin, ALPHA, metric.lower_is_better, math.sqrt(2) * floors[metric], families, looks.tests)
     versus, pairs = _comparisons(study, tested, counted, rule)
@@ -135,7 +135,7 @@ def analyze(study: Study) -> Results:
         grid=_grid(finished, study),
         factorial=fitted,
         factorial_trouble=trouble,
-        depending_terms=_other_terms(fitted, again),
+        depending_terms=depending,
         claims=_claims(study, tested, counted, floors[metric], looks),
         batches=_batches(finished, metric),
         images=image_results(study, floors[Metric("test/acc")], looks),
@@ -176,7 +176,7 @@ def _floor(finished: pd.DataFrame, metric: Metric) -> float:
     return 0.5 * step if step < 1 else 0.0
 
 
-def count_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[str, dict[int, float]] | None:
+def count_diverged(study: Study, values: Values) -> dict[str, dict[int, float]] | None:
     """The values where diverged runs have the metric of chance level; None where no run diverged or that is not known.
 
     Chance among k classes is an accuracy of 1/k and a cross-entropy of log k. An unknown chance level counts as an
@@ -193,6 +193,15 @@ def count_diverged(study: Study, values: dict[str, dict[int, float]]) -> dict[st
         level = 0.0 if share is None else share
         counted[variant][int(seed)] = -math.log(level) if study.metric.lower_is_better else level
     return counted
+
+
+def with_diverged(study: Study, values: Values) -> tuple[Values, set[str]]:
+    """The values where diverged runs are at chance level, and the variants with diverged runs whose level is not known.
+
+    These keep the values of their finished runs.
+    """
+    counted = count_diverged(study, values)
+    return (values, set(study.of("diverged")["variant"])) if counted is None else (counted, set())
 
 
 def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
@@ -340,18 +349,21 @@ def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
 
 
-def _at_chance(ended: pd.DataFrame, study: Study, values: dict[str, dict[int, float]]) -> pd.DataFrame:
+def _at_chance(ended: pd.DataFrame, study: Study, values: Values) -> pd.DataFrame:
     """The finished runs, and the diverged ones with the metric of chance level; only the finished ones if it is not known."""
-    counted = count_diverged(study, values) or values
+    counted, _ = with_diverged(study, values)
     runs = ended[ended["status"].isin(["finished", "diverged"])]
     metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
     return runs.assign(**{study.metric: metric}).dropna(subset=[study.metric])
 
 
-def _other_terms(fitted: stats.Factorial | None, counted: stats.Factorial | None) -> list[tuple[str, ...]]:
+def _depending_terms(
+    fitted: stats.Factorial | None, ended: pd.DataFrame, study: Study, values: Values, floor: float, looks: StudyLooks
+) -> list[tuple[str, ...]]:
     """The terms of a model that are significant only with, or only without, diverged runs at chance level."""
-    if fitted is None:
+    if fitted is None or study.of("diverged").empty:
         return []
+    counted, _ = _factorial(_at_chance(ended, study, values), study, floor, looks)
     again = counted.tested() if counted else {}
     return [term for term, p in fitted.tested().items() if (p <= ALPHA) != (again.get(term, math.nan) <= ALPHA)]
 

@@ -83,14 +83,15 @@ class Parser(argparse.ArgumentParser):
                 word = f"{word}=true"
             elif word.startswith("--no-") and self._is_switch(switch := f"--{word[5:]}"):
                 word = f"{switch}=false"
-            elif equals and hasattr(
-                self._option_string_actions.get(flag := f"--{path.replace('_', '-')}"), "is_switch"
-            ):
+            elif equals and self._is_setting(flag := f"--{path.replace('_', '-')}"):
                 word = f"{flag}={value}"
             else:
                 takes_value = action is not None and action.nargs is None
             full.append(word)
         return full
+
+    def _is_setting(self, flag: str) -> bool:
+        return hasattr(self._option_string_actions.get(flag), "is_switch")  # `add_settings` gives it to each setting
 
     def _is_switch(self, flag: str) -> bool:
         action = self._option_string_actions.get(flag)

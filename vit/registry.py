@@ -138,8 +138,8 @@ class Registry(UserDict[str, Kind]):
 def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
     """Class decorator: add a kind to the registry, which configurations, commands, studies, tests and tables read.
 
-    The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises `ValueError` if one of
-    them is not allowed, or if the name is not allowed or already registered.
+    The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises `ValueError`
+    if one of them is not allowed, or if the name is not allowed or already registered.
     """
     if not isinstance(name, str):
         raise TypeError('register needs a name: @register("my-kind")')

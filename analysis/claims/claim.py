@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, Hypothesis, PublishedHypothesis
-from analysis.claims.settings import KIND, Values, differ_only, flat_settings, tuned_settings, variant_settings
+from analysis.claims.settings import KIND, Values, differ_only, flat_settings, variant_settings
+from analysis.sources.settings import tuned_settings
 from analysis.stats.comparisons import paired
 
 

@@ -54,11 +54,6 @@ def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def tuned_settings(study: Mapping) -> set[str]:
-    """The settings that were tuned for each variant; `study` is as in study.json."""
-    return set((study.get("tuned") or {}).get("space", ()))
-
-
 def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str, tuned: Collection[str] = ()) -> bool:
     """Whether two variants are equal but for `path` and the `tuned` settings.
 

@@ -132,12 +132,12 @@ def _against_baseline(results: Results) -> str:
     family = f", {'paired t tests' if total > 1 else 'paired t test'}"
     family += " and equivalence tests" if groups["equivalent"] else ""
     seeds = formatting.seeds([results.versus[variant].n for variant in compared])
-    if lost:
-        listed = names(lost) or spelled(len(lost)).capitalize() + " variants"
-        said.append(f"{listed} cannot be compared: there is no result on a seed of the baseline.")
-    if single:
-        listed = names(single) or spelled(len(single)).capitalize() + " variants"
-        said.append(f"{listed} cannot be tested: there is a result on one seed of the baseline only.")
+    for variants, reason in (
+        (lost, "cannot be compared: there is no result on a seed of the baseline."),
+        (single, "cannot be tested: there is a result on one seed of the baseline only."),
+    ):
+        if variants:
+            said.append(f"{names(variants) or spelled(len(variants)).capitalize() + ' variants'} {reason}")
     if results.factorial is not None:  # the paragraph of main effects says how
         return f"{' '.join(said)} {seeds}{family}, adjusted in the same way."
     looks = " and for the planned looks" if results.looks.plan else ""
@@ -299,8 +299,8 @@ def _standing_of_best(results: Results) -> str:
     different = [(pair, pair[won[c.verdict]]) for pair, c in results.pairs.items() if best in pair and c.verdict in won]
     worse = [pair for pair, better in different if better == best]
     above = [quoted(better) for _, better in different if better != best]
-    mean = value_text(results.mean(results.best), results.study.metric)
-    ties = sum(results.mean(v).value == results.mean(results.best).value for v in results.variants)
+    mean = value_text(results.mean(best), results.study.metric)
+    ties = sum(results.mean(v).value == results.mean(best).value for v in results.variants)
     if ties > 1:
         return f" {spelled(ties).capitalize()} variants share the best mean ({mean})."
     total = len(results.variants) - 1

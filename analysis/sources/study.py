@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.sources.hits import RunHits
 from analysis.sources.plugin_source import Sources
-from analysis.sources.settings import PLACES, cell_value, flatten, level_text
+from analysis.sources.settings import PLACES, cell_value, flatten, level_text, tuned_settings
 from experiments.errors import UserError
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric, known_metrics
 from experiments.runs import record
@@ -111,7 +111,7 @@ class Study:
     @property
     def tuned_settings(self) -> tuple[str, ...]:
         """The settings that were tuned for each variant; empty for a study that was not tuned."""
-        return tuple((self.plan.get("tuned") or {}).get("space", ()))
+        return tuned_settings(self.plan)
 
     @property
     def planned_looks(self) -> tuple[int, ...]:
