@@ -16,6 +16,7 @@ RUNS = {
     "mnist-small/table-8": 80,
     "mnist-small/table-8-lengths": 40,
     "mnist-small/table-8-sizes": 120,
+    "owen-cifar10": 3,
     "probes/frozen-random-heard": 15,
     "probes/probe-direction": 55,
     "probes/probe-distance": 55,
@@ -47,6 +48,7 @@ def test_a_reference_study_is_complete_and_unchanged(name):
         "mnist-small/positions",
         "mnist-small/table-8-lengths",
         "mnist-small/table-8-sizes",
+        "owen-cifar10",
         "table-8-cifar10",
     ],
 )
