@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.cli import INTERRUPTS
 from experiments.errors import UserError
 from experiments.runs import record, resume_note
 from sweeps.queue.process import ProcessInfo, is_alive, process_info
@@ -27,9 +28,9 @@ LOG = "local.log"  # in that folder: what the processes that hold local jobs pri
 JOB_NAME = "vit-sweep-{}"  # of a study
 MAX_REQUEUES = 1000  # of a job, after its time limit; a job that makes no progress is not requeued at all
 COMMAND_TIMEOUT = 30  # seconds for an answer of Slurm
-STOPPED = tuple(
-    128 + number for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
-)  # exit statuses of a worker
+STOPS = tuple(  # the signals that stop a job; a local job ignores SIGHUP, and so outlives its terminal
+    getattr(signal, name) for name in INTERRUPTS if name != "SIGHUP" and hasattr(signal, name)
+)
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class ClusterWorker:
         requeue: Any = signal.getsignal(
             signal.SIGUSR2
         )  # submitit's: it calls `checkpoint`, asks for a requeue and exits
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        for number in STOPS:
             signal.signal(number, signal.SIG_DFL)  # the command handles them
         with self._start_marker() as started:
             status = self._work()
-            if status in STOPPED and self._may_requeue(status - 128, started):
+            if status - 128 in STOPS and self._may_requeue(status - 128, started):
                 requeue(signal.SIGUSR2, None)
         if status:
             sys.exit(status)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.canonical import canonical
-from experiments.config import RunConfig, flatten, load, override
+from experiments.config import DEFAULTS, SETTINGS, RunConfig, flatten, load, override
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.spec import RunSpec
@@ -104,7 +104,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
     found: dict[bytes, float] = {}
     end = time.monotonic() + MEASURE_SECONDS
     with tempfile.TemporaryDirectory() as folder:
-        worker = Worker(replace(config, tracking=Tracking("off"), log=Path(folder) / LOG))
+        worker = Worker(replace(config, test=False, tracking=Tracking("off"), log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
                 worker.submit([replace(run, config=shortened(run.config))], Path(folder))
@@ -119,9 +119,13 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
 
 
 def shortened(config: RunConfig) -> RunConfig:
-    """The same configuration with as few epochs as a measurement needs. It downloads nothing."""
+    """The same configuration with as few epochs as a measurement needs, and nothing to evaluate after the last one.
+
+    It downloads nothing.
+    """
     epochs = min(MEASURE_EPOCHS, config.train.epochs)
-    return override(config, {"train.epochs": epochs, "eval.epochs": "", "data.download": False})
+    evaluations = {path: DEFAULTS[path] for path in SETTINGS if path.startswith("eval.")}
+    return override(config, {**evaluations, "train.epochs": epochs, "data.download": False})
 
 
 def _time_epoch(worker: Worker, end: float, ignore_errors: bool) -> tuple[float, bool]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.canonical import plain
 from experiments.cli import folder, settings
 from experiments.errors import UserError
 
@@ -143,9 +144,24 @@ def _with_tuned(plan: Plan, path: str, changes: Collection[str]) -> Plan:
     from sweeps.tuning.tuned import read_tuned
 
     tuned = read_tuned(Path(path))
-    if twice := [name for name in changes if name.replace("-", "_") in tuned["space"]]:
+    if twice := [name for name in changes if _is_among(name, tuned["space"])]:
         raise UserError(f"{twice[0]}: is not allowed with --tuned: {path} sets it for each variant")
     return apply_tuned(plan, tuned)
+
+
+def assignments_without(texts: Sequence[str], paths: Collection[str]) -> list[str]:
+    """The values of --set that assign everything that these do, except to `paths`."""
+    left: list[str] = []
+    for text in texts:
+        given = _assignments(text)
+        kept = [f"{path}={plain(value)}" for path, value in given.items() if not _is_among(path, paths)]
+        left += [text] if len(kept) == len(given) else kept
+    return left
+
+
+def _is_among(name: str, paths: Collection[str]) -> bool:
+    """Whether a setting, written with `-` or `_`, is one of these paths."""
+    return name.replace("-", "_") in paths
 
 
 def _assignments(text: str) -> dict[str, Any]:

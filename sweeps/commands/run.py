@@ -173,10 +173,8 @@ def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
     """Print the grid and an estimate of the time. Writes nothing."""
     from experiments.runs.record import is_finished
     from sweeps.estimate import estimate
-    from sweeps.study_folder import merged_entries
     from sweeps.workers.progress import format_duration
 
-    merged_entries(plan, study_dir)  # refuses the folder of another study
     left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
     found = estimate(left, study_dir.parent, configs) if left else None
     print_plan(plan, study_dir)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = ("slurm", "local")
 SET_HERE = ("array", "error", "job-name", "nodes", "ntasks", "open-mode", "output", "signal", "time", "wrap")
-TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,4})(?::(\d\d))?(?::(\d\d))?")
+TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,6})(?::(\d\d))?(?::(\d\d))?")
 DESCRIPTION = """\
 Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes runs
 from the queue until none is left. STUDY may also be the folder of a study that has been started.

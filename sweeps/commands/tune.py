@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive, settings
-from sweeps.commands.arguments import PROG, add_study_command, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, assignments_without, count, parse_plan
 from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
@@ -84,21 +84,23 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     log = study_dir / LOG
     tracking = Tracking("off")
     configs = worker_configs(log, tracking=tracking, device=arguments.device, workers=arguments.workers)
-    configs = [replace(config, tuning=True) for config in configs]
+    configs = [replace(config, tuning=True, test=False) for config in configs]
     outcome = run_tuning(plan, study_dir, configs, arguments.storage, _intro(plan, len(configs)))
-    return report_result(plan, outcome, study_dir, next_command(arguments, study_dir))
+    return report_result(plan, outcome, study_dir, next_command(arguments, plan, study_dir))
 
 
-def next_command(arguments: argparse.Namespace, study_dir: Path) -> str:
-    """The command that trains the study with the settings found."""
+def next_command(arguments: argparse.Namespace, plan: TuningPlan, study_dir: Path) -> str:
+    """The command that trains the study with the settings found, without those that they replace."""
     from sweeps.tuning.tuned import TUNED
 
     words = [PROG, "run", arguments.study, "--tuned", str(study_dir / TUNED)]
     words += ["--out", arguments.out] if arguments.out != "runs" else []
     words += ["--preset", arguments.preset] if arguments.preset is not None else []
     words += ["--seeds", _seeds_text(arguments.seeds)] if arguments.seeds is not None else []
-    words += [word for text in arguments.set for word in ("--set", text)]
-    words += [word for path, value in settings(arguments).items() for word in (f"--{path}", str(value))]
+    kept = assignments_without(arguments.set, plan.space)
+    words += [word for text in kept for word in ("--set", text)]
+    given = {path: value for path, value in settings(arguments).items() if path not in plan.space}
+    words += [word for path, value in given.items() for word in (f"--{path}", str(value))]
     return shlex.join(words)
 
 

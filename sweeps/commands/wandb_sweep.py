@@ -135,7 +135,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     rows, needed = trial_rows(plan, study_dir), trials_needed(plan)
     if all(len(own) >= needed for own in rows.values()):
         outcome = write_result(plan, rows, study_dir / TUNED)
-        return report_result(plan, outcome, study_dir, next_command(arguments, study_dir))
+        return report_result(plan, outcome, study_dir, next_command(arguments, plan, study_dir))
     tracking = tracking_of(arguments, plan.study)
     place = server.project(tracking.project), tracking.entity
     make_trials_folder(study_dir)

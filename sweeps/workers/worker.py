@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.cli import INTERRUPTS
 from experiments.errors import TakenOver, UserError
 from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.settings import Tracking
@@ -43,7 +44,8 @@ class WorkerConfig:
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
-    tuning: bool = False  # leave the test set out, and after each epoch wait for the answer whether to prune the run
+    test: bool = True  # whether finished runs are evaluated on test images
+    tuning: bool = False  # after each epoch wait for the answer whether to prune the run
     by_speed: bool = False  # whether cohorts are as large as is fastest, by a measurement on a GPU; see `cohort_sizes`
 
 
@@ -149,14 +151,8 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     It sends ("row", index of the run, row) after each epoch, then ("done",) or
     ("failed", whether the user has to fix it, error in one line, traceback). With `config.tuning` each row gets an answer.
     """
-    for name in (
-        "SIGINT",
-        "SIGTERM",
-        "SIGHUP",
-        "SIGUSR1",
-        "SIGUSR2",
-    ):  # Ctrl-C, as Slurm's signals, reaches every process
-        if hasattr(signal, name):  # of the group; the sweep handles it
+    for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the sweep handles them
+        if hasattr(signal, name):  # Windows has fewer
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     datasets = Datasets(config.device)
@@ -244,7 +240,7 @@ def _train(
             tracking=config.tracking,
             on_row=on_row,
             load=datasets.load,
-            test=not config.tuning,
+            test=config.test,
         )
     except BaseException as error:
         line = " ".join(f"{type(error).__name__}: {error}".split())[:500]

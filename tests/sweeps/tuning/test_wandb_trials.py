@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -84,6 +86,28 @@ def test_the_best_settings_of_each_variant_are_written_once_all_trials_have_ende
     with pytest.raises(SystemExit):
         main(["run", str(folder / "heads.yaml"), "--tuned", str(tuned), "--out", str(folder / "after"), "--dry-run"])
     assert "tuned" in capsys.readouterr().out
+
+
+def test_the_next_command_works_where_the_command_line_sets_a_tuned_setting(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--optim.lr", "0.02", "--set", "optim.lr=0.03"]
+    given += ["--set", "optim.lr+train.batch_size=[0.04, 16]", "--set", "optim.weight-decay=0.02"]
+    wandb(capsys, folder, "--trials", 2, *given)
+    for variant in ("logits", "mlp"):
+        for rate in RATES:
+            train(folder, variant, f"--optim.lr={rate}")
+    command = shlex.split(wandb(capsys, folder, "--trials", 2, *given)[-1].removeprefix("next: "))
+    out = command.index("--out") + 1
+    command[out] = str(folder / "after")
+    with pytest.raises(SystemExit) as exited:
+        main([*command[1:], "--tracking", "off", "--device", "cpu", "--workers", "1", "--seeds", "1"])
+    assert not exited.value.code, capsys.readouterr().err
+    best = yaml.safe_load((folder / "heads" / "tuned.yaml").read_text())["variants"]
+    for path in (folder / "after" / "heads").glob("*/config.json"):
+        config = json.loads(path.read_text())
+        assert config["optim"]["lr"] == best[config["model"]["head"]]["settings"]["optim.lr"]
+        assert (config["train"]["batch_size"], config["optim"]["weight_decay"]) == (16, 0.02)
 
 
 def test_a_budget_above_the_size_of_the_space_ends_with_the_space(
