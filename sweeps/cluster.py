@@ -176,6 +176,7 @@ def _slurm_parameters(name: str, resources: Resources) -> dict[str, Any]:
         "partition": resources.partition,
         "account": resources.account,
     }
+    requeue = {} if "no-requeue" in resources.options else {"requeue": True}
     return {
         "job_name": JOB_NAME.format(name),
         "time": resources.minutes,
@@ -183,7 +184,7 @@ def _slurm_parameters(name: str, resources: Resources) -> dict[str, Any]:
         "srun_args": [f"--cpus-per-task={resources.cpus}"],  # since 22.05, srun does not inherit it from sbatch
         "signal_delay_s": resources.signal_delay,
         "stderr_to_stdout": True,
-        "additional_parameters": {"requeue": True, **resources.options},
+        "additional_parameters": {**requeue, **resources.options},
         **{key: value for key, value in optional.items() if value is not None},
     }
 

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from sweeps.cluster import Resources
 
 CLUSTERS = ("slurm", "local")
-SET_HERE = ("array", "error", "job-name", "nodes", "ntasks", "open-mode", "output", "signal", "time", "wrap")
+SET_HERE = (  # options of sbatch that no flag changes
+    *("array", "error", "job-name", "ntasks", "ntasks-per-gpu", "ntasks-per-node", "open-mode", "output"),
+    *("signal", "wrap"),
+)
+FLAGS = {  # option of sbatch -> the flag that sets it
+    **{key: f"--{key}" for key in ("account", "cpus-per-task", "gpus-per-node", "mem", "nodes", "partition", "time")},
+    **dict.fromkeys(("gpus", "gpus-per-socket", "gpus-per-task"), "--gpus-per-node"),
+    "cpus-per-gpu": "--cpus-per-task",
+}
+TRES = ("gres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")  # may ask for GPUs
 TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,6})(?::(\d\d))?(?::(\d\d))?")
 DESCRIPTION = """\
 Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes runs
@@ -64,7 +73,7 @@ def add_submit(commands: Any) -> None:
         default=[],
         type=_option,
         metavar="KEY=VALUE",
-        help="another option of sbatch, such as qos=high or exclusive",
+        help="another option of sbatch, such as qos=high or exclusive; not one that a flag here sets",
     )
     add_worker_arguments(command)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
@@ -100,6 +109,9 @@ def _option(text: str) -> tuple[str, str | bool]:
     key = key.replace("_", "-")
     if not re.fullmatch(r"[a-z][a-z0-9-]*", key) or (equals and not value) or "\n" in value:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an option of sbatch, such as qos=high")
+    flag = "--gpus-per-node" if key in TRES and "gpu" in value else FLAGS.get(key)
+    if flag:
+        raise argparse.ArgumentTypeError(f"{key} is not allowed: use {flag}")
     if key in SET_HERE:
         raise argparse.ArgumentTypeError(f"{key} is not allowed: `{PROG} submit` sets it; see its --help")
     return key, value if equals else True

@@ -155,7 +155,17 @@ def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
 
 @pytest.mark.parametrize(
     "text, minutes",
-    [("90", 90), ("0:30", 1), ("1:30:00", 90), ("0:00:01", 1), ("2-0", 2880), ("1-02:30", 1590), ("1-00:00:01", 1441)],
+    [
+        ("90", 90),
+        ("10080", 10080),
+        ("525600", 525600),
+        ("0:30", 1),
+        ("1:30:00", 90),
+        ("0:00:01", 1),
+        ("2-0", 2880),
+        ("1-02:30", 1590),
+        ("1-00:00:01", 1441),
+    ],
 )
 def test_a_time_limit_is_read_as_sbatch_reads_it(text, minutes):
     assert _minutes(text) == minutes
@@ -170,10 +180,11 @@ def test_a_time_or_a_size_that_sbatch_does_not_know_is_refused(kind, text):
 
 
 def test_an_option_of_sbatch_has_a_value_or_none():
-    assert [_option("qos=high"), _option("--mail_type=END"), _option("exclusive")] == [
+    assert [_option("qos=high"), _option("--mail_type=END"), _option("exclusive"), _option("gres=tmp:10G")] == [
         ("qos", "high"),
         ("mail-type", "END"),
         ("exclusive", True),
+        ("gres", "tmp:10G"),
     ]
 
 
@@ -188,6 +199,18 @@ def test_an_option_of_sbatch_has_a_value_or_none():
         (["mine.yaml", "--time", "soon"], "--time: 'soon' is not allowed"),
         (["mine.yaml", "--mem", "much"], "--mem: 'much' is not allowed"),
         (["mine.yaml", "--slurm", "array=3"], "--slurm: array is not allowed: `vit-sweep submit` sets it"),
+        (["mine.yaml", "--slurm", "cpus-per-task=8"], "--slurm: cpus-per-task is not allowed: use --cpus-per-task"),
+        (["mine.yaml", "--slurm", "cpus_per_gpu=8"], "--slurm: cpus-per-gpu is not allowed: use --cpus-per-task"),
+        (["mine.yaml", "--slurm", "gpus-per-node=2"], "--slurm: gpus-per-node is not allowed: use --gpus-per-node"),
+        (["mine.yaml", "--slurm", "gpus=a100:1"], "--slurm: gpus is not allowed: use --gpus-per-node"),
+        (["mine.yaml", "--slurm", "gres=gpu:1"], "--slurm: gres is not allowed: use --gpus-per-node"),
+        (
+            ["mine.yaml", "--slurm", "tres-per-task=cpu:2,gres/gpu:1"],
+            "--slurm: tres-per-task is not allowed: use --gpus",
+        ),
+        (["mine.yaml", "--slurm", "mem=16G"], "--slurm: mem is not allowed: use --mem"),
+        (["mine.yaml", "--slurm", "time=60"], "--slurm: time is not allowed: use --time"),
+        (["mine.yaml", "--slurm", "ntasks-per-node=2"], "--slurm: ntasks-per-node is not allowed: `vit-sweep submit`"),
         (["mine.yaml", "--slurm", "qos="], "--slurm: 'qos=' is not allowed"),
         (["mine.yaml", "--cluster", "local", "--partition", "gpu"], "--partition: is not allowed with --cluster local"),
         (["mine.yaml", "--cluster", "slurm"], "--cluster: 'slurm' is not available: this machine has no sbatch"),
@@ -216,6 +239,21 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, caps
     assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
     assert said in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("words, lines", [([], {"--requeue"}), (["--slurm", "no-requeue"], {"--no-requeue"})])
+def test_a_job_is_requeued_unless_its_user_says_otherwise(tmp_path, monkeypatch, words, lines):
+    pytest.importorskip("submitit")
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    for name in ("sbatch", "srun"):
+        (bin_dir / name).write_text("#!/bin/sh\necho Submitted batch job 7\n")
+        (bin_dir / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(bin_dir), prepend=os.pathsep)
+    assert submit_here(tmp_path, "--cluster", "slurm", *words) == 0
+    (file,) = (tmp_path / "mine" / "cluster").glob("7_submission.sh")
+    options = [line.removeprefix("#SBATCH ") for line in file.read_text().splitlines() if line.startswith("#SBATCH")]
+    assert {option for option in options if "requeue" in option} == lines
 
 
 def submit_here(folder: Path, *words: object) -> int:
