@@ -1,4 +1,4 @@
-"""Checks that a run can fit in memory, before anything is allocated; and the error of one that does not.
+"""Checks that a run can fit in memory, before anything is allocated; and what to do where memory is exhausted.
 
 The estimates are lower bounds.
 """
@@ -6,12 +6,16 @@ The estimates are lower bounds.
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from experiments.config import RunConfig
 from experiments.errors import UserError
+
+T = TypeVar("T")
 
 GIB = 2**30
 BYTES_PER_WEIGHT = 12  # float32 weight, its gradient and at least one value of the optimizer
@@ -46,15 +50,53 @@ def check_images(count: int, channels: int, side: int) -> None:
         )
 
 
-@contextlib.contextmanager
-def batch_named(config: RunConfig) -> Iterator[None]:
-    """Where the memory of the device or of the machine is exhausted, raise a `UserError` that names the batch size."""
+class ImageDoesNotFit(RuntimeError):
+    """The evaluation of a single image does not fit in memory."""
+
+
+def in_smaller_batches(compute: Callable[[int], T], size: int, side: int) -> T:
+    """`compute(size)` of an evaluation, with half the batch size as often as memory is exhausted.
+
+    Raises `ImageDoesNotFit` where that is so with one image, of `side` pixels.
+    """
+    while True:
+        try:
+            return compute(size)
+        except RuntimeError as error:
+            if not _is_out_of_memory(error):
+                raise
+            if size == 1:
+                raise ImageDoesNotFit(
+                    f"one image of {side} px does not fit in memory to evaluate it: {error}"
+                ) from error
+        free_memory()  # here, because the exception refers to the tensors
+        size //= 2
+
+
+def free_memory() -> None:
+    """Free the memory of earlier engines. An engine is part of a reference cycle, so this runs the garbage collector."""
     import torch
 
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether the memory of the device or of the machine is exhausted."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+@contextlib.contextmanager
+def batch_named(config: RunConfig) -> Iterator[None]:
+    """Where memory is exhausted, raise a `UserError` that names the batch size, or the image that does not fit."""
     try:
         yield
+    except ImageDoesNotFit as error:
+        raise UserError(f"model: {error}") from error
     except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+        if not _is_out_of_memory(error):
             raise
         size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
         raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error

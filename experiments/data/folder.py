@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,7 +32,10 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     """
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
-    for name, folder in _part_folders(data.root).items():
+    folders = _part_folders(data.root)
+    if "test" in folders:
+        _name_unused(Path(data.root))
+    for name, folder in folders.items():
         parts[name], found = _read_classes(folder, data.image_shape[1])
         if classes and found != classes:
             raise UserError(
@@ -44,12 +48,27 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
 
 
 def files_digest(data_root: str) -> str:
-    """A hash of the paths and sizes of all files below the root: another one means that the images were changed."""
-    root = Path(data_root)
-    listed = sorted(
-        f"{path.relative_to(root).as_posix()}:{path.stat().st_size}" for path in root.rglob("*") if path.is_file()
-    )
+    """A hash of the paths and sizes of the image files: another one means that the images were changed.
+
+    Raises `UserError` where the root cannot be read.
+    """
+    root, folders = Path(data_root), _part_folders(data_root).values()
+    try:
+        paths = [
+            path for part in folders for folder in part.iterdir() if folder.is_dir() for path in _images_in(folder)
+        ]
+        listed = sorted(f"{path.relative_to(root).as_posix()}:{path.stat().st_size}" for path in paths)
+    except OSError as error:
+        raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
     return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _images_in(folder: Path) -> Iterator[Path]:
+    """The files of a class that `ImageFolder` reads: a user may keep others beside them, even the folder of the runs."""
+    from torchvision.datasets.folder import IMG_EXTENSIONS
+
+    for parent, _, names in os.walk(folder, followlinks=True):
+        yield from (Path(parent, name) for name in names if name.lower().endswith(IMG_EXTENSIONS))
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:
@@ -60,13 +79,16 @@ def _part_folders(data_root: str) -> dict[str, Path]:
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error.strerror}") from error
     if has_test:
-        others = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name not in ("train", "test"))
-        if others:
-            print(f"data: not used, only train and test are: {', '.join(others)} in {data_root!r}", flush=True)
         return {"train": root / "train", "test": root / "test"}
     if any(path.is_dir() for path in (root / "train").glob("*")):
         raise UserError(f"data.root: {data_root!r} has train/CLASS but no test folder; name the other part test")
     return {"train": root}
+
+
+def _name_unused(root: Path) -> None:
+    others = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name not in ("train", "test"))
+    if others:
+        print(f"data: not used, only train and test are: {', '.join(others)} in {str(root)!r}", flush=True)
 
 
 def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:

@@ -8,6 +8,7 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
+from experiments.memory import in_smaller_batches
 from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, initial_model, losses, predictions
 from experiments.training.stacked import Stacked
 from vit import ViT
@@ -39,8 +40,12 @@ class Frozen:
     def classes(self, splits: Splits, images: Images) -> Tensor:
         """The predicted class of each image, [N]."""
         dtype = DTYPES[self.configs[0].train.precision]
-        batches = images.batches(eval_batch(self.configs, self.device))
-        return torch.cat([self.scores(splits.normalized(splits.scaled(x, dtype))).argmax(-1) for x, _ in batches])
+
+        def classes(size: int) -> Tensor:
+            batches = images.batches(size)
+            return torch.cat([self.scores(splits.normalized(splits.scaled(x, dtype))).argmax(-1) for x, _ in batches])
+
+        return in_smaller_batches(classes, eval_batch(self.configs, self.device), images.x.shape[-1])
 
 
 def at_size(model: ViT, side: int) -> ViT:

@@ -13,6 +13,7 @@ import torch
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.images import Images, Splits
+from experiments.errors import UserError
 from experiments.evaluation.frozen import Frozen, check_sizes
 from experiments.metric import Metric
 from experiments.training.fit import Row, evaluate
@@ -38,7 +39,10 @@ def size_tasks(config: RunConfig, own: Splits, device: torch.device) -> list[Siz
 
 def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
     data = config.data.model_copy(update={"img_size": side, "train_limit": None, "normalize": "unit"})
-    found = loading.load(config.model_copy(update={"data": data}))
+    try:
+        found = loading.load(config.model_copy(update={"data": data}))
+    except UserError as error:  # the size is one of the user's list, and not the trained one
+        raise UserError(str(error).replace("data.img_size: ", "eval.img_sizes: ", 1)) from error
     return SizeTask(side, found.val.to(device), found.test.to(device))
 
 

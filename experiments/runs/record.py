@@ -8,6 +8,7 @@ STUDY/RUN/checkpoint.safetensors      the final weights
 STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
 STUDY/RUN/plugin/                     the source of the run's plug-in, where it uses one: see `source`
 STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
+STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed the run with this epoch
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
 """
 
@@ -108,13 +109,19 @@ def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
 def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Write the summary with the digests of the run's files and of itself. Returns what was written."""
     run_dir = Path(run_dir)
-    optional = [name for name in (PREDICTIONS, DIFF) if (run_dir / name).is_file()]
-    names = (CONFIG, METRICS, CHECKPOINT, *optional, *plugin_files(run_dir))
+    optional = [PREDICTIONS] if (run_dir / PREDICTIONS).is_file() else []
+    names = (CONFIG, METRICS, CHECKPOINT, *optional, *diff_files(run_dir), *plugin_files(run_dir))
     files = {name: _sha256(run_dir / name) for name in names}
     sealed = finite({"schema": SCHEMA, **summary, "files": files})
     sealed["digest"] = hashlib.sha256(canonical(sealed)).hexdigest()
     write_json(run_dir / SUMMARY, sealed)
     return sealed
+
+
+def diff_files(run_dir: Path) -> list[str]:
+    """The names of the files that hold uncommitted changes of this project."""
+    stem = DIFF.removesuffix(".diff")
+    return sorted(path.name for path in run_dir.glob(f"{stem}*.diff") if path.is_file())
 
 
 def plugin_files(run_dir: Path) -> list[str]:

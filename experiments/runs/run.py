@@ -17,18 +17,18 @@ from experiments.data import loading
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
-from experiments.memory import check_model, machine_memory
+from experiments.memory import check_model, free_memory, machine_memory
 from experiments.metric import GRADIENT_NORM
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.spec import RunSpec
-from experiments.runs.state import RunState, now, remove_temporary_files
+from experiments.runs.state import RunState, is_finite, now, remove_temporary_files
 from experiments.runs.tracking import pictures
 from experiments.runs.tracking.epoch_log import EpochLog
 from experiments.runs.tracking.settings import Tracking
 from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.sections import DataConfig
-from experiments.training.cohort import cohort_sizes, free_memory
+from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
 from experiments.training.fit import Row, fit
@@ -219,12 +219,15 @@ def _train_group(
 
 
 def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
-    """Evaluate the runs after this epoch if `eval.epochs` names it and training goes on."""
+    """Evaluate the runs that have not diverged after this epoch, if `eval.epochs` names it and training goes on."""
     config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
-    if epoch not in config.eval.lengths or epoch == config.train.epochs:
+    sound = [run.status == "running" and is_finite(row) for run, row in zip(runs, rows, strict=True)]
+    if epoch not in config.eval.lengths or epoch == config.train.epochs or not any(sound):
         return
-    for run, row, found in zip(runs, rows, measure(engine, data.splits, data.tasks.fewshot), strict=True):
-        run.measured = {**run.measured, **after_epoch(found.metrics, row)}
+    measured = measure(engine, data.splits, data.tasks.fewshot)
+    for run, row, found, is_sound in zip(runs, rows, measured, sound, strict=True):
+        if is_sound:
+            run.measured = {**run.measured, **after_epoch(found.metrics, row)}
 
 
 def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, tracking: Tracking) -> Solo | Stacked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -133,11 +134,23 @@ class RunState:
             self.dir.mkdir(parents=True, exist_ok=True)
             if not (self.dir / record.CONFIG).exists():
                 record.write_json(self.dir / record.CONFIG, config)
-            for name, body in source_files(self.spec.config).items():
+            sources = source_files(self.spec.config)
+            self._keep_changes(sources.pop(record.DIFF, b""))
+            for name, body in sources.items():
                 (self.dir / name).parent.mkdir(parents=True, exist_ok=True)
                 record.write_bytes(self.dir / name, body)
-            if self.sessions[0]["epoch"] == 1 and not any("diff" in each for each in self.sessions):
-                (self.dir / record.DIFF).unlink(missing_ok=True)  # of a session that saved no epoch
+
+    def _keep_changes(self, diff: bytes) -> None:
+        """Keep the uncommitted changes of each session, equal ones once, and none of a session that saved no epoch."""
+        kept = {
+            hashlib.sha256((self.dir / name).read_bytes()).hexdigest(): name for name in record.diff_files(self.dir)
+        }
+        if self.sessions[0]["epoch"] == 1:  # else an earlier version did not note the first sessions
+            for digest in kept.keys() - {each.get("diff") for each in self.sessions}:
+                (self.dir / kept.pop(digest)).unlink()
+        if diff and hashlib.sha256(diff).hexdigest() not in kept:
+            later = record.DIFF.replace(".diff", f"-{self.sessions[-1]['epoch']}.diff")
+            record.write_bytes(self.dir / (later if record.DIFF in kept.values() else record.DIFF), diff)
 
     def _add_session(self, session: Mapping[str, Any]) -> None:
         """Add a session. One that saved no epoch is forgotten."""
@@ -148,7 +161,7 @@ class RunState:
 
     def update_status(self, prune: bool) -> None:
         """Set the status after an epoch. A loss that is not finite means diverged, even if the run is pruned as well."""
-        if self.rows and not all(map(math.isfinite, self.rows[-1].values())):
+        if self.rows and not is_finite(self.rows[-1]):
             self.status = "diverged"
         else:
             self.status = "pruned" if prune else "running"
@@ -202,6 +215,11 @@ class RunState:
         record.write_summary(self.dir, summary)
         remove_temporary_files(self.dir)
         self.epoch_log.end()
+
+
+def is_finite(row: Row) -> bool:
+    """Whether all metrics of an epoch are finite: if not, the run has diverged."""
+    return all(map(math.isfinite, row.values()))
 
 
 def remove_temporary_files(folder: Path) -> None:

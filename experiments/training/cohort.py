@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import torch
 
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data.images import Images, Splits
+from experiments.memory import free_memory
 from experiments.training.compile import OFF
 from experiments.training.engine import DTYPES, GRID_LIMIT, Solo, eval_batch
 from experiments.training.stacked import Stacked
@@ -139,9 +139,3 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
     images = x.new_zeros(eval_batch(configs, device), channels, side, side)
     engine.eval_step(images, y.new_zeros(len(images)))
     return training - before + torch.cuda.max_memory_allocated(device) - held
-
-
-def free_memory() -> None:
-    """Free the memory of earlier stacks. An engine is part of a reference cycle, so this runs the garbage collector."""
-    gc.collect()
-    torch.cuda.empty_cache()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
+from experiments.memory import in_smaller_batches
 from experiments.metric import GRADIENT_NORM, METRIC_NAMES
 from experiments.training.engine import DTYPES, Solo, eval_batch
 from experiments.training.stacked import Stacked
@@ -95,11 +96,15 @@ def _predict(engine: Evaluated, splits: Splits, images: Images, features: bool =
 
     With `features`, also the pre-logits [R, N, D], float32.
     """
-    loss, parts = torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device), []
     dtype = DTYPES[engine.configs[0].train.precision]
-    for pixels, y in images.batches(eval_batch(engine.configs, engine.device)):
-        x = splits.normalized(splits.scaled(pixels, dtype))
-        batch_loss, *columns = engine.eval_step(x, y, features)
-        loss += batch_loss * len(y)
-        parts.append([column.float() if column.ndim == 3 else column for column in columns])
-    return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
+
+    def predicted(size: int) -> list[Tensor]:
+        loss, parts = torch.zeros(len(engine.configs), dtype=torch.float64, device=engine.device), []
+        for pixels, y in images.batches(size):
+            x = splits.normalized(splits.scaled(pixels, dtype))
+            batch_loss, *columns = engine.eval_step(x, y, features)
+            loss += batch_loss * len(y)
+            parts.append([column.float() if column.ndim == 3 else column for column in columns])
+        return [loss, *(torch.cat(column, 1) for column in zip(*parts, strict=True))]
+
+    return in_smaller_batches(predicted, eval_batch(engine.configs, engine.device), images.x.shape[-1])

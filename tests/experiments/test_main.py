@@ -355,6 +355,19 @@ def test_out_of_memory_before_the_first_saved_epoch_gives_one_line_and_leaves_no
     assert list(tmp_path.rglob("*")) == []
 
 
+def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr("experiments.training.engine.Solo.eval_step", full)
+    assert vit_train(*flags(), "--out", tmp_path, "--tracking", "off") == 2
+    said = "model: one image of 8 px does not fit in memory to evaluate it: CUDA out of memory."
+    assert capsys.readouterr().err == f"vit-train: error: {said}\n"
+    assert list(tmp_path.rglob("*")) == []
+
+
 def test_out_of_memory_after_a_saved_epoch_keeps_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -159,11 +159,17 @@ def read(path: Path, known: Entries | None = None) -> Entries:
     body = body[: body.rfind(b"\n") + 1]
     entries.offset += len(body)
     for text in body.splitlines():
-        line = json.loads(text)
-        if "info" in line:
-            entries.session, entries.info = line["session"], RunInfo(**line["info"])
-        elif "row" in line:
-            entries.epochs[line["row"]["epoch"]] = line["row"]
-        else:
-            entries.ended = True
+        try:
+            _add_line(entries, json.loads(text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path}: is damaged ({error})") from error
     return entries
+
+
+def _add_line(entries: Entries, line: Mapping[str, Any]) -> None:
+    if "info" in line:
+        entries.session, entries.info = line["session"], RunInfo(**line["info"])
+    elif "row" in line:
+        entries.epochs[line["row"]["epoch"]] = line["row"]
+    else:
+        entries.ended = True

@@ -20,7 +20,7 @@ from experiments.runs.tracking.protocol import (
     command_for_sync,
 )
 from experiments.runs.tracking.settings import FOLDER, token
-from experiments.runs.tracking.wandb_run import INIT_SECONDS, Place, WandbRun, finish_seconds
+from experiments.runs.tracking.wandb_run import INIT_SECONDS, Place, WandbRun, finish_seconds, wandb_parent
 
 POLL_SECONDS = 0.5
 MIN_FREE = 2**21  # bytes on the disk; with less, wandb truncates its files and says nothing
@@ -68,11 +68,17 @@ class Follower:
         for path in sorted((self.folder / FOLDER / "epochs").glob("*.jsonl")):
             if path in self.done or self.mode == "stopped":
                 continue
-            known, status = self.entries.get(path), path.stat()
-            is_as_before = known and (known.offset, known.inode) == (status.st_size, status.st_ino)
-            if known and is_as_before and (path in self.open or known.session != self.tracking.session):
-                continue
-            self.entries[path] = found = epoch_log.read(path, known)
+            known = self.entries.get(path)
+            try:
+                status = path.stat()
+                is_as_before = known and (known.offset, known.inode) == (status.st_size, status.st_ino)
+                if known and is_as_before and (path in self.open or known.session != self.tracking.session):
+                    continue
+                self.entries[path] = found = epoch_log.read(path, known)
+            except (OSError, ValueError):
+                if path in self.open:
+                    raise
+                continue  # a log of an earlier command, damaged or just deleted: this session writes its logs anew
             if found.session == self.tracking.session and found.info is not None:
                 self._tell()
                 while not self._sent(path, found):
@@ -121,7 +127,7 @@ class Follower:
             return
         self.told = True
         later = f"send them later with {command_for_sync(self.folder)}"
-        where = f"offline, in {self.folder / FOLDER}"
+        where = f"offline, in {wandb_parent(self.folder) / FOLDER}"
         if self.mode == "online":
             where = f"at {server.base_url()}/{self.entity}/{self.project}"
             text = f"runs are mirrored to Weights & Biases {where}; switch off with --tracking off"
@@ -132,7 +138,8 @@ class Follower:
         self.messages.say(f"tracking: {text}", trouble=bool(self.trouble))
 
     def _check_disk(self) -> None:
-        if shutil.disk_usage(self.folder / FOLDER).free < MIN_FREE:
+        folder = wandb_parent(self.folder)  # with WANDB_DIR perhaps not made yet
+        if folder.exists() and shutil.disk_usage(folder).free < MIN_FREE:
             raise OSError(errno.ENOSPC, "no space left")
 
     def _failed(self, error: Exception) -> bool:
@@ -140,7 +147,7 @@ class Follower:
         later = f"the records are complete; send them with {command_for_sync(self.folder)}"
         self.open.clear()
         if isinstance(error, OSError) and error.errno in FULL:
-            self.messages.say(f"tracking: stopped: the disk of {self.folder / FOLDER} is full; {later}")
+            self.messages.say(f"tracking: stopped: the disk of {wandb_parent(self.folder) / FOLDER} is full; {later}")
             self.mode = "stopped"
             return True
         core_died = isinstance(error, ConnectionError)

@@ -51,6 +51,11 @@ class Place:
         return own.id if own else f"{run_id}-{self.token}"
 
 
+def wandb_parent(study_dir: Path) -> Path:
+    """The folder in which wandb makes its folder: that of the user's WANDB_DIR, else the study's."""
+    return Path(os.environ.get("WANDB_DIR") or study_dir)
+
+
 class WandbRun:
     """A W&B run that is open. Raises whatever wandb raises; after an error it cannot be used any more."""
 
@@ -62,12 +67,11 @@ class WandbRun:
         # A search reads the value of its metric in the summary, which has to be a number.
         self.summary_of = last_values if of_agent and not info.study else summary_of
         self.epochs: list[Mapping[str, float]] = []  # all so far
-        folder = os.environ.get("WANDB_DIR") or str(place.folder)
         self.run = wandb.init(
             mode=place.mode,  # type: ignore[arg-type]
             project=place.project,
             entity=place.entity,
-            dir=folder,
+            dir=str(wandb_parent(place.folder)),
             id=place.wandb_id(info.run, info.run_id),
             name=f"{info.variant} s{info.seed}" if info.variant else info.run,
             group=info.variant or None,

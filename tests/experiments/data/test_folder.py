@@ -71,6 +71,20 @@ def test_another_folder_beside_train_and_test_is_named(tmp_path: Path, capsys: p
     assert f"data: not used, only train and test are: val in {str(tmp_path)!r}" in capsys.readouterr().out
 
 
+def test_the_digest_is_of_the_images_only(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        for name in ("a", "b"):
+            paint(tmp_path / part / name, (9, 9, 9), 10)
+    before = load_folder(tmp_path).files
+    (tmp_path / "train" / "a" / ".DS_Store").write_bytes(b"of the file manager")
+    (tmp_path / "runs" / "single").mkdir(parents=True)
+    (tmp_path / "runs" / "single" / "figure.png").write_bytes(b"of a run")
+    assert load_folder(tmp_path).files == before
+    paint(tmp_path / "elsewhere", (8, 8, 8), 1)
+    (tmp_path / "train" / "b" / "more").symlink_to(tmp_path / "elsewhere")
+    assert load_folder(tmp_path).files != before  # training follows links too
+
+
 def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
     for name in ("a", "b"):
         paint(tmp_path / name, (10, 20, 30), 6)

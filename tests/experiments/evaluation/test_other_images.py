@@ -14,6 +14,7 @@ from experiments.config import override
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.evaluation.position import shifted
+from experiments.evaluation.sizes import size_tasks
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
@@ -109,6 +110,12 @@ def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_
     found = {name for name, value in summary.items() if "/" in name and value is not None}
     assert {name for name in found if "@" in name} == {f"val/{k}@{s}px" for k in ("acc", "loss") for s in (4, 8, 12)}
     assert not any(name.startswith(("test", "shift", "permuted")) for name in found)
+
+
+def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting() -> None:
+    config = tiny.config(eval__img_sizes="8,99999998")
+    with pytest.raises(UserError, match=r"^eval\.img_sizes: 99999998: .* decoded images need "):
+        size_tasks(config, loading.load(config), torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -356,6 +356,25 @@ def test_a_record_names_the_code_of_each_session(tmp_path: Path, monkeypatch: py
     assert record.read_run(tmp_path / "a").summary["files"][record.DIFF] == digest  # of the first session
 
 
+def test_a_record_holds_the_changes_of_every_session_that_saved_an_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for diff, epochs in ((b"first", 1), (b"lost", 0), (b"second", 2)):
+        at_commit(monkeypatch, "aaa", diff)
+        with pytest.raises(tiny.Stop), monkeypatch.context() as cut:
+            if epochs == 0:
+                cut.setattr("experiments.runs.run.fit", interrupted)
+            tiny.run(tmp_path / "a", tiny.stop_after(epochs))
+    at_commit(monkeypatch, "aaa", b"first")
+    sessions = tiny.run(tmp_path / "a")["provenance"]["sessions"]
+    folder, files = tmp_path / "a", record.read_run(tmp_path / "a").summary["files"]
+    assert [(each["epoch"], each["diff"]) for each in sessions] == [
+        (epoch, hashlib.sha256(diff).hexdigest()) for epoch, diff in ((1, b"first"), (2, b"second"), (3, b"first"))
+    ]
+    held = {name: (folder / name).read_bytes() for name in files if name.endswith(".diff")}
+    assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second"}
+
+
 def test_a_record_names_no_sessions_that_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     resumed = cut_then_resumed(tmp_path / "a", monkeypatch, b"", 1, "aaa")
     assert resumed.keys() == tiny.run(tmp_path / "whole")["provenance"].keys()

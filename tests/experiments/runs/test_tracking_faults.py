@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,6 +225,41 @@ def test_a_full_disk_ends_the_mirror_with_one_line(tmp_path: Path, monkeypatch: 
     (said,) = followed(tmp_path, monkeypatch, "", Unlike)
     assert said.startswith(f"tracking: stopped: the disk of {tmp_path / 'wandb'} is full; the records are complete;")
     assert FakeRun.made == []
+
+
+def test_wandbs_own_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path / "large-disk"))
+    (tmp_path / "large-disk").mkdir()
+    asked: list[Path] = []
+    free = shutil.disk_usage(tmp_path)
+
+    def disk_usage(path: Path) -> Any:
+        asked.append(path)
+        return free._replace(free=0)
+
+    monkeypatch.setattr(shutil, "disk_usage", disk_usage)
+    (said,) = followed(tmp_path / "study", monkeypatch, "", Unlike)
+    assert said.startswith(f"tracking: stopped: the disk of {tmp_path / 'large-disk' / 'wandb'} is full;")
+    assert asked == [tmp_path / "large-disk"]
+
+
+def test_a_damaged_epoch_log_of_an_earlier_command_stops_no_other_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("torn", '{"row": {"epo\n'), ("other-version", '{"session": "x", "info": {"unknown": 1}}\n')):
+        path = epoch_log.path_of(tmp_path, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        with pytest.raises(ValueError, match=f"{name}.jsonl: is damaged"):
+            epoch_log.read(path)
+    assert followed(tmp_path, monkeypatch, "", Unlike, mode="offline") == []
+    assert FakeRun.made == [("offline", "init"), ("offline", "add"), ("offline", "complete")]
+    spec = mirrored.spec()
+    path = epoch_log.path_of(tmp_path, spec.name)
+    path.write_text('{"session": "x", "info": {"unknown": 1}}\n')
+    shutil.rmtree(tmp_path / "s0")
+    train([spec], tmp_path, device="cpu", tracking=Tracking("online", "study"))
+    assert record.is_finished(tmp_path / "s0")
 
 
 def test_the_token_is_made_once(tmp_path: Path) -> None:

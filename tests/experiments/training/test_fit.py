@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import ConstantLR, CosineAnnealingLR, LinearLR, Se
 
 from experiments.config import RunConfig
 from experiments.data import loading
+from experiments.memory import ImageDoesNotFit
 from experiments.metric import GRADIENT_NORM
 from experiments.training.engine import Solo, initial_model
 from experiments.training.fit import evaluate, fit
@@ -184,6 +185,26 @@ def test_evaluation_is_the_mean_over_images_for_any_batch_size(
         monkeypatch.setattr("experiments.training.engine.EVAL_BATCH", size)
         (found,) = evaluate(engine, splits, splits.test)
         assert (found.loss, found.accuracy) == pytest.approx(expected, rel=1e-9)
+
+
+def test_evaluation_uses_smaller_batches_where_memory_is_exhausted(
+    splits: loading.Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Solo([tiny.config(train__precision="float64")], 10, CPU)
+    (expected,) = evaluate(engine, splits, splits.test)
+    step, room = engine.eval_step, 9
+
+    def limited(x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+        if len(x) > room:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return step(x, y, features)
+
+    monkeypatch.setattr(engine, "eval_step", limited)
+    (found,) = evaluate(engine, splits, splits.test)
+    assert torch.equal(found.hits, expected.hits) and found.loss == pytest.approx(expected.loss, rel=1e-9)
+    room = 0
+    with pytest.raises(ImageDoesNotFit, match="^one image of 8 px does not fit in memory to evaluate it: "):
+        evaluate(engine, splits, splits.test)
 
 
 def test_every_epoch_has_every_image_once_in_a_new_order(splits: loading.Splits) -> None:
