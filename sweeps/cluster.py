@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import INTERRUPTS
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 from experiments.runs import record, resume_note
 from sweeps.queue.process import ProcessInfo, is_alive, process_info
 
@@ -49,6 +49,15 @@ class Resources:
     def signal_delay(self) -> int:
         """Seconds from the signal to the end of the time limit. Slurm may send the signal up to a minute earlier."""
         return max(10, min(60, self.minutes * 60 // 8))
+
+
+@dataclass(frozen=True)
+class SubmittedJob:
+    """A line of `JOBS`. `process` holds a local job; None on another cluster."""
+
+    job: str
+    cluster: str
+    process: ProcessInfo | None
 
 
 @dataclass(frozen=True)
@@ -131,25 +140,26 @@ def submit(
     """Submit so many jobs, each one a worker with these options of `vit-sweep worker`. Returns their ids.
 
     Raises `UserError` where the cluster refuses them, which leaves nothing in the folder. Local jobs start one after the
-    other: those that have started before another one cannot start run on, and are noted as the others are.
+    other: those that have started before another one cannot start run on, and are noted as the others are. Raises
+    `UserError` as well where submitted jobs cannot be noted.
     """
     import submitit
 
     folder, said, ids = study_dir.resolve() / FOLDER, io.StringIO(), list[str]()
     new, worker = not folder.exists(), ClusterWorker(study_dir.resolve(), tuple(options))
-    try:
+    with writing(folder):
         folder.mkdir(exist_ok=True)
+    try:
         if cluster == "slurm":
             executor = submitit.SlurmExecutor(folder, MAX_REQUEUES)
             executor.update_parameters(**_slurm_parameters(name, resources))
             with contextlib.redirect_stderr(said):  # submitit repeats there what sbatch says
                 ids = [job.job_id for job in executor.submit_array([worker] * jobs)]
-            for job_id in ids:
-                _note(folder, cluster, job_id)
+            _note(folder, cluster, ids)
         else:
             for place in range(jobs):
                 ids.append(_submit_local(folder, worker, place, resources))
-                _note(folder, cluster, ids[-1])
+                _note(folder, cluster, ids[-1:])
     except (RuntimeError, subprocess.SubprocessError, OSError) as error:
         if new and not ids:
             shutil.rmtree(folder, ignore_errors=True)
@@ -160,12 +170,22 @@ def submit(
     return ids
 
 
-def _note(folder: Path, cluster: str, job_id: str) -> None:
-    """Add a job to the file that `read_jobs` reads."""
-    holder = asdict(process_info(int(job_id))) if cluster == "local" else None
-    line = json.dumps({"job": job_id, "cluster": cluster, "submitted": time.time(), "process": holder})
-    with (folder / JOBS).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+def _note(folder: Path, cluster: str, ids: Sequence[str]) -> None:
+    """Add submitted jobs to the file that `read_jobs` reads. Raises `UserError` where it cannot be written."""
+    path, lines = folder / JOBS, ""
+    for job_id in ids:
+        process = asdict(process_info(int(job_id))) if cluster == "local" else None
+        tree = {"job": job_id, "cluster": cluster, "submitted": time.time(), "process": process}
+        lines += json.dumps(tree) + "\n"
+    try:
+        with path.open("ab") as file:
+            body = path.read_bytes()
+            if body and not body.endswith(b"\n"):
+                file.truncate(body.rfind(b"\n") + 1)  # drops the beginning of a line that a killed command left
+            file.write(lines.encode())
+    except OSError as error:
+        lost = f"`vit-sweep status` does not show these jobs, which were submitted: {', '.join(ids)}"
+        raise UserError(f"{path}: cannot be written: {error.strerror}; {lost}") from error
 
 
 def _slurm_parameters(name: str, resources: Resources) -> dict[str, Any]:
@@ -228,24 +248,40 @@ def _detached(log: Path) -> Iterator[None]:
 def read_jobs(study_dir: Path, name: str) -> list[dict[str, Any]]:
     """The jobs that were submitted for a study and have not ended: id, cluster, state and node, as far as they are known.
 
-    Slurm is asked for its jobs. Where it does not answer, their state is "unknown".
+    Slurm is asked for its jobs. Where it does not answer, their state is "unknown". Raises `UserError` naming the line of
+    `JOBS` that is damaged.
     """
-    try:
-        lines = (study_dir / FOLDER / JOBS).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return []
-    jobs = [json.loads(line) for line in lines]
-    states = _slurm_states(name) if any(job["cluster"] == "slurm" for job in jobs) else {}
+    jobs = _noted_jobs(study_dir / FOLDER / JOBS)
+    states = _slurm_states(name) if any(job.process is None for job in jobs) else {}
     found = []
     for job in jobs:
-        if job["cluster"] == "slurm":
-            state, node = states.get(job["job"], ("", "")) if states is not None else ("unknown", "")
+        if job.process is None:
+            state, node = states.get(job.job, ("", "")) if states is not None else ("unknown", "")
         else:
-            process = ProcessInfo(**job["process"])
-            state, node = ("RUNNING" if is_alive(process) else "", process.host)
+            state, node = ("RUNNING" if is_alive(job.process) else "", job.process.host)
         if state:
-            found.append({"job": job["job"], "cluster": job["cluster"], "state": state, "node": node or None})
+            found.append({"job": job.job, "cluster": job.cluster, "state": state, "node": node or None})
     return found
+
+
+def _noted_jobs(path: Path) -> list[SubmittedJob]:
+    """The jobs that `_note` has added to a file; none where there is no file."""
+    try:
+        body = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    jobs = []
+    whole = body[: body.rfind(b"\n") + 1]  # without the beginning of a line that a killed command left
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            tree = json.loads(line)
+            process = ProcessInfo(**tree["process"]) if tree["cluster"] == "local" else None
+            jobs.append(SubmittedJob(tree["job"], tree["cluster"], process))
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{path}: line {number} is damaged, and names no job; delete this line") from error
+    return jobs
 
 
 def _slurm_states(name: str) -> dict[str, tuple[str, str]] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -36,11 +37,15 @@ COMMANDS = {
     "sync": add_sync,
     "wandb": add_wandb,
 }
+RESUMES = ("run", "tune", "worker", "cell", "collect", "sync", "wandb")  # the same command again continues the work
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Entry point. Exit status: 0; 1 if runs failed in every attempt; 2 for bad input; 130 on Ctrl-C."""
-    run_command(_body, PROG, argv, resumes=True)
+    """Entry point. Exit status: 0; 1 if runs failed in every attempt or the study was cancelled; 2 for bad input; 130 on
+    Ctrl-C.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    run_command(_body, PROG, words, resumes=bool(words) and words[0] in RESUMES and "--dry-run" not in words)
 
 
 def _parser() -> Parser:

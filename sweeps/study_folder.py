@@ -74,8 +74,7 @@ def plan_of(study_dir: Path) -> Plan:
     the source of its plug-in is another one, or this version computes something else.
     """
     path, tree = study_dir / record.STUDY, record.read_study(study_dir)
-    if record.EXPORT in tree:
-        raise UserError(f"{path}: holds an exported study, which has no runs to train")
+    check_not_exported(tree, f"{path}:")
     try:
         study = parse_study(tree["study"], str(path))
         base = load(tree["base"])
@@ -89,6 +88,12 @@ def plan_of(study_dir: Path) -> Plan:
         return Plan(study, tree["preset"], base, tree["factors"], extra, tree["baseline"], runs, tuned)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: holds no plan that can be trained ({type(error).__name__}: {error})") from error
+
+
+def check_not_exported(tree: Mapping[str, Any], place: str, advice: str = "see vit-report") -> None:
+    """Raise `UserError` where study.json, of which this is the content, is that of an exported study."""
+    if record.EXPORT in tree:
+        raise UserError(f"{place} holds an exported study, which has no run folders; {advice}")
 
 
 def _planned_run(entry: Mapping[str, Any], variant: RunConfig, path: Path) -> RunSpec:
@@ -112,9 +117,7 @@ def merged_entries(plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
     old = _old_plan(study_dir)
     if not old:
         return [_entry(run) for run in plan.runs]
-    if record.EXPORT in old:
-        where = f"out: {str(study_dir)!r}"
-        raise UserError(f"{where} holds an exported study, which has no run folders; choose another --out")
+    check_not_exported(old, f"out: {str(study_dir)!r}", "choose another --out")
     planned = _variants_by_id(plan, {entry["seed"] for entry in old["runs"]})
     for difference in _differences(old, plan, planned, study_dir):
         path = study_dir / record.STUDY

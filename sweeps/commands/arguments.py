@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sweeps.plan import Plan
 
 PROG = "vit-sweep"
+OUT = "runs"  # the default of --out
 
 
 def add_study_command(
@@ -41,7 +42,7 @@ def add_study_command(
         help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
     )
     command.add_argument(
-        "--out", metavar="DIR", type=folder, default="runs", help="parent folder of the study's folder (default: runs)"
+        "--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})"
     )
     command.add_argument(
         "--set",
@@ -92,8 +93,13 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
     changes = {path: value for text in arguments.set for path, value in _assignments(text).items()} | settings(
         arguments
     )
-    plan = make_plan(study, arguments.preset, changes, Path(arguments.out) / study.name)
+    plan = make_plan(study, arguments.preset, changes, out_dir(arguments) / study.name)
     return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
+
+
+def out_dir(arguments: argparse.Namespace) -> Path:
+    """The parent folder of the study's folder."""
+    return Path(arguments.out or OUT)
 
 
 def warn_of_plan(plan: Plan) -> None:
@@ -111,10 +117,10 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
     study_dir = Path(arguments.study)
     if not (study_dir / STUDY).is_file():
         plan = parse_plan(arguments)
-        study_dir = Path(arguments.out) / plan.study.name
+        study_dir = out_dir(arguments) / plan.study.name
         return with_known_names(plan, study_dir), study_dir, True
     changes = {"preset": arguments.preset, "seeds": arguments.seeds, "tuned": arguments.tuned, "set": arguments.set}
-    for flag, value in {**changes, **settings(arguments)}.items():
+    for flag, value in {**changes, "out": arguments.out, **settings(arguments)}.items():
         if value:
             raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
     return plan_of(study_dir), study_dir, False
@@ -208,14 +214,19 @@ def existing_plan(arguments: argparse.Namespace) -> tuple[Plan, Path]:
 
 
 def existing_study(arguments: argparse.Namespace) -> Path:
-    """The folder that a command of `add_study_dir_command` names. Raises `UserError` where it holds no study."""
-    from experiments.runs.record import STUDY
+    """The folder that a command of `add_study_dir_command` names.
+
+    Raises `UserError` where it holds no study, or an exported one.
+    """
+    from experiments.runs.record import STUDY, read_study
+    from sweeps.study_folder import check_not_exported
 
     study_dir = Path(arguments.study_dir)
     if not (study_dir / STUDY).is_file():
         inside = Path("runs") / study_dir
         hint = f"did you mean {inside}?" if (inside / STUDY).is_file() else f"`{PROG} run` makes such a folder"
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
+    check_not_exported(read_study(study_dir), f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,8 +63,16 @@ def cancel(arguments: argparse.Namespace, _: str) -> int:
     queue.cancel()
     queue.refresh()
     print(f"{plan.study.name}: cancelled; {count(queue.running, 'run')} in training will stop")
-    print(f"to continue: {PROG} retry {study_dir}, then {PROG} run or {PROG} worker")
+    print(f"to continue: {PROG} retry {shlex.quote(str(study_dir))}, then {PROG} run or {PROG} worker")
     return 0
+
+
+def report_cancelled(study_dir: Path | None) -> int:
+    """Say that the study was cancelled, and how to continue; returns the exit status. `study_dir`: needs `retry` first."""
+    same = "run the same command again"
+    advice = same if study_dir is None else f"{PROG} retry {shlex.quote(str(study_dir))}, then {same}"
+    print(f"{PROG}: the study was cancelled; to continue: {advice}", file=sys.stderr)
+    return 1
 
 
 def check_names(names: Sequence[str], plan: Plan, study_dir: Path) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
 from experiments.runs.tracking.arguments import add_tracking_arguments
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, parse_plan, warn_of_plan
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
+from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def add_run(commands: Any) -> None:
         "run",
         run,
         help="train a study, or resume it",
-        description="Train a study. Run the same command again to resume.",
+        description="Train a study. Run the same command again to resume. The exit status is 0 if every run has ended, and 1 "
+        "if runs failed in every attempt or the study was cancelled.",
     )
     add_tuned(command)
     command.add_argument(
@@ -100,11 +102,11 @@ def _cohort(text: str) -> int | None:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Train the study. Returns 1 if runs failed in every attempt."""
+    """Train the study. Returns 1 if runs failed in every attempt or the study was cancelled."""
     from sweeps.study_folder import merged_entries, with_known_names
 
     plan = parse_plan(arguments)
-    study_dir = Path(arguments.out) / plan.study.name
+    study_dir = out_dir(arguments) / plan.study.name
     plan = with_known_names(plan, study_dir)
     merged_entries(plan, study_dir)  # raises for another study in the folder, before any warning
     from experiments.runs.source import warn_of_uncommitted_plugins
@@ -115,14 +117,16 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     warn_of_plan(plan)
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
-    from sweeps.workers.pool import run_sweep
+    from sweeps.workers.pool import StudyCancelled, run_sweep
 
     warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     intro = [_start_line(plan, study_dir, configs)]
-    with Mirror(tracking, study_dir):
-        state = run_sweep(
-            plan, study_dir, command, configs, arguments.cohort, intro, arguments.storage, arguments.separate_folders
-        )
+    options = arguments.cohort, intro, arguments.storage, arguments.separate_folders
+    try:
+        with Mirror(tracking, study_dir):
+            state = run_sweep(plan, study_dir, command, configs, *options)
+    except StudyCancelled:
+        return report_cancelled(None)
     return report(plan, study_dir, state.failed)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings
 from experiments.metric import Metric
-from sweeps.commands.arguments import add_study_command, add_tuned, count, parse_plan, warn_of_plan
+from sweeps.commands.arguments import add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
 
 if TYPE_CHECKING:
     from sweeps.plan import Plan
@@ -65,7 +65,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.study_folder import with_known_names
 
     plan = parse_plan(arguments)
-    study_dir = Path(arguments.out) / plan.study.name
+    study_dir = out_dir(arguments) / plan.study.name
     plan = with_known_names(plan, study_dir)
     warn_of_plan(plan)
     print_plan(plan, study_dir)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive, settings
-from sweeps.commands.arguments import PROG, add_study_command, assignments_without, count, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, assignments_without, count, out_dir, parse_plan
 from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.workers.worker import worker_configs
 
     plan = tuning_plan(arguments)
-    study_dir = Path(arguments.out) / plan.study.study.name
+    study_dir = out_dir(arguments) / plan.study.study.name
     check_data(plan.study, study_dir)
     from dataclasses import replace
 
@@ -94,7 +94,7 @@ def next_command(arguments: argparse.Namespace, plan: TuningPlan, study_dir: Pat
     from sweeps.tuning.tuned import TUNED
 
     words = [PROG, "run", arguments.study, "--tuned", str(study_dir / TUNED)]
-    words += ["--out", arguments.out] if arguments.out != "runs" else []
+    words += ["--out", arguments.out] if arguments.out is not None else []
     words += ["--preset", arguments.preset] if arguments.preset is not None else []
     words += ["--seeds", _seeds_text(arguments.seeds)] if arguments.seeds is not None else []
     kept = assignments_without(arguments.set, plan.space)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
 from experiments.runs.record import STUDY
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder, runs_to_train
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_place_arguments
 from sweeps.commands.tune import PARAMS
 
@@ -127,7 +127,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
     method = arguments.method or METHOD
     plan = replace(tuning_plan(arguments), sampler=f"wandb {method}")
-    study_dir = Path(arguments.out) / plan.study.study.name
+    study_dir = out_dir(arguments) / plan.study.study.name
     check_data(plan.study, study_dir)
     check_result(plan, study_dir / TUNED)
     check_method(plan, method, study_dir)

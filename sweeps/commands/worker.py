@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
-from sweeps.commands.manage import check_names
+from sweeps.commands.manage import check_names, report_cancelled
 from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def add_worker(commands: Any) -> None:
         help="join the sweep of a study, from any machine",
         description="Train the runs of a study that are left, together with any other sweep or worker on any machine. It reads "
         "the plan from STUDY_DIR/study.json, waits for runs that others train, and ends when none is left. The exit status is "
-        "as for `run`. Unlike `run`, it does not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
+        "0 if every run has ended, and 1 if runs failed in every attempt or the study was cancelled. Unlike `run`, it does not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
     )
     add_worker_arguments(command)
 
@@ -40,7 +40,7 @@ def add_cell(commands: Any) -> None:
         description="Train one run of a study through its queue: for W&B agents, job arrays and scripts. If another process is "
         "training the run, wait for it, and take it over if that process ends early. Started by a W&B agent, it mirrors the run "
         "to the agent's W&B run; a run that has ended is mirrored from its record. The exit status is 0 if the run has ended "
-        "with a record, whoever trained it, and 1 if it failed or the study was cancelled.",
+        "with a record, whoever trained it, and 1 if it failed, or if the study was cancelled and the run has not ended.",
     )
     command.add_argument(
         "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"
@@ -50,16 +50,22 @@ def add_cell(commands: Any) -> None:
 
 
 def worker(arguments: argparse.Namespace, _: str) -> int:
-    """Join the sweep. Returns 1 if runs failed in every attempt."""
+    """Join the sweep. Returns 1 if runs failed in every attempt or the study was cancelled."""
+    from sweeps.workers.pool import StudyCancelled
+
     plan, study_dir = existing_plan(arguments)
-    state = _join(plan, study_dir, arguments, tracking_of(arguments, plan))
+    try:
+        state = _join(plan, study_dir, arguments, tracking_of(arguments, plan))
+    except StudyCancelled:
+        return report_cancelled(study_dir)
     return report(plan, study_dir, state.failed)
 
 
 def cell(arguments: argparse.Namespace, _: str) -> int:
-    """Train one run. Returns 1 if it failed."""
+    """Train one run. Returns 1 if it failed, or if the study was cancelled before it ended."""
     from experiments.runs.tracking.agent import take
     from experiments.runs.tracking.sync import send_to_agent
+    from sweeps.workers.pool import StudyCancelled
 
     agent = take()
     plan, study_dir = existing_plan(arguments)
@@ -67,7 +73,10 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
     tracking = tracking_of(arguments, plan, agent)
-    state = _join(plan, study_dir, arguments, tracking, {name})
+    try:
+        state = _join(plan, study_dir, arguments, tracking, {name})
+    except StudyCancelled:
+        return report_cancelled(study_dir)
     if said := send_to_agent(study_dir, name, tracking):
         print(said)
     return _report_run(name, study_dir, plan.study.metric, state.failed)

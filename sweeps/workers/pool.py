@@ -30,6 +30,10 @@ REPORT_INTERVAL = 2.0  # seconds between them, at least
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
 
+class StudyCancelled(Exception):
+    """The study was cancelled with `vit-sweep cancel`, and runs are left."""
+
+
 def run_sweep(
     plan: Plan,
     study_dir: Path,
@@ -84,8 +88,8 @@ def sweep(
     """Train every run of a queue that has not ended. Returns the final state; `failed` are the runs that were given up.
 
     Other sweeps may train runs of the same queue; it waits for those. `cohort` is as for `run_sweep`. Raises `UserError`
-    where a worker met an error that the user has to fix, and `KeyboardInterrupt` after `Queue.cancel`. It leaves no worker
-    behind.
+    where a worker met an error that the user has to fix, and `StudyCancelled` after `Queue.cancel` if runs are left. It
+    leaves no worker behind.
     """
     if cohort is None:
         on_gpu = configs[0].threads is None
@@ -130,9 +134,8 @@ class WorkerPool:
         while True:
             if len(self.busy) < len(self.configs) and time.monotonic() >= self.next_poll:
                 self._poll()
-            if self.queue.cancelled:
-                self.display.note("the study was cancelled with vit-sweep cancel")
-                raise KeyboardInterrupt
+            if self.queue.cancelled and (self.busy or self._is_unfinished()):
+                raise StudyCancelled
             if len(self.busy) < len(self.configs):
                 self._assign()
                 if not (self.busy or self.queue.left or self.queue.running) and not self._reconcile():
@@ -162,6 +165,11 @@ class WorkerPool:
         self.display.skip(self.queue.take_ended())
         self.next_reconcile = time.monotonic() + RECONCILE_INTERVAL
         return bool(self.queue.left or self.queue.running)
+
+    def _is_unfinished(self) -> bool:
+        """Whether runs wait or are in training, in a cancelled study as well. Looks at the records of all runs."""
+        state = self.queue.reconcile()
+        return bool(state.waiting or state.running)
 
     def _assign(self) -> None:
         """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""

@@ -222,6 +222,7 @@ def test_an_option_of_sbatch_has_a_value_or_none():
             "--gpus-per-node: 500 for each of 2 local job(s) is 1000 GPU(s); this machine has ",
         ),
         (["started", "--cluster", "local", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
+        (["started", "--cluster", "local", "--out", "runs"], "--out: is not allowed with the folder of a study"),
         (["started", "--cluster", "local", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     ],
 )
@@ -280,6 +281,37 @@ def test_a_local_job_that_started_before_another_one_could_not_is_known(tmp_path
     with pytest.raises(SystemExit):
         main(["status", str(tmp_path / "mine"), "--json"])
     assert [job["job"] for job in json.loads(capsys.readouterr().out)["jobs"]] == [str(os.getpid())]
+
+
+def test_a_job_that_cannot_be_noted_is_not_one_that_was_refused(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("submitit")
+
+    def start(folder: Path, *_) -> str:
+        (folder / "7_submitted.pkl").touch()  # as submitit does
+        (folder / "jobs.jsonl").mkdir()
+        return str(os.getpid())
+
+    monkeypatch.setattr("sweeps.cluster._submit_local", start)
+    assert submit_here(tmp_path) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    path = tmp_path / "mine" / "cluster" / "jobs.jsonl"
+    lost = f"`vit-sweep status` does not show these jobs, which were submitted: {os.getpid()}"
+    assert line == f"vit-sweep: error: {path}: cannot be written: Is a directory; {lost}"
+    assert (path.parent / "7_submitted.pkl").exists()
+
+
+def test_a_job_is_noted_after_the_beginning_of_another_line(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setattr("sweeps.cluster._submit_local", lambda *_: str(os.getpid()))
+    assert submit_here(tmp_path) == 0
+    with (tmp_path / "mine" / "cluster" / "jobs.jsonl").open("a") as file:
+        file.write('{"job": "12')
+    assert submit_here(tmp_path) == 0
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as exited:
+        main(["status", str(tmp_path / "mine"), "--json"])
+    assert exited.value.code == 0
+    assert [job["job"] for job in json.loads(capsys.readouterr().out)["jobs"]] == [str(os.getpid())] * 2
 
 
 def test_local_jobs_of_which_none_can_start_leave_nothing(tmp_path, monkeypatch):

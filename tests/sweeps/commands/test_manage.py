@@ -39,14 +39,39 @@ def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stub
     status, out, _ = command(capsys, "cancel", stubbed.dir)
     assert (status, out.splitlines()[0]) == (0, "tiny: cancelled; 1 run in training will stop")
     _, err = sweep.communicate(timeout=60)
-    assert sweep.returncode == 130
-    assert "cancelled with vit-sweep cancel" in err
+    said = f"vit-sweep: the study was cancelled; to continue: vit-sweep retry {stubbed.dir}, then run the same command again"
+    assert (sweep.returncode, err.splitlines()[-1]) == (1, said)
     assert stubbed.states()[names[0]] == "interrupted"
-    assert stubbed("worker", stubbed.dir, "--workers", 1)[0] == 130
+    status, _, err = stubbed("worker", stubbed.dir, "--workers", 1)
+    assert (status, err.splitlines()[-1]) == (1, said)
     assert sum(stubbed.started().values()) == 1, "a run was trained although the study was cancelled"
     assert command(capsys, "retry", stubbed.dir)[0] == 0
     assert stubbed("worker", stubbed.dir, "--workers", 2)[0] == 0
     assert set(stubbed.ended()) == set(names)
+
+
+def test_a_cancelled_sweep_resumes_with_the_same_command(stubbed, capsys):
+    words = ["run", stubbed.study, "--out", stubbed.folder, "--seeds", 1, "--workers", 3]  # an idle one polls often
+    sweep = stubbed.start(*words, nap=120)
+    stubbed.wait_for("start")
+    command(capsys, "cancel", stubbed.dir)
+    _, err = sweep.communicate(timeout=60)
+    said = "vit-sweep: the study was cancelled; to continue: run the same command again"
+    assert (sweep.returncode, err.splitlines()[-1]) == (1, said)
+    assert stubbed(*words)[0] == 0
+    assert len(stubbed.ended()) == 2
+
+
+def test_in_a_cancelled_study_only_runs_that_have_ended_are_reported(stubbed, capsys):
+    first, second, *_ = stubbed.write_plan()
+    assert stubbed("cell", stubbed.dir, first)[0] == 0
+    command(capsys, "cancel", stubbed.dir)
+    status, out, err = stubbed("cell", stubbed.dir, first)
+    assert (status, out.splitlines()[-1]) == (0, f"{first}: finished, test/acc 50.0 %"), err
+    status, _, err = stubbed("cell", stubbed.dir, second)
+    assert status == 1
+    assert f"the study was cancelled; to continue: vit-sweep retry {stubbed.dir}, then run the same command" in err
+    assert stubbed.started() == {first: 1}
 
 
 @pytest.mark.parametrize(

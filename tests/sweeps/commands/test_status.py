@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def plan(tmp_path):
     plan = make_plan(parse_study(STUDY, "tiny"))
     write_plan(plan, tmp_path, "vit-sweep run tiny")
     return plan
+
+
+def refused(capsys, folder: Path) -> str:
+    """The one line with which `vit-sweep status` refuses a folder."""
+    with pytest.raises(SystemExit) as exited:
+        main(["status", str(folder)])
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
+    return err
 
 
 def finish(folder: Path, run, status: str = "finished", epochs: int = 4) -> None:
@@ -202,3 +212,32 @@ def test_bad_input_gives_one_line_and_status_2(capsys, tmp_path, monkeypatch, wo
     out, err = capsys.readouterr()
     assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+def test_an_exported_study_is_refused(capsys):
+    folder = ROOT / "analysis" / "reference" / "digits" / "position"
+    said = f"STUDY_DIR: '{folder}' holds an exported study, which has no run folders; see vit-report"
+    assert refused(capsys, folder) == f"vit-sweep: error: {said}\n"
+
+
+def test_the_beginning_of_a_line_of_a_job_is_ignored_and_another_damaged_line_is_named(capsys, tmp_path, plan):
+    path = tmp_path / "cluster" / "jobs.jsonl"
+    path.parent.mkdir()
+    process = asdict(current_process())
+    line = json.dumps({"job": str(os.getpid()), "cluster": "local", "submitted": 0.0, "process": process})
+    path.write_text(f"{line}\n{line[:40]}")
+    assert [job["job"] for job in as_json(capsys, tmp_path)["jobs"]] == [str(os.getpid())]
+    path.write_text(f"{line}\n{line[:40]}\n{line}\n")
+    assert f"{path}: line 2 is damaged" in refused(capsys, tmp_path)
+    path.write_text('{"job": "7"}\n')
+    assert f"{path}: line 1 is damaged" in refused(capsys, tmp_path)
+
+
+def test_an_interrupted_watch_does_not_say_that_it_resumes(capsys, tmp_path, plan, monkeypatch):
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sweeps.commands.status.time.sleep", interrupt)
+    with pytest.raises(SystemExit) as exited:
+        main(["status", str(tmp_path), "--watch"])
+    assert (exited.value.code, capsys.readouterr().err) == (130, "vit-sweep: interrupted\n")
