@@ -42,7 +42,8 @@ class WorkerHere:
 def test_a_measurement_evaluates_no_test_image(tmp_path, monkeypatch):
     monkeypatch.setattr("sweeps.estimate.Worker", WorkerHere)
     monkeypatch.setattr(WorkerHere, "records", [])
-    config = tiny.config(eval__img_sizes="8,16", eval__max_shift=1, eval__permuted=True, eval__fewshot="digits")
+    evaluations = {"img_sizes": "8,16", "max_shift": 1, "permuted": True, "fewshot": "digits", "shots": "1"}
+    config = tiny.config(**{f"eval__{name}": value for name, value in evaluations.items()})
     found = estimate([RunSpec("one", config)], tmp_path, [WorkerConfig("cpu", Tracking("off"), tmp_path / "log", 1)])
     assert found is not None and found.seconds > 0
     (summary,) = WorkerHere.records
