@@ -49,8 +49,8 @@ def infer(
 ) -> Study:
     """A `Study` from runs without a plan.
 
-    Of several copies of one run (same variant and seed), the one that got furthest counts. `folder` holds the runs'
-    folders, where they have any. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    A variant of the source whose runs have different settings is split by these. Of several copies of one run (same
+    settings and seed), the one that got furthest counts. `folder` holds the runs' folders, where they have any. Raises `UserError` where there are no runs, or where they cannot be told apart.
     """
     runs = sorted(imported, key=lambda run: (PREFERENCE.index(run.status), run.run))
     if not runs:
@@ -58,7 +58,7 @@ def infer(
     _check_units(source, runs, metric or METRIC)
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
-    labels = [run.variant or _label(factors, own) for run, own in zip(runs, settings)]
+    labels = _variant_names(runs, [_label(factors, own) for own in settings])
     kept, troubles = _without_copies(source, runs, labels, settings)
     variants = sorted({label for label, _ in kept}, key=lambda label: (label != baseline, label))  # baseline first
     if baseline is not None and baseline not in variants:
@@ -130,6 +130,20 @@ def _without_copies(
             f"{seedless[0]}; seeds are needed to tell runs of a variant apart and to pair them"
         )
     return kept, troubles
+
+
+def _variant_names(runs: list[ImportedRun], labels: list[str]) -> list[str]:
+    """The name of each run's variant: that of the source, followed by `labels` where it has several settings.
+
+    W&B groups of other programs can hold runs with different settings, which are different variants.
+    """
+    settings: dict[str, set[str]] = {}
+    for run, label in zip(runs, labels):
+        settings.setdefault(run.variant, set()).add(label)
+    return [
+        label if not run.variant else run.variant if len(settings[run.variant]) == 1 else f"{run.variant}: {label}"
+        for run, label in zip(runs, labels)
+    ]
 
 
 Factors = list[tuple[tuple[str, ...], list[Any]]]

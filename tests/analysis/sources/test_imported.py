@@ -300,6 +300,20 @@ def test_two_copies_of_one_run_count_once():
     assert sorted(study.runs["run"]) == ["other", "whole"] and list(study.troubles) == ["broken"]
 
 
+def test_a_group_of_runs_with_different_settings_is_several_variants():
+    """Groups of another program: exp-a holds two learning rates, exp-b holds one."""
+    given = [("exp-a", 0.1, 0, 0.9), ("exp-a", 0.01, 0, 0.5), ("exp-a", 0.01, 1, 0.5), ("exp-b", 0.1, 0, 0.7)]
+    found = [
+        ImportedRun(f"r{i}", "finished", {"lr": lr, "seed": seed}, group, {"test/acc": value})
+        for i, (group, lr, seed, value) in enumerate(given)
+    ]
+    copy = ImportedRun("r4", "incomplete", {"lr": 0.01, "seed": 1}, "exp-a")
+    study = infer("x", "wandb:x", [*found, copy], "test/acc", None)
+    values = {variant: runs["test/acc"].tolist() for variant, runs in study.runs.groupby("variant")}
+    assert values == {"exp-a: 0.1": [0.9], "exp-a: 0.01": [0.5, 0.5], "exp-b": [0.7]}
+    assert study.troubles == {"r4": "is another copy of r2 (exp-a: 0.01, seed 1), so it is not used"}
+
+
 def test_every_source_gives_the_same_columns(tmp_path):
     imported = infer("x", "wandb:x", [run("a", 0), run("b", 0, depth=2)], "test/acc", None)
     folder = read_folder(recorded(tmp_path))
