@@ -68,7 +68,10 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
     values = [1, 2.5, "2.5", "", None, True, "True", 'a,\n"b"', "é"]
     found = [
         ImportedRun(
-            f"r{at}/x", "finished", {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3}, "v"
+            f"r{at}/x",
+            "finished",
+            {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3},
+            f"v{at}",
         )
         for at, value in enumerate(values)
     ]
