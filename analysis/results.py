@@ -360,9 +360,14 @@ def _at_chance(ended: pd.DataFrame, study: Study, values: Values) -> pd.DataFram
 def _depending_terms(
     fitted: stats.Factorial | None, ended: pd.DataFrame, study: Study, values: Values, floor: float, looks: StudyLooks
 ) -> list[tuple[str, ...]]:
-    """The terms of a model that are significant only with, or only without, diverged runs at chance level."""
+    """The terms of a model that are significant only with, or only without, diverged runs at chance level.
+
+    Every significant term where that level is not known.
+    """
     if fitted is None or study.of("diverged").empty:
         return []
+    if with_diverged(study, values)[1]:
+        return [term for term, p in fitted.tested().items() if p <= ALPHA]
     counted, _ = _factorial(_at_chance(ended, study, values), study, floor, looks)
     again = counted.tested() if counted else {}
     return [term for term, p in fitted.tested().items() if (p <= ALPHA) != (again.get(term, math.nan) <= ALPHA)]
@@ -382,6 +387,9 @@ def _factorial(
     for factor in study.factors:
         frame[factor] = factor_levels(finished, factor)
     try:
-        return stats.factorial(frame, study.metric, list(study.factors), floor=floor, families=2, looks=looks.tests), ""
+        fitted = stats.factorial(frame, study.metric, list(study.factors), floor=floor, families=2, looks=looks.tests)
     except UserError as error:
         return None, str(error)
+    if len(fitted.seeds) < 2:
+        return None, "factors: only one seed has a finished run of every combination; two are needed"
+    return fitted, ""

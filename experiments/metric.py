@@ -76,6 +76,12 @@ class Metric(str):
         return self.base.endswith("/acc") or self.is_fewshot or self.is_consistency
 
     @property
+    def is_accuracy(self) -> bool:
+        """Whether it is what a publication calls the accuracy of a model: on its own images, or few-shot."""
+        is_other = self.is_consistency or self == PERMUTED or self.img_size is not None
+        return self.is_share and not is_other and not self.startswith("train/")
+
+    @property
     def lower_is_better(self) -> bool:
         """Whether a lower value is better."""
         return self.base.endswith("/loss")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 import torch
+from pydantic import ValidationError
 
 from vit.config import ViTConfig
 from vit.model import ViT
@@ -20,7 +21,12 @@ def resized(model: ViT, img_size: int) -> ViT:
     """
     if img_size == model.cfg.img_size:
         return model
-    cfg = ViTConfig(**{**model.cfg.model_dump(), "img_size": img_size})
+    try:
+        cfg = ViTConfig(**{**model.cfg.model_dump(), "img_size": img_size})
+    except ValidationError as error:
+        (reason, *_) = error.errors()
+        why = reason.get("ctx", {}).get("error", reason["msg"])
+        raise ValueError(f"pos_embed: {model.cfg.pos_embed!r} cannot be used at {img_size} px: {why}") from error
     weight = next(model.parameters())
     with torch.random.fork_rng(devices=[]):
         new = ViT(cfg)

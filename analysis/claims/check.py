@@ -93,9 +93,9 @@ def check(
     `floor` is the smallest standard deviation of one run. `with_diverged` are the values where diverged runs count as runs
     at chance level; None where no run diverged. With planned `looks`, the values are those of the current look, in the planned
     order of the seeds. A claim with the same hypotheses as an earlier one is left out. All claims
-    are about accuracies: a study of another metric yields none.
+    are about accuracies (`Metric.is_accuracy`): a study of another metric yields none.
     """
-    if not Metric(study["metric"]).is_share:
+    if not Metric(study["metric"]).is_accuracy:
         return []
     margin = study.get("margin", 0.01)
     found: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}

@@ -47,6 +47,8 @@ def brief_names(results: Results) -> dict[str, str]:
     It is the variant's own name where the levels do not identify every variant.
     """
     names = [factor_name(factor, results.study.names) for factor in results.study.factors]
+    if not names:
+        return {variant: variant for variant in results.variants}
     if len(names) == 1:
         return {variant: level_name(names[0], variant) for variant in results.variants}
     runs = results.study.runs.drop_duplicates("variant").set_index("variant").loc[results.variants]

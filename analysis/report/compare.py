@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.comparison import Change, TwoStudies, compare_studies
 from analysis.figures.comparison_figure import comparison_plot
+from analysis.formatting import quoted
 from analysis.matching import differing_settings
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.methods import scope
@@ -15,6 +16,10 @@ from analysis.report.tables.cells import margin_text
 from analysis.report.tables.compared import compared_table, verdicts_table
 from analysis.report.warnings import warnings
 from analysis.results import Results
+from analysis.sources.settings import PLACES
+from analysis.sources.study import Study
+from experiments.config import LOCATIONS, locations
+from experiments.data.catalogue import DATASETS
 
 MOST_SETTINGS = 3  # differing settings that the headline names; the others are counted
 
@@ -49,7 +54,11 @@ def _headline(both: TwoStudies) -> tuple[str, ...]:
     if not both.shifts:
         second = "The studies share no variant besides the baselines, so no differences from a baseline are compared."
     else:
-        second = f"Difference from the baseline: {_sentence(both, both.shifts, 'that of ', 'those of ')}."
+        bases = [quoted(each.study.baseline) for each in (both.a, both.b)]
+        from_which = (
+            "the baseline" if bases[0] == bases[1] else f"each study's own baseline (A: {bases[0]}; B: {bases[1]})"
+        )
+        second = f"Difference from {from_which}: {_sentence(both, both.shifts, 'that of ', 'those of ')}."
     tests = f"Paired t tests of B − A, Holm-adjusted, alpha = {alpha_text()}."
     return first, second, *_on_diverged(both), f"{tests} {_limit(both)}"
 
@@ -134,11 +143,18 @@ def _differing_settings(both: TwoStudies) -> list[tuple[str, str]]:
     found = {
         path: (a.base.get(path), b.base.get(path))
         for path in dict.fromkeys([*a.base, *b.base])
-        if a.base.get(path) != b.base.get(path)
+        if a.base.get(path) != b.base.get(path) and path not in _places(a, b)
     }
     for path, one, two in differing_settings(a, b, both.shared):
         found.setdefault(path, (one, two))
     return [(path, f"A: {one}; B: {two}") for path, (one, two) in found.items()]
+
+
+def _places(a: Study, b: Study) -> tuple[str, ...]:
+    """The settings that only say where files are, or which seed a run has. The folder of an image folder is its name."""
+    names = {str(study.base.get("data.name")) for study in (a, b)}
+    kept = {path for name in names & DATASETS.keys() for path in set(LOCATIONS) - set(locations(name))}
+    return tuple(path for path in PLACES if path not in kept)
 
 
 def _methods(both: TwoStudies) -> Section:

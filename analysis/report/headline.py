@@ -20,6 +20,7 @@ from analysis.report.phrases import (
     MOST_SPELLED,
     alpha_text,
     by_points,
+    change_by_diverged,
     higher,
     interval_text,
     names,
@@ -215,10 +216,8 @@ def _on_diverged(results: Results) -> tuple[str, ...]:
         )
         which.append(f"on {named}")
     several = len(depends) + len(pairs) > 1
-    return (
-        f"{said} The verdict{'s' * several} {' and '.join(which)} {'change' if several else 'changes'} if diverged runs are "
-        "counted at chance level.",
-    )
+    subject = f"The verdict{'s' * several} {' and '.join(which)}"
+    return (f"{said} {change_by_diverged(results, subject, several)}",)
 
 
 def _among_others(results: Results) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from analysis import formatting
 from analysis.formatting import factor_name
-from analysis.report.phrases import alpha_text, by_points, higher, interval_text
+from analysis.report.phrases import alpha_text, by_points, change_by_diverged, higher, interval_text
 from analysis.results import ALPHA, Results
 from analysis.sources.settings import level_text
 from analysis.stats import Contrast, Factorial
@@ -31,7 +31,10 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     model = f"{seeds}, t tests over the seeds, {adjusted}, alpha = {alpha_text()}"
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)], names) for factor in fitted.factors)
-    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}.{_lost(results, fitted)}"
+    how = f"averaged over {other}"
+    if fitted.gaps.additive:
+        how = "if the effects of the factors add up (no complete grid is left, so interactions are not tested)"
+    main = f"Main effects, {how}{_absent(results, fitted)}: {effects}. {model}.{_lost(results, fitted)}"
     crossed: dict[tuple[str, ...], float] = {term: p for term, p in tested.items() if len(term) == 2}
     return (main, _interactions(fitted, crossed, names)) if crossed else (main,)
 
@@ -123,11 +126,9 @@ def _lost(results: Results, fitted: Factorial) -> str:
         said += f" {seeds} {verb} left out, because a combination has no finished run."
     if terms := results.depending_terms:
         names = [" and ".join(factor_name(factor, results.study.names) for factor in term) for term in terms]
-        verb = "change" if len(names) > 1 else "changes"
-        said += (
-            f" The result{'s' * (len(names) > 1)} on {formatting.listing(names)} {verb} if diverged runs are counted at chance "
-            "level."
-        )
+        several = len(names) > 1
+        subject = f"The result{'s' * several} on {formatting.listing(names)}"
+        said += f" {change_by_diverged(results, subject, several)}"
     return said
 
 

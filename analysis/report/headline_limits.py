@@ -20,7 +20,7 @@ def limits(results: Results) -> tuple[str, ...]:
     """What the study cannot show: differences that are too small for its seeds, and other data."""
     study = results.study
     compared = {(v, study.baseline): results.versus[v] for v in results.others} | results.other_pairs
-    undecided = [c for c in compared.values() if c.verdict == "not enough evidence"]
+    undecided = [c for c in compared.values() if c.verdict == "not enough evidence" and c.n]
     said = [_undecided(results, undecided)] if undecided else [_power(results)]
     on = study.base.get("data.name")
     dataset = f" ({on})" if on else ""

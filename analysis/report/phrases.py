@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from analysis import formatting
-from analysis.results import ALPHA
+from analysis.results import ALPHA, Results, with_diverged
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -30,6 +30,14 @@ def spelled(n: int) -> str:
 def alpha_text() -> str:
     """The significance level: `5 %`."""
     return f"{100 * ALPHA:g} %"
+
+
+def change_by_diverged(results: Results, subject: str, several: bool) -> str:
+    """`subject` changes if diverged runs are counted at chance level; that it is not certain where the level is not known."""
+    if with_diverged(results.study, results.values)[1]:
+        verb = "are" if several else "is"
+        return f"{subject} {verb} not certain, because the {results.study.metric.label} of chance level is not known."
+    return f"{subject} {'change' if several else 'changes'} if diverged runs are counted at chance level."
 
 
 def higher(metric: Metric, better: bool) -> str:

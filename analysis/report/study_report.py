@@ -68,7 +68,7 @@ def _trials(results: Results) -> dict[str, pd.DataFrame]:
 def title(study: Study) -> str:
     """Return the report's title."""
     factors = formatting.listing([formatting.factor_name(factor, study.names) for factor in study.factors])
-    return f"{study.name}: {study.metric.label} by {factors}"
+    return f"{study.name}: {study.metric.label}" + (f" by {factors}" if factors else "")
 
 
 def summary(results: Results) -> str:

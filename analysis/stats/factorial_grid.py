@@ -70,6 +70,12 @@ def grid_used(runs: "pd.DataFrame", values: dict[Cell, dict], factors: list[str]
     used = tuple(seed for seed in seeds if all(seed in values[cell] for cell in cells))
     if not used or not cells:
         raise UserError(f"factors: no seed has a finished run of every combination of {' and '.join(factors)}")
+    for factor, found in levels.items():
+        if len(found) < 2:
+            left = f"only {found[0]!r}" if found else "no level"
+            raise UserError(
+                f"factors: {factor} has {left} with a combination that half of the seeds finished; two are needed"
+            )
     size = math.prod(map(len, whole.values()))
     gaps = Gaps(
         not_finite=not_finite,

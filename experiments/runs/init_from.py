@@ -22,6 +22,7 @@ from experiments.errors import UserError
 from experiments.evaluation.frozen import at_size
 from experiments.runs import record
 from experiments.training.engine import initial_model, load_weights, prefixed
+from vit.registry import REGISTRY
 
 SPLIT = ("split_seed", "test_fraction", "val_fraction")  # the settings that determine the validation and test images
 Seen = dict[str, Any]  # a dataset that weights were trained on: name, root, files and the settings in SPLIT
@@ -91,6 +92,12 @@ class SourceRun:
             first, wanted = differing[0], " ".join(f"{path}={plain(theirs[path])}" for path in differing)
             raise UserError(
                 f"{first}: {plain(own[first])} is not allowed with the weights of {self.folder}; allowed: {wanted}"
+            )
+        kind, recorded = REGISTRY[config.model.pos_embed], self.summary["provenance"].get("plugin") or {}
+        if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
+            raise UserError(
+                f"model.pos_embed: the source of the plug-in {config.model.pos_embed!r} was changed after {self.folder} was "
+                f"trained; restore it from {record.PLUGIN}/ in that folder, or train that run again"
             )
 
     def initial_state(self, config: RunConfig, num_classes: int) -> dict[str, Tensor]:

@@ -160,6 +160,19 @@ def test_a_plugin_whose_table_depends_on_the_size_is_refused_unless_it_says_how_
     assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
 
 
+def test_a_plugin_that_does_not_allow_a_size_gives_its_reason(monkeypatch):
+    class Square(PosEmbed):
+        @classmethod
+        def check(cls, cfg):
+            if cfg.grid_size % 4:
+                raise ValueError(f"a grid of {cfg.grid_size} is not allowed")
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Square, ("stem",)))
+    message = "pos_embed: 'mine' cannot be used at 12 px: a grid of 6 is not allowed"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        resized(model("mine"), 12)
+
+
 def test_a_plugin_that_carries_over_only_some_of_its_parameters_is_refused(monkeypatch):
     class Gated(PosEmbed):
         def __init__(self, cfg):

@@ -65,7 +65,7 @@ def _places(results: Results) -> dict[str, tuple[str, str]]:
     """
     study = results.study
     paths = {path for factor in study.factors for path in factor.split("+")}
-    if KIND not in paths or not paths <= {KIND, SITE} or not study.metric.is_share:
+    if KIND not in paths or not paths <= {KIND, SITE} or not study.metric.is_accuracy:
         return {}
     places = {}
     for variant, settings in variant_settings(study.plan, results.values).items():

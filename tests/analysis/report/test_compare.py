@@ -39,6 +39,16 @@ def test_the_headline_names_the_settings_that_differ(tmp_path):
     assert "The settings are the same" in compare_document(a, a, COMMAND).headline[2]
 
 
+def test_where_files_are_is_no_difference_and_two_baselines_are_named(tmp_path):
+    accuracy = {"none": 0.7, "learned-1d": 0.9, "cpe": 0.8}
+    at = [override(RunConfig(), {"data.root": root}).model_dump() for root in ("/a", "/b")]
+    a = results_of(tmp_path / "a", accuracy=accuracy, base=at[0])
+    b = results_of(tmp_path / "b", accuracy=accuracy, base=at[1], baseline="learned-1d")
+    said = compare_document(a, b, COMMAND).headline
+    assert "The settings are the same" in said[-1] and "data.root" not in said[-1]
+    assert said[1].startswith("Difference from each study's own baseline (A: none; B: learned-1d): ")
+
+
 def test_the_headline_says_which_differences_from_the_baseline_changed(tmp_path):
     a = results_of(tmp_path / "a", accuracy={"none": 0.6, "learned-1d": 0.7, "cpe": 0.8}, seeds=5)
     b = results_of(tmp_path / "b", accuracy={"none": 0.7, "learned-1d": 0.8, "cpe": 0.8}, seeds=6, spread=0.006)

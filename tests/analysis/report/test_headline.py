@@ -247,6 +247,23 @@ def test_a_verdict_depends_on_diverged_runs_whose_chance_level_is_not_known(tmp_
     results = analyze(replace(study, runs=runs))
     assert results.versus["sinusoidal"].verdict == "better"
     assert results.versus["sinusoidal"].depends_on_diverged and not results.versus["learned-1d"].depends_on_diverged
+    (said,) = (paragraph for paragraph in headline(results) if "diverged" in paragraph)
+    assert said.endswith(" not certain, because the test loss of chance level is not known.")
+
+
+def test_effects_of_a_design_without_a_complete_grid_are_stated_with_their_assumption(tmp_path):
+    cells = {"a=1, b=1": (1, 1), "a=2, b=1": (2, 1), "a=1, b=2": (1, 2)}
+    folder = write_study(
+        tmp_path,
+        accuracy=dict(zip(cells, (0.7, 0.8, 0.75), strict=True)),
+        factors={"model.depth": [1, 2], "model.num_heads": [1, 2]},
+        levels=lambda variant: dict(zip(("model.depth", "model.num_heads"), cells[variant], strict=True)),
+    )
+    results = analyze(read_folder(folder))
+    main, *_ = headline(results)
+    assumption = "if the effects of the factors add up (no complete grid is left, so interactions are not tested)"
+    assert main.startswith(f"Main effects, {assumption}: depth = 2 has a higher test accuracy than depth = 1, by ")
+    assert not any("averaged over" in paragraph for paragraph in headline(results))
 
 
 def test_lower_is_better_for_a_loss(tmp_path):

@@ -17,6 +17,8 @@ from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from analysis.sources.run_folders import read_runs
+from experiments.runs import record
 
 
 def results_of(tmp_path, skip=False, **options):
@@ -44,6 +46,40 @@ def results_of(tmp_path, skip=False, **options):
 def test_incomplete_studies_still_have_a_report(tmp_path, options):
     files = write.make(study_document(results_of(tmp_path, **options)))
     assert not re.search(rb"(?i)\b(nan|inf|none of)\b", files["report.md"])
+
+
+def test_seeds_of_one_configuration_have_a_report(tmp_path):
+    folder = write_study(tmp_path, accuracy={"none": 0.7}, seeds=3)
+    (folder / record.STUDY).unlink()
+    document = study_document(analyze(read_runs(folder, False, None, None)))
+    assert document.title == "position: test accuracy"
+    assert b"(mean of 3 seeds)" in write.make(document)["report.md"]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "lost", "said"),
+    [
+        (
+            3,
+            {("depth=1, head=softmax", s): "diverged" for s in (1, 2)}
+            | {("depth=2, head=softmax", s): "diverged" for s in (1, 2)},
+            "model.head has only 'logits' with a combination that half of the seeds finished",
+        ),
+        (2, {("depth=2, head=softmax", 1): "absent"}, "only one seed has a finished run of every combination"),
+    ],
+)
+def test_factors_that_cannot_be_tested_have_no_effects_and_a_reason(tmp_path, seeds, lost, said):
+    results = analyze(read_folder(write_factorial(tmp_path, seeds=seeds, statuses=lost)))
+    assert results.factorial is None and said in results.factorial_trouble
+    document = study_document(results)
+    assert not any("significant effect" in paragraph or "interaction" in paragraph for paragraph in headline(results))
+    assert said.encode() in write.make(document)["report.md"].replace(b"\\_", b"_")
+
+
+def test_pairs_without_a_result_do_not_need_more_seeds(tmp_path):
+    lost = {("rope-2d", seed): "diverged" for seed in range(5)}
+    results = results_of(tmp_path, accuracy={"none": 0.5, "cpe": 0.9, "rope-2d": 0.8}, statuses=lost)
+    assert not any("too few seeds" in paragraph for paragraph in headline(results))
 
 
 def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):

@@ -22,6 +22,7 @@ from experiments.runs import record
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
 from sweeps.study import parse_study
+from vit.plugins import Source
 from vit.pos_embed import Additive
 from vit.registry import REGISTRY, Kind
 
@@ -334,6 +335,26 @@ def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_at_another_si
     line = "model.pos_embed: 'mine' cannot be used at 12 px: its class does not override"
     for changes in ({"init_from": folder, "data__img_size": 12}, {"eval__img_sizes": "8,12"}):
         assert refused(tmp_path, model__pos_embed="mine", **changes).startswith(line)
+
+
+def test_weights_of_a_plugin_whose_source_was_changed_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Shift(Additive):
+        def add(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    def saved(text: bytes) -> Kind:
+        return Kind(Shift, ("stem",), plugin=Source("mine", tmp_path, {"mine.py": text}))
+
+    monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 1"))
+    folder = source(tmp_path, model__pos_embed="mine")
+    tiny.run(tmp_path / "same", init_from=folder, model__pos_embed="mine")
+    monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 2"))
+    message = refused(tmp_path, init_from=folder, model__pos_embed="mine")
+    assert message.startswith(
+        f"model.pos_embed: the source of the plug-in 'mine' was changed after {folder} was trained"
+    )
 
 
 def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path: Path) -> None:
