@@ -40,7 +40,7 @@ class AcrossDatasets:
     chance: dict[str, float] | None
     """dataset -> accuracy of chance; None where it is unknown for a dataset, or the metric is no accuracy"""
     scores: dict[str, dict[str, stats.Aggregate]]
-    """variant -> name of the aggregate -> the aggregate of the metric"""
+    """variant -> name of the aggregate -> the aggregate of the metric; empty where nothing is aggregated"""
     normalised: dict[str, dict[str, stats.Aggregate]]
     """the same of (accuracy - chance) / (1 - chance); empty where chance is unknown or equal for all datasets"""
     differences: dict[str, stats.AverageDifference]
@@ -110,6 +110,34 @@ def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
             _dropped(results.values, variant, baseline) for variant in pairs for results in by_dataset.values()
         ),
     )
+
+
+def side_by_side(studies: Sequence[Results]) -> AcrossDatasets:
+    """The studies without aggregates and tests, for datasets with too few runs of the baseline.
+
+    Raises `UserError` as `aggregate_studies` does for studies that do not belong together.
+    """
+    by_dataset = _by_dataset(studies)
+    _check_alike(list(by_dataset.values()))
+    return AcrossDatasets(
+        studies=by_dataset,
+        variants=[],
+        left_out=_left_out(by_dataset),
+        margin=min(results.study.margin for results in by_dataset.values()),
+        chance=None,
+        scores={},
+        normalised={},
+        differences={},
+        paired={},
+        depends_on_diverged=frozenset(),
+        improvement={},
+        dropped=0,
+    )
+
+
+def baseline_runs(results: Results) -> int:
+    """How many runs of the baseline have finished with a value of the metric."""
+    return len(_finite(results.values[results.study.baseline]))
 
 
 def datasets_of(study: Study) -> list[str]:

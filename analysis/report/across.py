@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from analysis import formatting
-from analysis.across import AcrossDatasets, aggregate_studies, split_by_dataset
+from analysis.across import FEWEST, AcrossDatasets, aggregate_studies, baseline_runs, side_by_side, split_by_dataset
 from analysis.figures.across import across_plots
+from analysis.figures.style import Plot
 from analysis.report.document import Code, Document, Facts, Item, Section, present
 from analysis.report.methods import scope
 from analysis.report.phrases import alpha_text, by_points, higher, interval_text, names, range_text, spelled, value_text
@@ -23,7 +25,7 @@ from analysis.report.tables.across import (
     normalised_table,
 )
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results import Results, analyze
 from analysis.sources.study import ENDED, Study
 from analysis.stats import Estimate
 
@@ -31,7 +33,8 @@ from analysis.stats import Estimate
 def stratified_document(study: Study, out: Path | None = None) -> Document:
     """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
 
-    With finished runs on one dataset only, it is the report of that dataset.
+    With ended runs on one dataset only, it is the report of that dataset. A dataset with too few runs of the baseline is
+    left out with a warning. Where fewer than two datasets remain, the report shows the means without tests.
     """
     parts = split_by_dataset(study)
     started = [part for part in parts if not part.of(*ENDED).empty] or parts[:1]
@@ -40,15 +43,33 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
     results = [analyze(part) for part in started]
     if len(results) == 1:
         document = study_document(results[0], out=out)
-    else:
-        document = across_document(aggregate_studies(results), f"vit-report {study.name}")
-        document = replace(document, title=title(study), description=study.description, sections=document.sections[:-1])
-    return replace(document, warnings=[*missing, *document.warnings])
+        return replace(document, warnings=[*missing, *document.warnings])
+    ready = [each for each in results if baseline_runs(each) >= FEWEST]
+    enough = len(ready) > 1
+    few = [_too_few(each, left_out=enough) for each in results if baseline_runs(each) < FEWEST]
+    across = aggregate_studies(ready) if enough else side_by_side(results)
+    document = across_document(across, f"vit-report {study.name}")
+    return replace(
+        document,
+        title=title(study),
+        description=study.description,
+        sections=document.sections[:-1],
+        warnings=[*missing, *few, *document.warnings],
+    )
+
+
+def _too_few(results: Results, left_out: bool) -> str:
+    """Say that a dataset cannot be aggregated yet, and whether the report leaves it out."""
+    baseline, runs = results.study.baseline, formatting.plural(baseline_runs(results), "finished run")
+    return (
+        f"{results.study.base['data.name']}: the baseline {formatting.quoted(baseline)} has {runs}; averages over the "
+        f"datasets need {FEWEST}.{' So this report leaves the dataset out.' * left_out}"
+    )
 
 
 def across_document(across: AcrossDatasets, command: str) -> Document:
     """Make the report over the datasets of `across`; `command` is the command that makes it."""
-    plots = {plot.name: plot for plot in across_plots(across)}
+    plots = {plot.name: plot for plot in across_plots(across)} if across.scores else {}
     studies = across.studies.items()
     return Document(
         title=_title(across),
@@ -57,7 +78,7 @@ def across_document(across: AcrossDatasets, command: str) -> Document:
         headline=_headline(across),
         warnings=[f"{name}: {warning}" for name, results in studies for warning in warnings(results)],
         sections=[
-            Section("result", "Results", present(plots["across"], aggregates_table(across), normalised_table(across))),
+            *_aggregates(across, plots),
             *_differences(across, present(improvement_table(across), plots.get("improvement"))),
             Section("datasets", "Each dataset", present(datasets_table(across), dataset_differences_table(across))),
             Section("methods", "Methods", [Facts(tuple(_methods(across)))]),
@@ -79,16 +100,47 @@ def _title(across: AcrossDatasets) -> str:
     return f"{head} over {formatting.listing(list(across.studies))}"
 
 
+def _aggregates(across: AcrossDatasets, plots: Mapping[str, Plot]) -> list[Section]:
+    if not across.scores:
+        return []
+    return [Section("result", "Results", present(plots["across"], aggregates_table(across), normalised_table(across)))]
+
+
 def _differences(across: AcrossDatasets, items: list[Item]) -> list[Section]:
     return [Section("differences", "Differences from the baseline", items)] if items else []
 
 
 def _headline(across: AcrossDatasets) -> tuple[str, ...]:
-    if not across.differences:
-        answer: tuple[str, ...] = (_single(across),)
+    if across.differences:
+        answer: tuple[str, ...] = (_against_baseline(across), _by_dataset(across))
+    elif across.first.others or not across.scores:
+        answer = (_not_testable(across), _best_means(across))
     else:
-        answer = (_against_baseline(across), _by_dataset(across))
-    return *(text for text in (*answer, _diverged(across)) if text), _limit(across)
+        answer = (_single(across),)
+    limit = (_limit(across),) if across.scores else ()  # without aggregates it says nothing more
+    return *(text for text in (*answer, _diverged(across)) if text), *limit
+
+
+def _not_testable(across: AcrossDatasets) -> str:
+    """Too few runs for an average of two variants over the datasets."""
+    baseline = f"{FEWEST} finished runs of the baseline {formatting.quoted(across.first.study.baseline)}"
+    if not across.first.others:
+        return f"There is no mean over the datasets yet: that needs {baseline} on each of two datasets or more."
+    return (
+        f"No variant is compared over the datasets yet: that needs {baseline} and of the variant on each of two datasets or "
+        "more. So no variant can be called better, worse or equivalent."
+    )
+
+
+def _best_means(across: AcrossDatasets) -> str:
+    """The variant with the best mean on each dataset."""
+    metric = across.first.study.metric
+    best = [
+        f"that of {formatting.quoted(results.best)} on {name} ({value_text(results.mean(results.best), metric)})"
+        for name, results in across.studies.items()
+        if results.best is not None
+    ]
+    return f"The best mean {metric.label} so far is {formatting.listing(best)}." if best else ""
 
 
 def _single(across: AcrossDatasets) -> str:
@@ -194,7 +246,17 @@ def _datasets(across: AcrossDatasets) -> str:
 
 
 def _methods(across: AcrossDatasets) -> list[tuple[str, str]]:
-    facts = [
+    facts = _aggregation(across) if across.scores else []
+    if across.differences:
+        facts += _tests(across)
+    facts += dict.fromkeys(scope(results) for results in across.studies.values())
+    if any(results.looks.plan for results in across.studies.values()):
+        facts.append(("Looks", "The tests are made for one look; looks that a study plans are for its own tests."))
+    return [*facts, ("Other methods", "As in the report of each study.")]
+
+
+def _aggregation(across: AcrossDatasets) -> list[tuple[str, str]]:
+    return [
         (
             "Aggregates",
             "As rliable defines them (Agarwal et al., arXiv 2108.13264). Every dataset has the same weight. Mean: the mean "
@@ -211,12 +273,6 @@ def _methods(across: AcrossDatasets) -> list[tuple[str, str]]:
             "for few seeds: in simulations they cover 77 to 88 % with 3 seeds and 82 to 92 % with 5.",
         ),
     ]
-    if across.differences:
-        facts += _tests(across)
-    facts += dict.fromkeys(scope(results) for results in across.studies.values())
-    if any(results.looks.plan for results in across.studies.values()):
-        facts.append(("Looks", "The tests are made for one look; looks that a study plans are for its own tests."))
-    return [*facts, ("Other methods", "As in the report of each study.")]
 
 
 def _scores(across: AcrossDatasets) -> str:

@@ -99,3 +99,43 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path, only):
     else:  # the dataset that has runs
         assert document.warnings[0] == "digits: no run has finished yet." and "cpe" in document.headline[0]
     assert "name=mnist" not in " ".join(document.headline)
+
+
+CELLS = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e in ("none", "cpe")}
+
+
+def stratified(tmp_path, **options):
+    """The report of a study whose factors are the dataset and the positional embedding."""
+    folder = write_study(
+        tmp_path,
+        accuracy=dict(zip(CELLS, (0.2, 0.3, 0.8, 0.9))),
+        factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
+        levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), CELLS[variant])),
+        **options,
+    )
+    return stratified_document(read_folder(folder))
+
+
+def test_one_seed_on_each_dataset_gives_the_means_without_tests(tmp_path):
+    document = stratified(tmp_path, seeds=1)
+    text = write.make(document)["report.md"].decode()
+    assert document.headline[0].startswith("No variant is compared over the datasets yet: that needs 2 finished runs")
+    assert re.search(r"is that of cpe on digits \(\d\d\.\d+ %\) and that of cpe on mnist \(\d\d\.\d+ %\)\.", text)
+    assert document.warnings[0].startswith("digits: the baseline none has 1 finished run; averages over the datasets")
+    assert [table.name for table in document.tables] == ["datasets", "dataset-differences"]
+    assert not re.search(r"significant|has a higher", " ".join(document.headline))
+
+
+def test_a_dataset_with_one_run_of_the_baseline_waits_for_more(tmp_path):
+    """Only mnist has two runs of the baseline, so nothing is averaged; both datasets are shown."""
+    few = {(v, seed): "absent" for v in CELLS if "digits" in v for seed in range(1, 5)}
+    document = stratified(tmp_path, statuses=few)
+    assert [text.split(":")[0] for text in document.warnings[:1]] == ["digits"]
+    assert "digits" in document.headline[1] and "mnist" in document.headline[1]
+    assert "report.html" in write.make(document)
+
+
+def test_no_variant_with_two_runs_is_not_called_a_single_variant(tmp_path):
+    few = {(v, seed): "absent" for v in CELLS if "cpe" in v for seed in range(1, 5)}
+    headline = " ".join(stratified(tmp_path, statuses=few).headline)
+    assert "No variant is compared over the datasets yet" in headline and "no other variant" not in headline
