@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis import formatting, stats
 from analysis.claims.settings import Values
+from analysis.looks import StudyLooks
 from analysis.matching import check_same_levels
 from analysis.results import ALPHA, Results, chance_accuracy, with_diverged
 from analysis.sources.study import ENDED, Study, factor_levels
@@ -53,6 +54,14 @@ class AcrossDatasets:
     """variant -> the probability that a run of it beats a run of the baseline"""
     dropped: int
     """seeds that only the variant or only the baseline finished, summed over variants and datasets"""
+    looks: StudyLooks | None = None
+    """the looks at the one study that was split by its datasets. None for several studies: their planned looks are for
+    their own tests"""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether nothing may be tested yet: the first planned look at the one study is not reached."""
+        return self.looks is not None and self.looks.waiting
 
     @property
     def first(self) -> Results:
@@ -69,8 +78,11 @@ class AcrossDatasets:
         return [name for name, differences in self.paired[variant].items() if differences.mean() > 0]
 
 
-def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
+def aggregate_studies(studies: Sequence[Results], looks: StudyLooks | None = None) -> AcrossDatasets:
     """Aggregate studies of the same variants over their datasets.
+
+    `looks`: those at the one study that the studies are parts of. With planned looks, the differences are those of the
+    last look that is reached, and there are none before the first; scores are those of all finished runs.
 
     Raises `UserError` for fewer than two studies, for two studies of one dataset, and for studies that differ in their
     metric, variants or baseline, or use a name for different variants.
@@ -87,12 +99,15 @@ def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
         )
     floors = [results.floor for results in by_dataset.values()]
     margin = min(results.study.margin for results in by_dataset.values())
-    rule = stats.Rule(margin, ALPHA, first.study.metric.lower_is_better)
+    tests = None if looks is None else looks.tests
+    rule = stats.Rule(margin, ALPHA, first.study.metric.lower_is_better, looks=tests)
+    values = [_tested(results.values, looks) for results in by_dataset.values()]
     samples = {variant: [_finite(results.values[variant]) for results in by_dataset.values()] for variant in variants}
-    pairs = {variant: _paired(by_dataset, variant) for variant in variants if variant != baseline}
+    given = {variant: _sides(values, variant, baseline) for variant in variants if variant != baseline}
+    pairs = {variant: _usable(*sides) for variant, sides in given.items()}
     pairs = {variant: both for variant, both in pairs.items() if all(len(side) for side in both[0])}
     paired = {variant: dict(zip(by_dataset, _differences(*both))) for variant, both in pairs.items()}
-    differences = stats.compare_averages({v: list(each.values()) for v, each in paired.items()}, floors, rule)
+    differences = stats.compare_averages({variant: _differences(*given[variant]) for variant in pairs}, floors, rule)
     chance = _chance(by_dataset) if first.study.metric.is_share else None
     return AcrossDatasets(
         studies=by_dataset,
@@ -104,16 +119,16 @@ def aggregate_studies(studies: Sequence[Results]) -> AcrossDatasets:
         normalised=_normalised(samples, floors, list(chance.values())) if chance else {},
         differences=differences,
         paired=paired,
-        depends_on_diverged=_depending(by_dataset, list(pairs), floors, rule, differences),
+        depends_on_diverged=_depending(by_dataset, list(pairs), floors, rule, differences, looks),
         improvement={v: stats.improvement(*both, rule.lower_is_better) for v, both in pairs.items()},
-        dropped=sum(
-            _dropped(results.values, variant, baseline) for variant in pairs for results in by_dataset.values()
-        ),
+        dropped=sum(_dropped(runs, variant, baseline) for variant in pairs for runs in values),
+        looks=looks,
     )
 
 
-def side_by_side(studies: Sequence[Results]) -> AcrossDatasets:
-    """The studies without aggregates and tests, for datasets with too few runs of the baseline.
+def side_by_side(studies: Sequence[Results], looks: StudyLooks | None = None) -> AcrossDatasets:
+    """The studies without aggregates and tests, for datasets with too few runs of the baseline. `looks` as in
+    `aggregate_studies`.
 
     Raises `UserError` as `aggregate_studies` does for studies that do not belong together.
     """
@@ -132,6 +147,7 @@ def side_by_side(studies: Sequence[Results]) -> AcrossDatasets:
         depends_on_diverged=frozenset(),
         improvement={},
         dropped=0,
+        looks=looks,
     )
 
 
@@ -256,23 +272,22 @@ def _finite(runs: Mapping[int, float]) -> np.ndarray:
     return np.array([value for _, value in sorted(runs.items()) if math.isfinite(value)])
 
 
-def _paired(studies: Mapping[str, Results], variant: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The variant's and the baseline's values on the seeds that both finished, by dataset."""
-    return _sides(
-        [results.values for results in studies.values()], variant, next(iter(studies.values())).study.baseline
-    )
+def _tested(values: Values, looks: StudyLooks | None) -> Values:
+    """The values that may be tested: all of them where no look is planned."""
+    return values if looks is None else looks.limit(values)
 
 
 def _sides(
     values: Sequence[Mapping[str, Mapping[int, float]]], variant: str, baseline: str
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    ours, theirs = [], []
-    for runs in values:
-        one, other, _ = stats.paired(runs, [(variant, baseline)])
-        usable = np.isfinite(one[0])
-        ours.append(one[0][usable])
-        theirs.append(other[0][usable])
-    return ours, theirs
+    """The variant's and the baseline's values by dataset, NaN for the seeds that a side did not finish."""
+    both = [stats.paired(runs, [(variant, baseline)]) for runs in values]
+    return [one[0] for one, _, _ in both], [other[0] for _, other, _ in both]
+
+
+def _usable(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Both sides without the seeds that are NaN; a seed is NaN on both sides or on none."""
+    return [one[np.isfinite(one)] for one in a], [other[np.isfinite(other)] for other in b]
 
 
 def _dropped(values: Mapping[str, Mapping[int, float]], variant: str, baseline: str) -> int:
@@ -290,6 +305,7 @@ def _depending(
     floors: Sequence[float],
     rule: stats.Rule,
     found: Mapping[str, stats.AverageDifference],
+    looks: StudyLooks | None,
 ) -> frozenset[str]:
     """The variants whose verdict changes if diverged runs count as chance level.
 
@@ -301,7 +317,7 @@ def _depending(
     for results in studies.values():
         counted, lost = with_diverged(results.study, results.values)
         unknown |= set(variants) if baseline in lost else lost
-        values.append(counted)
+        values.append(_tested(counted, looks))
     again = stats.compare_averages({v: _differences(*_sides(values, v, baseline)) for v in variants}, floors, rule)
     return frozenset(
         variant

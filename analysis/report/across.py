@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,8 +13,10 @@ from analysis import formatting
 from analysis.across import FEWEST, AcrossDatasets, aggregate_studies, baseline_runs, side_by_side, split_by_dataset
 from analysis.figures.across import across_plots
 from analysis.figures.style import Plot
+from analysis.looks import study_looks
 from analysis.report.document import Code, Document, Facts, Item, Section, present
-from analysis.report.methods import scope
+from analysis.report.headline_looks import looks_paragraph, not_tested_yet
+from analysis.report.methods import looks_fact, scope
 from analysis.report.phrases import alpha_text, by_points, higher, interval_text, names, range_text, spelled, value_text
 from analysis.report.provenance import study_provenance
 from analysis.report.study_report import study_document, summary, title
@@ -47,7 +50,8 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
     ready = [each for each in results if baseline_runs(each) >= FEWEST]
     enough = len(ready) > 1
     few = [_too_few(each, left_out=enough) for each in results if baseline_runs(each) < FEWEST]
-    across = aggregate_studies(ready) if enough else side_by_side(results)
+    looks = study_looks(study)  # those at the whole study: a seed counts once its runs on all datasets have ended
+    across = aggregate_studies(ready, looks) if enough else side_by_side(results, looks)
     document = across_document(across, f"vit-report {study.name}")
     return replace(
         document,
@@ -111,6 +115,8 @@ def _differences(across: AcrossDatasets, items: list[Item]) -> list[Section]:
 
 
 def _headline(across: AcrossDatasets) -> tuple[str, ...]:
+    if across.first.others and across.waiting:
+        return *not_tested_yet(_whole(across, best=None)), *filter(None, (_best_means(across),))
     if across.differences:
         answer: tuple[str, ...] = (_against_baseline(across), _by_dataset(across))
     elif across.first.others or not across.scores:
@@ -118,7 +124,14 @@ def _headline(across: AcrossDatasets) -> tuple[str, ...]:
     else:
         answer = (_single(across),)
     limit = (_limit(across),) if across.scores else ()  # without aggregates it says nothing more
-    return *(text for text in (*answer, _diverged(across)) if text), *limit
+    repeated = looks_paragraph(_whole(across)) if across.looks and across.differences else ()
+    return *(text for text in (*answer, _diverged(across)) if text), *repeated, *limit
+
+
+def _whole(across: AcrossDatasets, **changes: Any) -> Results:
+    """The first dataset's results with the looks at the whole study, for the texts about looks."""
+    assert across.looks is not None
+    return replace(across.first, looks=across.looks, **changes)
 
 
 def _not_testable(across: AcrossDatasets) -> str:
@@ -180,9 +193,13 @@ def _against_baseline(across: AcrossDatasets) -> str:
             said.append(f"{listed} {'are' if several else 'is'} not significantly different from {baseline}")
     seeds = formatting.seeds([len(seeds) for each in across.paired.values() for seeds in each.values()])
     tests = "t tests and equivalence tests" if groups["equivalent"] else "t tests"
+    planned = across.looks is not None and across.looks.plan
+    adjusted = " and for the planned looks" if planned else ""
+    intervals = "adjusted for the planned looks only" if planned else "not adjusted"
     return (
         f"On average over {formatting.listing(list(across.studies))}, with equal weight: {'; '.join(said)}. {seeds} per "
-        f"dataset, {tests} paired by seed, p Holm-adjusted over the variants, intervals not adjusted, alpha = {alpha_text()}."
+        f"dataset, {tests} paired by seed, p Holm-adjusted over the variants{adjusted}, intervals {intervals}, "
+        f"alpha = {alpha_text()}."
     )
 
 
@@ -250,7 +267,9 @@ def _methods(across: AcrossDatasets) -> list[tuple[str, str]]:
     if across.differences:
         facts += _tests(across)
     facts += dict.fromkeys(scope(results) for results in across.studies.values())
-    if any(results.looks.plan for results in across.studies.values()):
+    if across.looks is not None:
+        facts.append(looks_fact(_whole(across)))
+    elif any(results.looks.plan for results in across.studies.values()):
         facts.append(("Looks", "The tests are made for one look; looks that a study plans are for its own tests."))
     return [*facts, ("Other methods", "As in the report of each study.")]
 

@@ -90,7 +90,7 @@ def _data(results: Results) -> list[tuple[str, str]]:
 
 
 def _tests(results: Results) -> list[tuple[str, str]]:
-    return [*_verdicts(results), _looks(results), *_precision(results), *_exceptions()]
+    return [*_verdicts(results), looks_fact(results), *_precision(results), *_exceptions()]
 
 
 def _verdicts(results: Results) -> list[tuple[str, str]]:
@@ -128,7 +128,7 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def _looks(results: Results) -> tuple[str, str]:
+def looks_fact(results: Results) -> tuple[str, str]:
     """How often the study was looked at, and how planned looks are tested."""
     looks = results.looks
     if looks.plan:

@@ -107,28 +107,63 @@ def compare_averages(
     """Variant -> its paired differences from the baseline (seeds,) by dataset, compared on average over the datasets.
 
     The tests are those of `comparisons` with the standard error over seeds within datasets. The variants are the family.
-    `floors`: for each dataset the smallest standard deviation of a run; `rule.floor` is not used.
+    `floors`: for each dataset the smallest standard deviation of a run; `rule.floor` is not used. Values that are not
+    finite are left out. With `rule.looks`, every array holds the seeds of the current look in the planned order.
     """
     if not differences:
         return {}
     paired = [math.sqrt(2) * floor for floor in floors]
-    centre, error, df = map(np.array, zip(*(stratified_mean(samples, paired) for samples in differences.values())))
-    p = 2 * special.stdtr(df, -np.abs(beyond(centre, 0.0)) / error)
-    above, below = beyond(centre, -rule.margin) / error, beyond(centre, rule.margin) / error
-    q = np.maximum(special.stdtr(df, -above), special.stdtr(df, below))
-    p_holm, q_holm = holm_exclusive(p, q)
-    low, high = t_interval(centre, error, df)
+    centre, error, df = _averages(differences, paired)
+    p = _average_tests_once(centre, error, df, rule.margin)[0]
+    over_looks, q, sign = _average_tests(differences, paired, rule)
+    p_holm, q_holm = holm_exclusive(over_looks, q)
+    low, high = t_interval(centre, error, df, 1 - rule.level(0.05))
     found = {}
     for i, (variant, samples) in enumerate(differences.items()):
-        better = (centre[i] > 0) != rule.lower_is_better
+        better = (sign[i] > 0) != rule.lower_is_better
         verdict: Verdict = "not enough evidence"
         if q_holm[i] <= rule.alpha:
             verdict = "equivalent"
         elif p_holm[i] <= rule.alpha:
             verdict = "better" if better else "worse"
-        diff = Estimate(float(centre[i]), float(low[i]), float(high[i]), sum(map(len, samples)))
+        n = sum(int(np.isfinite(sample).sum()) for sample in samples)
+        diff = Estimate(float(centre[i]), float(low[i]), float(high[i]), n)
         found[variant] = AverageDifference(diff, float(p[i]), float(p_holm[i]), verdict)
     return found
+
+
+def _averages(differences: Mapping[str, Samples], floors: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The means over the datasets, their standard errors and degrees of freedom, each (variants,)."""
+    centre, error, df = map(np.array, zip(*(stratified_mean(samples, floors) for samples in differences.values())))
+    return centre, error, df
+
+
+def _average_tests(
+    differences: Mapping[str, Samples], floors: Sequence[float], rule: Rule
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p of a difference, p of equivalence and the sign of the difference, each (variants,), before Holm's method.
+
+    With planned looks, they are p-values over all looks so far, and the sign of the look that shows the difference best.
+    """
+
+    def at(seeds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        given = {variant: [sample[:seeds] for sample in samples] for variant, samples in differences.items()}
+        return _average_tests_once(*_averages(given, floors), rule.margin)
+
+    if rule.looks is None:
+        return _average_tests_once(*_averages(differences, floors), rule.margin)
+    p, q, sign = map(np.stack, zip(*(at(seeds) for seeds in rule.looks.reached)))
+    (smallest, best), (equivalence, _) = rule.looks.smallest_p(p), rule.looks.smallest_p(q)
+    return smallest, equivalence, np.take_along_axis(sign, best[None], axis=0)[0]
+
+
+def _average_tests_once(
+    centre: np.ndarray, error: np.ndarray, df: np.ndarray, margin: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p of a difference, p of equivalence and the sign of the difference, for a single look."""
+    above, below = beyond(centre, -margin) / error, beyond(centre, margin) / error
+    p = 2 * special.stdtr(df, -np.abs(beyond(centre, 0.0)) / error)
+    return p, np.maximum(special.stdtr(df, -above), special.stdtr(df, below)), np.sign(centre)
 
 
 def improvement(a: Samples, b: Samples, lower_is_better: bool = False) -> Aggregate:

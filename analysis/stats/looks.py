@@ -18,7 +18,7 @@ Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu
 (2013), 1112-1124 (with Holm's method).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -62,11 +62,16 @@ class Looks:
 
         `test` gives the p-values of diffs (..., seeds), whose seeds are those of the current look, in the planned order.
         """
-        found = [sequential_p(test(diffs[..., :n]), look, self.plan) for look, n in enumerate(self.reached)]
-        p = np.stack([np.where(np.isnan(each), np.inf, each) for each in found])
-        best = p.argmin(axis=0)
-        smallest = np.take_along_axis(p, best[None], axis=0)[0]
-        return np.where(np.isfinite(smallest), smallest, np.nan), np.array(self.reached)[best]
+        p, best = self.smallest_p([test(diffs[..., :n]) for n in self.reached])
+        return p, np.array(self.reached)[best]
+
+    def smallest_p(self, p: Iterable[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
+        """The p-value over all looks so far, and the number (from 0) of the look it comes from, from those of each look."""
+        found = [sequential_p(each, look, self.plan) for look, each in enumerate(p)]
+        stacked = np.stack([np.where(np.isnan(each), np.inf, each) for each in found])
+        best = stacked.argmin(axis=0)
+        smallest = np.take_along_axis(stacked, best[None], axis=0)[0]
+        return np.where(np.isfinite(smallest), smallest, np.nan), best
 
 
 @lru_cache(maxsize=4096)

@@ -77,9 +77,10 @@ def improvement_table(across: AcrossDatasets) -> Table | None:
         f"Differences from the baseline {formatting.quoted(across.first.study.baseline)}, averaged over the datasets."
     )
     margin = formatting.margin(metric, across.margin)
+    looks = " and for the planned looks" if across.looks is not None and across.looks.plan else ""
     note = (
         f"Verdict: t test and equivalence test (within ±{margin}) of the average difference, paired by seed within each "
-        f"dataset, Holm-adjusted over the variants, alpha = {alpha_text()}. Probability of improvement: every run of the "
+        f"dataset, Holm-adjusted over the variants{looks}, alpha = {alpha_text()}. Probability of improvement: every run of the "
         "variant against every run of the baseline, whatever their seeds; it has no test."
     )
     return Table("improvement", caption, columns, tuple(rows), (note, *_dropped(across)))
@@ -122,7 +123,9 @@ def dataset_differences_table(across: AcrossDatasets) -> Table | None:
         for variant in across.first.others
     ]
     baseline = formatting.quoted(across.first.study.baseline)
-    caption = f"Differences from {baseline} on each dataset, paired by seed, with 95 % intervals (not adjusted)."
+    planned = any(results.looks.plan for results in across.studies.values())
+    adjusted = "adjusted for the planned looks only" if planned else "not adjusted"
+    caption = f"Differences from {baseline} on each dataset, paired by seed, with 95 % intervals ({adjusted})."
     return Table("dataset-differences", caption, tuple(columns), tuple(rows))
 
 

@@ -8,10 +8,12 @@ import pytest
 from synthetic import on_dataset, write_study
 
 from analysis.across import aggregate_studies
+from analysis.looks import this_look
 from analysis.report import write
 from analysis.report.across import across_document, stratified_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from experiments.runs.looks import add_look
 
 COMMAND = "vit-report a b --across"
 ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}
@@ -139,3 +141,39 @@ def test_no_variant_with_two_runs_is_not_called_a_single_variant(tmp_path):
     few = {(v, seed): "absent" for v in CELLS if "cpe" in v for seed in range(1, 5)}
     headline = " ".join(stratified(tmp_path, statuses=few).headline)
     assert "No variant is compared over the datasets yet" in headline and "no other variant" not in headline
+
+
+def test_nothing_is_tested_before_the_first_planned_look(tmp_path):
+    """Three seeds have ended on both datasets, and more on digits; the first look is at five."""
+    left = {(v, seed): "absent" for v in CELLS for seed in range(3 if "mnist" in v else 5, 10)}
+    document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=left)
+    assert document.headline[0] == (
+        "Nothing is tested yet: the first planned look is at 5 seeds, and all runs of 3 seeds have ended. So no variant can "
+        "be called better, worse or equivalent."
+    )
+    assert not re.search(r"has a higher|alpha", " ".join(document.headline))
+    assert "improvement" not in [table.name for table in document.tables]
+    text = write.make(document)["report.md"].decode()
+    assert "Lan and DeMets" in text and "looks that a study plans are for its own tests" not in text
+
+
+def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
+    """Seven seeds have ended, so the look at five counts, at the O'Brien-Fleming level of half the information."""
+    left = {(v, seed): "absent" for v in CELLS for seed in range(7, 10)}
+    document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=left)
+    headline = " ".join(document.headline)
+    assert "5 seeds per dataset" in headline and "Holm-adjusted over the variants and for the planned looks" in headline
+    assert (
+        "tests and intervals of differences use its level, 0.31 % instead of 5 %" in headline
+    )  # Lan and DeMets (1983)
+    assert "The next look is at 10 seeds." in headline
+
+
+def test_a_repeated_look_without_a_plan_is_said(tmp_path):
+    left = {(v, seed): "absent" for v in CELLS for seed in range(3, 5)}
+    stratified(tmp_path / "three", statuses=left)
+    folder = tmp_path / "five" / "position"
+    stratified(tmp_path / "five")
+    add_look(folder, this_look(read_folder(tmp_path / "three" / "position")))
+    headline = " ".join(stratified_document(read_folder(folder)).headline)
+    assert "This is the second look at this study (first at 3 seeds)." in headline

@@ -9,7 +9,8 @@ from scipy import stats
 
 from analysis.stats import aggregate
 from analysis.stats.aggregate import aggregates, compare_averages, improvement, interquartile_mean, stratified_mean
-from analysis.stats.comparisons import Rule
+from analysis.stats.comparisons import Rule, compare
+from analysis.stats.looks import Looks
 
 A = [[0.606, 0.797, 0.906], [0.605, 0.789, 0.904], [0.665, 0.819, 0.893], [0.537, 0.788, 0.9], [0.484, 0.796, 0.888]]
 B = [[0.617, 0.816, 0.903], [0.535, 0.818, 0.904], [0.573, 0.812, 0.904], [0.615, 0.801, 0.905], [0.563, 0.797, 0.895]]
@@ -146,3 +147,14 @@ def test_intervals_cover_the_truth_and_percentile_intervals_do_not(spreads, mean
     error = np.sqrt(0.95 * 0.05 / 400)
     assert min(covered["mean"], covered["median"]) / 400 > 0.95 - 3 * error
     assert covered["percentile"] / 400 < 0.95 - 2 * error  # why reports do not use them
+
+
+def test_planned_looks_of_one_dataset_are_those_of_a_paired_comparison():
+    """On one dataset the average is the paired t test, whose planned looks `compare` has. A seed without a value counts too."""
+    diffs = np.array([0.02, 0.05, np.nan, 0.03, 0.06, -0.01, 0.0, 0.01, -0.02, 0.02])
+    rule = Rule(margin=0.01, looks=Looks((5, 10), tuple(range(10))))
+    (found,) = compare_averages({"v": [diffs]}, (0.0,), rule).values()
+    expected = compare({"v": dict(enumerate(diffs)), "none": dict.fromkeys(range(10), 0.0)}, "none", rule)["v"]
+    assert found.p_holm == pytest.approx(expected.p_holm, rel=1e-9) and found.verdict == expected.verdict
+    assert (found.diff.low, found.diff.high) == pytest.approx((expected.diff.low, expected.diff.high), rel=1e-9)
+    assert found.diff.n == 9
