@@ -50,7 +50,8 @@ def infer(
     """A `Study` from runs without a plan.
 
     A variant of the source whose runs have different settings is split by these. Of several copies of one run (same
-    settings and seed), the one that got furthest counts. `folder` holds the runs' folders, where they have any. Raises `UserError` where there are no runs, or where they cannot be told apart.
+    settings and seed), the one that got furthest counts. `folder` holds the runs' folders, where they have any. Raises
+    `UserError` where there are no runs, or where they cannot be told apart.
     """
     runs = sorted(imported, key=lambda run: (PREFERENCE.index(run.status), run.run))
     if not runs:

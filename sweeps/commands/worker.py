@@ -25,7 +25,8 @@ def add_worker(commands: Any) -> None:
         help="join the sweep of a study, from any machine",
         description="Train the runs of a study that are left, together with any other sweep or worker on any machine. It reads "
         "the plan from STUDY_DIR/study.json, waits for runs that others train, and ends when none is left. The exit status is "
-        "0 if every run has ended, and 1 if runs failed in every attempt or the study was cancelled. Unlike `run`, it does not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
+        "0 if every run has ended, and 1 if runs failed in every attempt or the study was cancelled. Unlike `run`, it does "
+        "not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
     )
     add_worker_arguments(command)
 
