@@ -349,9 +349,8 @@ def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
 
 
-def _at_chance(ended: pd.DataFrame, study: Study, values: Values) -> pd.DataFrame:
-    """The finished runs, and the diverged ones with the metric of chance level; only the finished ones if it is not known."""
-    counted, _ = with_diverged(study, values)
+def _at_chance(ended: pd.DataFrame, study: Study, counted: Values) -> pd.DataFrame:
+    """The finished and the diverged runs, the latter with their metric in `counted`."""
     runs = ended[ended["status"].isin(["finished", "diverged"])]
     metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
     return runs.assign(**{study.metric: metric}).dropna(subset=[study.metric])
@@ -366,10 +365,11 @@ def _depending_terms(
     """
     if fitted is None or study.of("diverged").empty:
         return []
-    if with_diverged(study, values)[1]:
+    counted, unknown = with_diverged(study, values)
+    if unknown:
         return [term for term, p in fitted.tested().items() if p <= ALPHA]
-    counted, _ = _factorial(_at_chance(ended, study, values), study, floor, looks)
-    again = counted.tested() if counted else {}
+    refitted, _ = _factorial(_at_chance(ended, study, counted), study, floor, looks)
+    again = refitted.tested() if refitted else {}
     return [term for term, p in fitted.tested().items() if (p <= ALPHA) != (again.get(term, math.nan) <= ALPHA)]
 
 

@@ -17,6 +17,7 @@ from scipy import special
 from analysis.stats.comparisons import Rule, Verdict
 from analysis.stats.estimates import Estimate, moments, t_interval
 from analysis.stats.holm import holm_exclusive
+from analysis.stats.looks import Looks
 from analysis.stats.proportion import proportion
 from analysis.stats.student import beyond
 
@@ -114,8 +115,10 @@ def compare_averages(
         return {}
     paired = [math.sqrt(2) * floor for floor in floors]
     centre, error, df = _averages(differences, paired)
-    p = _average_tests_once(centre, error, df, rule.margin)[0]
-    over_looks, q, sign = _average_tests(differences, paired, rule)
+    tests = p, _, _ = _average_tests(centre, error, df, rule.margin)
+    if rule.looks is not None:
+        tests = _tests_over_looks(differences, paired, rule.looks, rule.margin)
+    over_looks, q, sign = tests
     p_holm, q_holm = holm_exclusive(over_looks, q)
     low, high = t_interval(centre, error, df, 1 - rule.level(0.05))
     found = {}
@@ -138,29 +141,24 @@ def _averages(differences: Mapping[str, Samples], floors: Sequence[float]) -> tu
     return centre, error, df
 
 
-def _average_tests(
-    differences: Mapping[str, Samples], floors: Sequence[float], rule: Rule
+def _tests_over_looks(
+    differences: Mapping[str, Samples], floors: Sequence[float], looks: Looks, margin: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p of a difference, p of equivalence and the sign of the difference, each (variants,), before Holm's method.
-
-    With planned looks, they are p-values over all looks so far, and the sign of the look that shows the difference best.
-    """
+    """p of a difference and of equivalence over all looks so far, and the sign of the look that shows the difference best."""
 
     def at(seeds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         given = {variant: [sample[:seeds] for sample in samples] for variant, samples in differences.items()}
-        return _average_tests_once(*_averages(given, floors), rule.margin)
+        return _average_tests(*_averages(given, floors), margin)
 
-    if rule.looks is None:
-        return _average_tests_once(*_averages(differences, floors), rule.margin)
-    p, q, sign = map(np.stack, zip(*(at(seeds) for seeds in rule.looks.reached)))
-    (smallest, best), (equivalence, _) = rule.looks.smallest_p(p), rule.looks.smallest_p(q)
+    p, q, sign = map(np.stack, zip(*(at(seeds) for seeds in looks.reached)))
+    (smallest, best), (equivalence, _) = looks.smallest_p(p), looks.smallest_p(q)
     return smallest, equivalence, np.take_along_axis(sign, best[None], axis=0)[0]
 
 
-def _average_tests_once(
+def _average_tests(
     centre: np.ndarray, error: np.ndarray, df: np.ndarray, margin: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p of a difference, p of equivalence and the sign of the difference, for a single look."""
+    """p of a difference, p of equivalence and the sign of the difference, each (variants,), before Holm's method."""
     above, below = beyond(centre, -margin) / error, beyond(centre, margin) / error
     p = 2 * special.stdtr(df, -np.abs(beyond(centre, 0.0)) / error)
     return p, np.maximum(special.stdtr(df, -above), special.stdtr(df, below)), np.sign(centre)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -50,25 +49,18 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
 def files_digest(data_root: str) -> str:
     """A hash of the paths and sizes of the image files: another one means that the images were changed.
 
-    Raises `UserError` where the root cannot be read.
+    A user may keep other files beside them, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
+    from torchvision.datasets import ImageFolder
+
     root, folders = Path(data_root), _part_folders(data_root).values()
     try:
-        paths = [
-            path for part in folders for folder in part.iterdir() if folder.is_dir() for path in _images_in(folder)
-        ]
+        samples = [sample for part in folders for sample in ImageFolder(str(part), allow_empty=True).samples]
+        paths = [Path(path) for path, _ in samples]
         listed = sorted(f"{path.relative_to(root).as_posix()}:{path.stat().st_size}" for path in paths)
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
     return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def _images_in(folder: Path) -> Iterator[Path]:
-    """The files of a class that `ImageFolder` reads: a user may keep others beside them, even the folder of the runs."""
-    from torchvision.datasets.folder import IMG_EXTENSIONS
-
-    for parent, _, names in os.walk(folder, followlinks=True):
-        yield from (Path(parent, name) for name in names if name.lower().endswith(IMG_EXTENSIONS))
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:

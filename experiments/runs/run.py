@@ -221,8 +221,10 @@ def _train_group(
 def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
     """Evaluate the runs that have not diverged after this epoch, if `eval.epochs` names it and training goes on."""
     config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
+    if epoch not in config.eval.lengths or epoch == config.train.epochs:
+        return
     sound = [run.status == "running" and is_finite(row) for run, row in zip(runs, rows, strict=True)]
-    if epoch not in config.eval.lengths or epoch == config.train.epochs or not any(sound):
+    if not any(sound):
         return
     measured = measure(engine, data.splits, data.tasks.fewshot)
     for run, row, found, is_sound in zip(runs, rows, measured, sound, strict=True):

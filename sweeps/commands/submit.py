@@ -17,8 +17,16 @@ if TYPE_CHECKING:
 
 CLUSTERS = ("slurm", "local")
 SET_HERE = (  # options of sbatch that no flag changes
-    *("array", "error", "job-name", "ntasks", "ntasks-per-gpu", "ntasks-per-node", "open-mode", "output"),
-    *("signal", "wrap"),
+    "array",
+    "error",
+    "job-name",
+    "ntasks",
+    "ntasks-per-gpu",
+    "ntasks-per-node",
+    "open-mode",
+    "output",
+    "signal",
+    "wrap",
 )
 FLAGS = {  # option of sbatch -> the flag that sets it
     **{key: f"--{key}" for key in ("account", "cpus-per-task", "gpus-per-node", "mem", "nodes", "partition", "time")},
