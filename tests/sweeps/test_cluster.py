@@ -106,7 +106,6 @@ class Site:
 
 @pytest.mark.slow
 def test_local_jobs_share_the_runs_and_outlive_the_command(tmp_path):
-    pytest.importorskip("submitit")
     site = Site(tmp_path, dict(os.environ), epochs=2)
     out = site.vit_sweep("submit", "tiny.yaml", "--cluster", "local", "--nodes", 2, "--time", 10, "--tracking", "off")
     assert "tiny: 4 runs to train, 2 jobs submitted" in out
@@ -118,7 +117,6 @@ def test_local_jobs_share_the_runs_and_outlive_the_command(tmp_path):
 
 @pytest.fixture
 def node(tmp_path_factory):
-    pytest.importorskip("submitit")
     if reason := slurm.why_not():
         pytest.skip(reason)
     cluster = slurm.SlurmNode(tmp_path_factory.mktemp("slurm"))
@@ -227,7 +225,6 @@ def test_an_option_of_sbatch_has_a_value_or_none():
     ],
 )
 def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, capsys, monkeypatch, words, said):
-    pytest.importorskip("submitit")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: None)
     (tmp_path / "mine.yaml").write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}}))
@@ -244,7 +241,6 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, caps
 
 @pytest.mark.parametrize("words, lines", [([], {"--requeue"}), (["--slurm", "no-requeue"], {"--no-requeue"})])
 def test_a_job_is_requeued_unless_its_user_says_otherwise(tmp_path, monkeypatch, words, lines):
-    pytest.importorskip("submitit")
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
     for name in ("sbatch", "srun"):
@@ -266,7 +262,6 @@ def submit_here(folder: Path, *words: object) -> int:
 
 
 def test_a_local_job_that_started_before_another_one_could_not_is_known(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("submitit")
     started = [str(os.getpid())]  # a process that is alive
 
     def start(*_):
@@ -284,7 +279,6 @@ def test_a_local_job_that_started_before_another_one_could_not_is_known(tmp_path
 
 
 def test_a_job_that_cannot_be_noted_is_not_one_that_was_refused(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("submitit")
 
     def start(folder: Path, *_) -> str:
         (folder / "7_submitted.pkl").touch()  # as submitit does
@@ -301,7 +295,6 @@ def test_a_job_that_cannot_be_noted_is_not_one_that_was_refused(tmp_path, capsys
 
 
 def test_a_job_is_noted_after_the_beginning_of_another_line(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("submitit")
     monkeypatch.setattr("sweeps.cluster._submit_local", lambda *_: str(os.getpid()))
     assert submit_here(tmp_path) == 0
     with (tmp_path / "mine" / "cluster" / "jobs.jsonl").open("a") as file:
@@ -315,7 +308,6 @@ def test_a_job_is_noted_after_the_beginning_of_another_line(tmp_path, capsys, mo
 
 
 def test_local_jobs_of_which_none_can_start_leave_nothing(tmp_path, monkeypatch):
-    pytest.importorskip("submitit")
 
     def start(*_):
         raise OSError("no process can be started")
@@ -330,7 +322,6 @@ def test_local_jobs_of_which_none_can_start_leave_nothing(tmp_path, monkeypatch)
     [(["--gpus-per-node", 2], "cuda"), ([], "auto"), (["--gpus-per-node", 1, "--device", "cpu"], "cpu")],
 )
 def test_jobs_that_ask_for_gpus_do_not_train_on_a_cpu(tmp_path, monkeypatch, words, device):
-    pytest.importorskip("submitit")
     given = []
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     monkeypatch.setattr("sweeps.cluster.submit", lambda *arguments: given.extend(arguments[-1]) or ["1"])
