@@ -1,6 +1,7 @@
 """Error rates over repeated looks and with diverged runs: seeded simulations of studies whose truth is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -61,6 +62,28 @@ def test_accuracies_in_steps_of_one_image_over_two_planned_looks():
     runs = np.rint(studies([90.0] * 3, sd=0.4)) / 100
     found = at_each_look(runs, True, NEVER, floor=math.sqrt(2) * 0.005)
     assert at_most(ALPHA, ever([np.abs(each) == 1 for each in found]))
+
+
+@pytest.mark.parametrize("spreads", [(1.0, 1.0), (1.0, 3.0, 0.3)])
+def test_averages_over_datasets_over_two_planned_looks(spreads):
+    """Two variants that equal the baseline on average, and two that differ from it by the margin."""
+    false, unplanned = {"different": [], "equivalent": []}, []
+    rng = np.random.default_rng(5)
+    whole = Rule(MARGIN, ALPHA, looks=Looks(PLAN, tuple(range(PLAN[-1]))))  # the verdicts of both looks together
+    for _ in range(1200):
+        drawn = {v: [rng.normal(0, SD * each, PLAN[-1]) for each in spreads] for v in "ab"}
+        shifted = {v: [sample + MARGIN for sample in samples] for v, samples in drawn.items()}
+        floors = (0.0,) * len(spreads)
+        strict = [each.verdict for each in stats.compare_averages(drawn, floors, replace(whole, margin=NEVER)).values()]
+        near = [each.verdict for each in stats.compare_averages(shifted, floors, whole).values()]
+        false["different"].append("better" in strict or "worse" in strict)
+        false["equivalent"].append("equivalent" in near)
+        plain = Rule(NEVER, ALPHA)
+        at_looks = [{v: [sample[:n] for sample in samples] for v, samples in drawn.items()} for n in PLAN]
+        single = [found for look in at_looks for found in stats.compare_averages(look, floors, plain).values()]
+        unplanned.append(any(found.verdict in ("better", "worse") for found in single))
+    assert at_most(ALPHA, np.array(false["different"])) and at_most(ALPHA, np.array(false["equivalent"]))
+    assert np.mean(unplanned) > 0.06  # without a plan
 
 
 def test_intervals_of_all_looks_together_cover_at_their_level():
