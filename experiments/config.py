@@ -142,7 +142,14 @@ class RunConfig(Section):
         try:
             return ViTConfig(**self.model.model_dump(), in_chans=in_chans, img_size=img_size, num_classes=classes)
         except ValidationError as error:
-            raise ValueError(_first_error(error, "model")) from error
+            raise ValueError(self._named(_first_error(error, "model").removeprefix("model."))) from error
+
+    def _named(self, refusal: str) -> str:
+        """The refusal of a model with the setting that it begins with. That of a plug-in may begin with something else."""
+        field = refusal.partition(":")[0]
+        section = next((name for name in ("model", "data") if field in type(getattr(self, name)).model_fields), None)
+        kind = f"model.pos_embed: {self.model.pos_embed!r} is not allowed: "
+        return (f"{section}." if section else kind) + refusal
 
 
 @dataclass(frozen=True)

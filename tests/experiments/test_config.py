@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from experiments.config import SETTINGS, RunConfig, cohort_key, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
+from vit.config import ViTConfig
+from vit.pos_embed import PosEmbed
+from vit.registry import REGISTRY, Kind
 
 # A run id is a hash of what differs from these, so a changed default would give old records a wrong id.
 PUBLISHED = {
@@ -285,6 +289,25 @@ def test_none_unsets_optional_settings() -> None:
     assert (config.data.num_classes, config.data.img_size) == (None, None)
     with pytest.raises(UserError, match="model.depth: 'none' is not allowed"):
         override(config, {"model.depth": "none"})
+
+
+@pytest.mark.parametrize(
+    "reason, said",
+    [
+        ("img_size: 8 is too small", "data.img_size: 8 is too small"),
+        ("depth: 2 is too small", "model.depth: 2 is too small"),
+        ("a grid of 2 is too small", "model.pos_embed: 'mine' is not allowed: a grid of 2 is too small"),
+    ],
+)
+def test_the_refusal_of_a_plugin_names_a_setting(reason: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(PosEmbed):
+        @classmethod
+        def check(cls, cfg: ViTConfig) -> None:
+            raise ValueError(reason)
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Mine, ("stem",)))
+    with pytest.raises(UserError, match=f"^{re.escape(said)}$"):
+        override(RunConfig(), {"model.pos_embed": "mine"})
 
 
 def test_override_does_not_change_the_original() -> None:
