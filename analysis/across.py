@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -208,16 +209,32 @@ def _part(study: Study, dataset: str, factors: dict[str, list[str]], renamed: Ma
         {**entry, "variant": renamed[entry["variant"]]} for entry in study.plan.get("runs", ()) if entry["run"] in own
     ]
     order = list(dict.fromkeys(renamed.values()))
+    plan = {**study.plan, "factors": factors, "baseline": baseline, "runs": entries}
+    if tuned := study.plan.get("tuned"):
+        names = {entry["variant"]: renamed[entry["variant"]] for entry in study.plan["runs"] if entry["run"] in own}
+        plan["tuned"] = _part_of_tuning(tuned, dataset, names)
     return replace(
         study,
-        plan={**study.plan, "factors": factors, "baseline": baseline, "runs": entries},
+        plan=plan,
+        stated=study.stated_plan,
         factors=factors,
         baseline=baseline,
         runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
         curves=curves,
         base={**study.base, DATASET: dataset},
+        troubles={run: why for run, why in study.troubles.items() if run in own},
         hits={run: hits for run, hits in study.hits.items() if run in own},
     )
+
+
+def _part_of_tuning(tuned: Mapping[str, Any], dataset: str, names: Mapping[str, str]) -> dict[str, Any]:
+    """The tuning of the variants of one dataset. `names`: variant -> its name in the part."""
+    return {
+        **tuned,
+        "base": {**tuned["base"], DATASET: dataset},
+        "variants": {names[variant]: own for variant, own in tuned["variants"].items() if variant in names},
+        "trials": [{**row, "variant": names[row["variant"]]} for row in tuned["trials"] if row["variant"] in names],
+    }
 
 
 def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:

@@ -85,7 +85,7 @@ def image_results(study: Study, floor: float, looks: StudyLooks) -> ImageResults
         if baseline is not None and variant != study.baseline and own.images == baseline.images:
             differences = _paired(own, baseline, looks)
             if len(differences):
-                versus[variant] = stats.over_images(differences, floor=math.sqrt(2) * floor)
+                versus[variant] = stats.over_images(differences, looks.confidence, math.sqrt(2) * floor)
     return ImageResults(hits, means, versus)
 
 

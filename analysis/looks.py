@@ -40,6 +40,11 @@ class StudyLooks:
         return "are adjusted for the planned looks only" if self.plan else "are not adjusted"
 
     @property
+    def confidence(self) -> float:
+        """The confidence level of an interval of differences: 95 %, or that of the planned look."""
+        return 0.95 if self.tests is None else 1 - self.tests.level(0.05)
+
+    @property
     def following(self) -> int | None:
         """The next planned look; None where there is none."""
         return next((n for n in self.plan if n > self.complete), None)

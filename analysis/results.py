@@ -242,12 +242,12 @@ def _comparisons(
     lost = {v for v, seed in zip(diverged["variant"], diverged["seed"]) if seed in values[v]}
     if counted is not None:
         found = {
-            pair: stats.with_diverged(found[pair], other.verdict, bool(lost & set(pair)))
+            pair: stats.with_diverged(found[pair], other.verdict)  # Holm's method makes any pair depend on the others
             for pair, other in compare(counted).items()
         }
     elif lost:  # chance level is not known, so no verdict stands on the finished runs alone
         found = {
-            pair: stats.with_diverged(each, "not enough evidence", bool(lost & set(pair)))
+            pair: stats.with_diverged(each, "not enough evidence") if lost & set(pair) else each
             for pair, each in found.items()
         }
     versus = stats.against_baseline(found, values, study.baseline)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
-from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -62,7 +62,11 @@ def _title(name: str) -> list[str]:
 
 
 def _spaced(points: Sequence[str], places: Sequence[float]) -> list[str]:
-    """The texts of the points, without those that the next one leaves no room for."""
-    least = ROOM * (places[-1] - places[0])
-    gaps = [after - before for before, after in pairwise(places)]
-    return [text if gap >= least else "" for text, gap in zip(points, [*gaps, least], strict=True)]
+    """The texts of the points from the last one on, without those that the next text leaves no room for."""
+    least, shown = ROOM * (places[-1] - places[0]), math.inf
+    texts = []
+    for text, place in zip(reversed(points), reversed(places), strict=True):
+        fits = shown - place >= least
+        texts.append(text if fits else "")
+        shown = place if fits else shown
+    return texts[::-1]

@@ -44,9 +44,11 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
     waiting = [str(part.base["data.name"]) for part in parts if part.of(*ENDED).empty]
     missing = [f"{formatting.listing(waiting)}: no run has finished yet."] if waiting else []
     results = [analyze(part) for part in started]
+    shown = {run for part in started for run in part.troubles}
+    others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in shown]
     if len(results) == 1:
         document = study_document(results[0], out=out)
-        return replace(document, warnings=[*missing, *document.warnings])
+        return replace(document, warnings=[*missing, *document.warnings], excluded=[*document.excluded, *others])
     ready = [each for each in results if baseline_runs(each) >= FEWEST]
     enough = len(ready) > 1
     few = [_too_few(each, left_out=enough) for each in results if baseline_runs(each) < FEWEST]
@@ -59,6 +61,7 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
         description=study.description,
         sections=document.sections[:-1],
         warnings=[*missing, *few, *document.warnings],
+        excluded=[*document.excluded, *others],
     )
 
 

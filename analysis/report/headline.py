@@ -143,7 +143,9 @@ def _against_baseline(results: Results) -> str:
         return f"{' '.join(said)} {seeds}{family}, adjusted in the same way."
     looks = " and for the planned looks" if results.looks.plan else ""
     adjusted = (
-        f", p Holm-adjusted over all pairs{looks}" if total > 1 else ", p adjusted for the planned looks" * bool(looks)
+        f", p Holm-adjusted over all pairs{'' if results.pairs else ' with the baseline'}{looks}"
+        if total > 1
+        else ", p adjusted for the planned looks" * bool(looks)
     )
     if total > 1 and (groups["better"] or groups["worse"]):  # these come with intervals
         adjusted += ", intervals not adjusted" if not looks else ", intervals adjusted for the planned looks only"

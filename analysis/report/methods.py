@@ -99,7 +99,7 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
     margin = formatting.margin(study.metric, study.margin)
     changed = any(change.field == "margin" for change in plan_changes(study))
     fixed = "which was changed after runs had started" if changed else "which the study fixes before its runs"
-    shared = ""
+    with_baseline, shared = "" if results.pairs or not results.others else " with the baseline", ""
     if results.factorial is not None:
         shared = (
             " The tests of pairs and the tests of factors share the 5 %: each set is tested at 2.5 %. So every p is "
@@ -114,7 +114,7 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
         ("Equivalence", f"Two one-sided paired t tests (TOST) with the margin ±{margin}, {fixed}."),
         (
             "Multiple comparisons",
-            "The p-values of the t tests and the equivalence tests of all pairs are adjusted together with Holm's "
+            f"The p-values of the t tests and the equivalence tests of all pairs{with_baseline} are adjusted together with Holm's "
             "method. The two null hypotheses of a pair cannot both be true, so the smallest p is multiplied by the number "
             "of pairs, not by the number of tests (Shaffer, 1986). The probability of one or more false verdicts in a "
             f"study is at most 5 %.{shared} Published claims are a separate family. Intervals {results.looks.intervals}.",

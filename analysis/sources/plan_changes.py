@@ -33,12 +33,17 @@ class PlanChange:
 
 
 def plan_changes(study: Study) -> list[PlanChange]:
-    """The changed fields, metric, margin, baseline and seeds first. Older records hold less and are not counted."""
+    """The changed fields, metric, margin, baseline and seeds first; none for runs whose plan is not known.
+
+    Older records hold less and are not counted.
+    """
+    if not study.recorded:
+        return []
     ended = study.of(*ENDED)
     found = []
     for name in record.COMPARISON:
         values = ended[f"planned_{name}"].dropna()
-        found.append(_change(study, name, values[values != planned_cell(study.plan.get(name))]))
+        found.append(_change(study, name, values[values != planned_cell(study.stated_plan.get(name))]))
     then = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
     now = _digests_now(study, ended.loc[then.index])
     named = {field for fields in (*then, *now) for field in fields}
@@ -50,16 +55,17 @@ def plan_changes(study: Study) -> list[PlanChange]:
 
 def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
     """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
-    base = study.plan.get("base")
+    plan = study.stated_plan
+    base = plan.get("base")
     settings = dict(flatten(base)) if isinstance(base, Mapping) else {}
     if settings.get("data.name") not in DATASETS:
-        return [field_digests(study.plan)] * len(runs)
+        return [field_digests(plan)] * len(runs)
     places = [path for path in locations(settings["data.name"]) if path in settings and path in runs]
     found: dict[tuple, dict[str, str]] = {}
     keys = [tuple(map(cell_value, row)) for row in runs[places].itertuples(index=False)]
     for key in keys:
         if key not in found:
-            found[key] = field_digests({**study.plan, "base": {**settings, **dict(zip(places, key, strict=True))}})
+            found[key] = field_digests({**plan, "base": {**settings, **dict(zip(places, key, strict=True))}})
     return [found[key] for key in keys]
 
 

@@ -77,7 +77,8 @@ class Study:
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
     study.json. `base`: the settings that every run starts from, by dotted path. `troubles`: run -> why the record is
     excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins by
-    digest. `looks`: the looks recorded so far. `folder`: the folder of the run folders; None where there is none.
+    digest. `looks`: the looks recorded so far. `folder`: the folder of the run folders; None where there is none. `stated`: for
+    a part of a study, the plan of the whole study, which its runs state.
     """
 
     name: str
@@ -95,6 +96,12 @@ class Study:
     sources: Sources = field(default_factory=dict)
     looks: tuple[Look, ...] = ()
     folder: Path | None = None
+    stated: Mapping[str, Any] | None = None
+
+    @property
+    def stated_plan(self) -> Mapping[str, Any]:
+        """The plan that the runs state: that of the whole study, also for a part of it."""
+        return self.plan if self.stated is None else self.stated
 
     @property
     def command(self) -> str | None:

@@ -101,7 +101,7 @@ class Comparison:
     """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
     one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
     verdict_with_diverged: Verdict | None = None
-    """the verdict if diverged runs count as runs at chance level; None where no run of the pair diverged"""
+    """the verdict if diverged runs count as runs at chance level; None where that is the same in any case"""
 
     @property
     def depends_on_diverged(self) -> bool:
@@ -137,9 +137,9 @@ def against_baseline(
     }
 
 
-def with_diverged(comparison: Comparison, counted: Verdict, diverged: bool) -> Comparison:
-    """A comparison, and the verdict of the same pair where diverged runs are counted (if there are any)."""
-    return replace(comparison, verdict_with_diverged=counted if diverged else None)
+def with_diverged(comparison: Comparison, counted: Verdict) -> Comparison:
+    """A comparison, and the verdict of the same pair where diverged runs are counted."""
+    return replace(comparison, verdict_with_diverged=counted)
 
 
 def paired(

@@ -11,6 +11,7 @@ import numpy as np
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record
 from experiments.runs.predictions import to_bytes
+from experiments.runs.stated import read_stated
 
 ACCURACY = {"none": 0.72, "sinusoidal": 0.968, "learned-1d": 0.952, "learned-2d": 0.960}
 
@@ -74,6 +75,13 @@ def write_study(
     }
     record.write_study(study_dir, plan)
     return study_dir
+
+
+def state_plan(study_dir: Path) -> None:
+    """Let every ended run state the study's plan as it is now."""
+    for path in study_dir.glob(f"*/{record.SUMMARY}"):
+        kept = {key: value for key, value in record.read_summary(path.parent).items() if key not in ("files", "digest")}
+        record.write_summary(path.parent, {**kept, "planned": read_stated(study_dir)})
 
 
 def on_dataset(name: str) -> dict[str, Any]:

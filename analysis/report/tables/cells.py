@@ -150,27 +150,37 @@ def difference_cell(compared: Comparison, metric: Metric, href: str = "") -> Cel
 
 
 def mark(results: Results, variant: str) -> str:
-    """Return "equal" for a variant shown to be equivalent to the best, "best" for one not shown to be worse, else ""."""
+    """Return "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
+
+    Without a test it is "". A verdict that depends on diverged runs shows nothing.
+    """
     if results.best is None or not results.mean(variant).n:
         return ""
     if results.mean(variant).value == results.mean(results.best).value:
         return "best"
     if variant in results.equal_to_best:
         return "equal"
-    pair = next((c for pair, c in results.pairs.items() if set(pair) == {variant, results.best}), None)
-    if pair is None or not math.isfinite(pair.p_holm):  # not tested
-        return ""
-    return "best" if pair.verdict == "not enough evidence" else ""
+    pair = _with_best(results).get(variant)
+    return "best" if pair and (pair.verdict == "not enough evidence" or pair.depends_on_diverged) else ""
 
 
 def mark_note(results: Results) -> str:
     """Explain the marks of `mark`."""
     if results.best is None:
         return ""
-    if not results.pairs:
+    if not _with_best(results):
         return "Bold: highest mean." if not results.study.metric.lower_is_better else "Bold: lowest mean."
-    bold = "Bold: the best mean, and every mean that is not shown to be worse."
+    bold = "Bold: the best mean, and every mean that its test against the best does not show to be worse."
     return bold + (f" †: equivalent to the best (within ±{margin_text(results)})." if results.equal_to_best else "")
+
+
+def _with_best(results: Results) -> dict[str, Comparison]:
+    """Variant -> its comparison with the best variant, where that was tested."""
+    return {
+        (set(pair) - {results.best}).pop(): compared
+        for pair, compared in results.pairs.items()
+        if results.best in pair and math.isfinite(compared.p_holm)
+    }
 
 
 def verdict_note(results: Results) -> str:
@@ -181,7 +191,7 @@ def verdict_note(results: Results) -> str:
     half = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
     return (
         f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
-        f"Holm-adjusted over all pairs of variants{half}{' and for the planned looks' * bool(results.looks.plan)}, alpha = 5 %."
+        f"Holm-adjusted over all pairs {'of variants' if results.pairs else 'with the baseline'}{half}{' and for the planned looks' * bool(results.looks.plan)}, alpha = 5 %."
         + (
             " Depends on diverged runs: the verdict changes if diverged runs are counted at chance level."
             if depends

@@ -77,7 +77,8 @@ def pairs_table(results: Results) -> Table | None:
 def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     """Explain the columns; `compared` is the content of the table."""
     family = len(results.pairs) or len(compared)
-    adjusted = f"Holm-adjusted over all {family} pairs of variants" if family > 1 else "not adjusted (one comparison)"
+    pairs = f"{family} pairs {'of variants' if results.pairs else 'with the baseline'}"
+    adjusted = f"Holm-adjusted over all {pairs}" if family > 1 else "not adjusted (one comparison)"
     level = f"5 % / {family}" if family > 1 else "5 %"
     if results.factorial is not None:  # pairs and factors share alpha
         adjusted += " and multiplied by 2 (pairs and factors share the 5 %)"
@@ -98,10 +99,9 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
         f"{level}.{_SEEDS_NEEDED if _any_seeds_needed(results, compared) else ''}",
     ]
     if results.floor:
-        step = formatting.number(100 * results.floor, 2)
         notes.append(
             "Accuracies change in steps of one image, so seeds can have equal accuracies by chance. The tests therefore "
-            f"use a standard deviation of at least half an image ({step} points) for each run."
+            f"use a standard deviation of at least half an image ({100 * results.floor:.2g} points) for each run."
         )
     return tuple(notes)
 

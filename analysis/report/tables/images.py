@@ -65,6 +65,8 @@ def images_table(results: Results) -> Table | None:
         "“New seeds and images”: use this interval for a statement about new test images. All verdicts and p-values of this "
         "report are about new seeds, not about new images."
     )
+    if results.looks.plan:
+        note += " Intervals of differences have the level of the planned look."
     return Table("images", caption, columns, tuple(rows), (note,))
 
 

@@ -11,10 +11,14 @@ from scipy import stats
 from synthetic import sequence, write_factorial, write_study
 
 from analysis.figures import factor_figures, means, study_figures, style
-from analysis.figures.labels import labels
+from analysis.figures.labels import VariantStyle, labels
+from analysis.figures.panel_figures import draw_panels
+from analysis.figures.variant_lines import Condition, Line
 from analysis.report import write
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from analysis.stats import Estimate
+from experiments.metric import Metric
 
 
 def results_of(tmp_path, **options):
@@ -178,6 +182,15 @@ def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):
     plot, svg = drawn(study_figures.curves, results)
     legend = set(texts(svg)) & set(names)
     assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend and "12 more" in plot.caption
+
+
+def test_panels_name_as_many_points_as_fit():
+    """Eight places of equal distance: the texts of neighbours would overlap, those of every second one do not."""
+    along = Condition([f"{n}" for n in range(1, 9)], range(8), "pixels", ("shift", "consistency"), Metric("test/acc"))
+    line = Line("none", VariantStyle("#000000", "o", "-"), "none", [Estimate(0.5, 0.4, 0.6, 5)] * 8)
+    figure = draw_panels([line], None, along, {})
+    shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert shown == ["", "2", "", "4", "", "6", "", "8"]
 
 
 def test_long_names_that_differ_in_the_middle_stay_different(tmp_path):

@@ -3,9 +3,10 @@
 import csv
 import io
 import re
+import shutil
 
 import pytest
-from synthetic import on_dataset, write_study
+from synthetic import on_dataset, state_plan, write_study
 
 from analysis.across import aggregate_studies
 from analysis.looks import this_look
@@ -13,6 +14,7 @@ from analysis.report import write
 from analysis.report.across import across_document, stratified_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from experiments.runs import record
 from experiments.runs.looks import add_look
 
 COMMAND = "vit-report a b --across"
@@ -107,15 +109,56 @@ CELLS = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e i
 
 
 def stratified(tmp_path, **options):
-    """The report of a study whose factors are the dataset and the positional embedding."""
-    folder = write_study(
+    """The report of `stratified_folder`."""
+    return stratified_document(read_folder(stratified_folder(tmp_path, **options)))
+
+
+def stratified_folder(tmp_path, **options):
+    """A study whose factors are the dataset and the positional embedding."""
+    return write_study(
         tmp_path,
         accuracy=dict(zip(CELLS, (0.2, 0.3, 0.8, 0.9))),
         factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
         levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), CELLS[variant])),
         **options,
     )
-    return stratified_document(read_folder(folder))
+
+
+def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
+    folder = stratified_folder(tmp_path)
+    state_plan(folder)
+    said = " ".join(stratified_document(read_folder(folder)).warnings)
+    assert "changed" not in said
+    plan = record.read_study(folder)
+    record.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
+    said = " ".join(stratified_document(read_folder(folder)).warnings)
+    assert "digits: The margin was changed" in said and "baseline was changed" not in said
+
+
+def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
+    folder = stratified_folder(tmp_path)
+    (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
+    shutil.copytree(folder / "v0-s0", folder / "extra")
+    excluded = stratified_document(read_folder(folder, skip_unreadable=True)).excluded
+    assert [run for run, _ in excluded] == ["mnist: v3-s4", "extra"]
+
+
+@pytest.mark.parametrize("only", [None, "digits"])
+def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
+    settings = {"settings": {"optim.lr": 0.1}, "trial": 0, "val/acc": 0.9, "epochs": 4}
+    trial = {"trial": 0, "seed": 10, "status": "finished", "epochs": 4, "val/acc": 0.9, "val/loss": 1.0}
+    tuned = {
+        **{"objective": "val/acc", "sampler": "tpe", "pruner": "none", "budget": 1, "base": {}, "code": {}},
+        "space": {"optim.lr": {"low": 1e-4, "high": 0.1, "log": True}},
+        "variants": {cell: settings for cell in CELLS},
+        "trials": [{**trial, "variant": cell, "settings": settings["settings"]} for cell in CELLS],
+    }
+    lost = {(cell, seed): "absent" for cell in CELLS for seed in range(5) if only and only not in cell}
+    folder = stratified_folder(tmp_path, tuned=tuned, statuses=lost)
+    document = stratified_document(read_folder(folder))
+    said = " ".join(document.warnings)
+    assert "other settings than the runs" not in said and "at an end of" in said
+    assert "report.html" in write.make(document)
 
 
 def test_one_seed_on_each_dataset_gives_the_means_without_tests(tmp_path):

@@ -239,6 +239,18 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
     assert "better (depends on diverged runs)" in [cell.text for cell in row]
 
 
+def test_diverged_runs_of_other_variants_make_the_family_larger(tmp_path):
+    """Without the two variants of which no run finished, cpe is tested alone; with them, Holm's method has six pairs."""
+    kinds = {"none": 0.700, "cpe": 0.71, "rope-2d": 0.8, "relative": 0.8}
+    lost = {(kind, seed): "diverged" for kind in ("rope-2d", "relative") for seed in range(5)}
+    results = results_of(tmp_path, accuracy=kinds, statuses=lost, spread=0.012)
+    compared = results.versus["cpe"]
+    assert compared.verdict == "better" and compared.p == compared.p_holm and compared.p > 0.05 / 6
+    assert (compared.verdict_with_diverged, compared.depends_on_diverged) == ("not enough evidence", True)
+    (said,) = (paragraph for paragraph in headline(results) if "diverged" in paragraph)
+    assert "The verdicts on cpe, rope-2d and relative " in said
+
+
 def test_a_verdict_depends_on_diverged_runs_whose_chance_level_is_not_known(tmp_path):
     """A loss of a data set whose number of classes is not recorded."""
     lost = {("sinusoidal", 1): "diverged"}

@@ -58,6 +58,18 @@ def test_intervals_of_differences_by_hand(results: Results) -> None:
     assert (row["n"].text, row["test images"].text) == ("2", "4")
 
 
+def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path: Path) -> None:
+    """On the same seeds, the difference for new seeds is that of the table of differences."""
+    folder = write_study(tmp_path, seeds=10, looks=[5, 10], statuses={("none", s): "incomplete" for s in range(5, 10)})
+    add_predictions(folder)
+    results = analyze(read(str(folder)))
+    assert results.looks.tests is not None and len(results.looks.tests.seeds) == 5
+    for variant, versus in results.images.versus.items():
+        found, expected = versus.seeds, results.versus[variant].diff
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+    assert "level of the planned look" in images_table(results).notes[0]
+
+
 def test_accuracy_by_class_by_hand(results: Results) -> None:
     assert texts(classes_table(results)) == [["none", "75.0", "0.0"], ["learned-1d", "100.0", "75.0"]]
 

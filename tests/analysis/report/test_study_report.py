@@ -11,6 +11,7 @@ from synthetic import write_factorial, write_study
 from analysis.report import write
 from analysis.report.headline import headline
 from analysis.report.study_report import study_document
+from analysis.report.tables.cells import verdict_note
 from analysis.report.tables.comparisons import baseline_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.variants import variants_table
@@ -92,6 +93,28 @@ def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
         and "by 50.00 points." in headline(results)[0]
     )
     assert any("at least half an image" in note for note in baseline_table(results).notes)
+
+
+def test_half_an_image_has_its_size(tmp_path):
+    results = results_of(tmp_path, seeds=2)
+    for images, said in ((360, "(0.14 points)"), (10_000, "(0.005 points)"), (50_000, "(0.001 points)")):
+        notes = " ".join(baseline_table(replace(results, floor=0.5 / images)).notes)
+        assert f"half an image {said}" in notes
+
+
+def test_the_family_of_tests_is_named(tmp_path):
+    results = results_of(tmp_path, seeds=3)
+    assert "adjusted over all pairs of variants," in verdict_note(results)
+    many = replace(results, pairs={})  # too many variants to compare all pairs
+    assert "adjusted over all pairs with the baseline," in verdict_note(many)
+    assert "p Holm-adjusted over all pairs with the baseline" in headline(many)[0]
+
+
+def test_bold_means_no_more_than_was_tested(tmp_path):
+    one = results_of(tmp_path / "one", seeds=1)
+    assert variants_table(one).notes.count("Bold: highest mean.") == 1
+    several = results_of(tmp_path / "several", seeds=5)
+    assert any("every mean that its test against the best does not show" in n for n in variants_table(several).notes)
 
 
 def test_the_section_reproduce_has_every_seed_and_the_users_own_file(tmp_path):

@@ -228,9 +228,7 @@ def test_seed_correlation_is_pearsons():
 def test_a_verdict_says_whether_it_depends_on_diverged_runs():
     found = stats.compare(shifted([0.1, 0.11, 0.09, 0.1]), "a")["b"]
     worse = stats.compare(shifted([-0.1, -0.11, -0.09, -0.1]), "a")["b"]
-    assert (
-        not found.depends_on_diverged
-        and not stats.with_diverged(found, worse.verdict, diverged=False).depends_on_diverged
-    )
-    both = stats.with_diverged(found, worse.verdict, diverged=True)
+    assert not found.depends_on_diverged
+    assert not stats.with_diverged(found, found.verdict).depends_on_diverged
+    both = stats.with_diverged(found, worse.verdict)
     assert both.depends_on_diverged and (both.verdict, both.verdict_with_diverged) == ("better", "worse")
