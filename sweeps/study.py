@@ -266,8 +266,11 @@ def read_study_file(path: Path) -> Study:
     return parse_study(read_mapping(path, "`name` and `factors`"), str(path))
 
 
-def read_mapping(path: Path, fields: str) -> dict[str, Any]:
-    """Read a YAML file that holds a mapping with these `fields`. Raises `UserError` naming file and reason."""
+def read_mapping(path: Path, fields: str, most: int = MAX_VALUES) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping with these `fields`, of at most so many values.
+
+    Raises `UserError` naming file and reason.
+    """
     try:
         tree = yaml.load(path.read_text(encoding="utf-8"), UniqueKeyLoader)
     except OSError as error:
@@ -279,7 +282,7 @@ def read_mapping(path: Path, fields: str) -> dict[str, Any]:
         raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: YAML reads 2024-99-99 as a date
         raise UserError(f"{path}: is not valid YAML: {error}") from error
-    _check_size(tree, path)
+    _check_size(tree, path, most)
     if tree is None:
         raise UserError(f"{path}: is empty; expected a mapping with {fields}")
     if not isinstance(tree, dict):
@@ -289,12 +292,12 @@ def read_mapping(path: Path, fields: str) -> dict[str, Any]:
     return tree
 
 
-def _check_size(tree: Any, path: Path) -> None:
+def _check_size(tree: Any, path: Path, most: int) -> None:
     """Raise `UserError` where aliases make a small file hold more values than can be listed."""
     count, waiting = 0, [tree]
     while waiting:
         value = waiting.pop()
         count += 1
-        if count > MAX_VALUES:
-            raise UserError(f"{path}: holds more than {MAX_VALUES:,} values, counting those of aliases")
+        if count > most:
+            raise UserError(f"{path}: holds more than {most:,} values, counting those of aliases")
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []

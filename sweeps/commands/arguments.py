@@ -115,7 +115,7 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
     from sweeps.study_folder import plan_of, with_known_names
 
     study_dir = Path(arguments.study)
-    if not (study_dir / STUDY).is_file():
+    if not is_file(study_dir / STUDY, f"STUDY: {arguments.study!r}"):
         plan = parse_plan(arguments)
         study_dir = out_dir(arguments) / plan.study.name
         return with_known_names(plan, study_dir), study_dir, True
@@ -131,12 +131,16 @@ def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, argum
 
     `is_new`: the plan is written to the folder first. Raises `UserError`.
     """
+    from experiments.runs.record import STUDY
     from sweeps.queue.connect import connect
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
+    from sweeps.queue.snapshot import check_levels
     from sweeps.study_folder import write_plan
 
     if is_new:
+        if (study_dir / STUDY).exists():
+            check_levels(plan, study_dir)
         write_plan(plan, study_dir, command)
     store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store)
@@ -222,12 +226,20 @@ def existing_study(arguments: argparse.Namespace) -> Path:
     from sweeps.study_folder import check_not_exported
 
     study_dir = Path(arguments.study_dir)
-    if not (study_dir / STUDY).is_file():
+    if not is_file(study_dir / STUDY, f"STUDY_DIR: {arguments.study_dir!r}"):
         inside = Path("runs") / study_dir
         hint = f"did you mean {inside}?" if (inside / STUDY).is_file() else f"`{PROG} run` makes such a folder"
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
     check_not_exported(read_study(study_dir), f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
+
+
+def is_file(path: Path, place: str) -> bool:
+    """Whether a path is that of a file. Raises `UserError`, which begins with `place`, where that cannot be told."""
+    try:
+        return path.is_file()
+    except OSError as error:  # a name that is too long, or a folder that this user cannot read
+        raise UserError(f"{place} cannot be read: {error.strerror}") from error
 
 
 def count(things: Collection[Any], name: str) -> str:

@@ -30,6 +30,7 @@ from sweeps.queue.url import DATABASE, stored_url
 from sweeps.study_folder import LOCK
 
 FOLDER = "folder "  # and a token: a user attribute of Optuna's study, with the host, path and user of that folder
+FIRST_RUN = "first run"  # a user attribute of Optuna's study: the id of the plan's first run
 
 
 def connect(plan: Plan, study_dir: Path, url: str | None = None, separate: bool = False) -> QueueStorage:
@@ -40,6 +41,8 @@ def connect(plan: Plan, study_dir: Path, url: str | None = None, separate: bool 
     """
     note = read_note(study_dir)
     noted = note.storage if note else None
+    if separate and not (url or noted):
+        raise UserError("--separate-folders: needs --storage, the database that the machines share")
     wanted = stored_url(url, study_dir) if url is not None else noted
     if wanted != noted:
         _move(plan, study_dir, note, wanted, separate)
@@ -100,7 +103,7 @@ def _choose_study(storage: QueueStorage, plan: Plan, study_dir: Path, folder: st
     others = {}  # study -> place of its folder
     for study in storage.rdb.get_all_studies():
         places = [value for key, value in study.user_attrs.items() if key.startswith(FOLDER)]
-        named = study.study_name.startswith(f"{plan.study.name}-") and FOLDER + folder not in study.user_attrs
+        named = study.study_name.rpartition("-")[0] == plan.study.name and FOLDER + folder not in study.user_attrs
         mine = places and here not in places and any(place["user"] == here["user"] for place in places)
         if named and mine and _has_same_runs(storage, study, plan):
             others[study.study_name] = places[0]
@@ -121,9 +124,12 @@ def _choose_study(storage: QueueStorage, plan: Plan, study_dir: Path, folder: st
 
 
 def _has_same_runs(storage: QueueStorage, study: Any, plan: Plan) -> bool:
-    """Whether a study has a run of the plan, or no run yet."""
+    """Whether a study has a run of the plan. One of an earlier version may have, where it has no trial yet."""
     ids = {run.run_id for run in plan.runs}
-    known = {trial.user_attrs.get("run_id") for trial in storage.rdb.get_all_trials(study._study_id, deepcopy=False)}
+    trials = storage.rdb.get_all_trials(study._study_id, deepcopy=False)
+    known = {trial.user_attrs.get("run_id") for trial in trials}
+    if FIRST_RUN in study.user_attrs:
+        known.add(study.user_attrs[FIRST_RUN])
     return not known or not known.isdisjoint(ids)
 
 
@@ -134,8 +140,10 @@ def _register(storage: QueueStorage, name: str, plan: Plan, study_dir: Path, fol
     if name not in optuna.get_all_study_names(storage.rdb):
         optuna.create_study(storage=storage.rdb, study_name=name, direction=direction)
     study_id = storage.rdb.get_study_id_from_name(name)
-    if FOLDER + folder not in storage.rdb.get_study_user_attrs(study_id):
-        storage.rdb.set_study_user_attr(study_id, FOLDER + folder, _place(study_dir))
+    attributes = storage.rdb.get_study_user_attrs(study_id)
+    for key, value in ((FOLDER + folder, _place(study_dir)), (FIRST_RUN, plan.runs[0].run_id)):
+        if key not in attributes:
+            storage.rdb.set_study_user_attr(study_id, key, value)
 
 
 def _place(study_dir: Path) -> dict[str, str]:

@@ -15,13 +15,16 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs.spec import RunSpec
 from sweeps.queue.storage import QueueStorage
-from sweeps.queue.trials import RETRIED, RUN, VARIANT, TrialRow, is_assigned, new_trial
+from sweeps.queue.trials import RETRIED, RUN, VARIANT, Trial, is_assigned, new_trial
 
 NOTE = "note"  # user attribute of the study, which dashboards show
 TEXT = (
     "Each trial is one attempt at one run of an ablation study; its value is the run's validation metric at the end. "
     "The best trial is the best single run: a variant with a lucky seed. vit-report compares the variants. "
     'A trial that failed with the reason "interrupted" lost its worker; a later trial continued its run.'
+)
+IN_TRAINING = (
+    "{}: another sweep is training this study with other levels, or with an earlier version; wait until it has ended"
 )
 
 
@@ -42,15 +45,12 @@ def load_study(
     study_id = storage.get_study_id_from_name(name)
     _, rows = store.rdb.read_changes(study_id, 0, (), whole=True)
     running = any(row.state == TrialState.RUNNING and is_assigned(row, store.silence) for row in rows)
-    outdated = any(_is_renamed(row, runs) for row in rows) or (
+    outdated = any(is_renamed(row, runs) for row in rows) or (
         not store.rdb.has_only(study_id, distributions)
         and any(trial.distributions != distributions for trial in study.get_trials(deepcopy=False))
     )
     if outdated and running:
-        raise UserError(
-            f"{name}: another sweep is training this study with other levels, or with an earlier version; wait until it "
-            "has ended"
-        )
+        raise UserError(IN_TRAINING.format(name))
     turned = study.direction != _direction(metric)
     if outdated or (turned and not running):
         kept = [] if turned else [trial for trial in study.get_trials(deepcopy=False) if _is_kept(trial, runs)]
@@ -87,7 +87,7 @@ def _direction(metric: Metric) -> StudyDirection:
     return StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE
 
 
-def _is_renamed(trial: TrialRow, runs: Mapping[str, RunSpec]) -> bool:
+def is_renamed(trial: Trial, runs: Mapping[str, RunSpec]) -> bool:
     """Whether the variant of a trial's run has another name now: the study has gained a level or a factor, or names."""
     run = runs.get(trial.user_attrs.get(RUN, ""))
     return run is not None and run.variant != trial.user_attrs[VARIANT]

@@ -14,11 +14,14 @@ from typing import Any
 
 import optuna
 import sqlalchemy
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 
 from experiments.errors import UserError
+from sweeps.plan import Plan
 from sweeps.queue.folder_note import read_note
+from sweeps.queue.optuna_study import IN_TRAINING, is_renamed
 from sweeps.queue.storage import DatabaseErrors, open_storage
+from sweeps.queue.trials import factor_distributions, is_assigned
 from sweeps.queue.url import DATABASE, parse_url
 from sweeps.study_folder import LOCK
 
@@ -55,9 +58,27 @@ def read_snapshot(study_dir: Path, name: str) -> Snapshot:
         with _copy(path) as copy:
             options = {"creator": lambda: copy, "poolclass": sqlalchemy.pool.StaticPool}
             storage = optuna.storages.RDBStorage("sqlite://", engine_kwargs=options, skip_table_creation=True)
-            return Snapshot(*_read(storage, note.study if note and note.study else name), now=_file_clock(study_dir))
+            trials, attributes = _read(storage, note.study if note and note.study else name)
+            folder = note.folder if note and url else None  # as `QueueStorage.folder`
+            return Snapshot(trials, attributes, now=_file_clock(study_dir), folder=folder)
     except (sqlite3.Error, *DatabaseErrors) as error:
         raise UserError(f"{path}: cannot be read ({error})") from error
+
+
+def check_levels(plan: Plan, study_dir: Path) -> None:
+    """Raise `UserError` where another process trains the study in this folder with other levels than the plan's.
+
+    `Queue` raises it too, but a plan must be refused before it is written.
+    """
+    try:
+        queue = read_snapshot(study_dir, plan.study.name)
+    except UserError:  # `connect` says what is wrong with the database
+        return
+    if not any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in queue.trials):
+        return
+    runs, distributions = {run.name: run for run in plan.runs}, factor_distributions(plan.runs)
+    if any(is_renamed(trial, runs) or trial.distributions != distributions for trial in queue.trials):
+        raise UserError(IN_TRAINING.format(plan.study.name))
 
 
 def _read_server(study_dir: Path, name: str) -> Snapshot:

@@ -203,7 +203,10 @@ class SQLiteStorage(QueueStorage):
     def _advice(self, reason: str) -> str:
         if "full" in reason or "No space" in reason:
             return "free some space on its disk, then run the same command again"
-        return "if it is damaged, delete it: the same command rebuilds it from the records"
+        return (
+            "if it is damaged, delete it: the same command rebuilds the queue from the records, but the trials of "
+            "`vit-sweep tune` are lost"
+        )
 
 
 def _sqlite(path: Path) -> QueueDatabase:

@@ -13,6 +13,7 @@ from experiments.runs import record
 from sweeps.study import read_mapping
 
 TUNED = "tuned.yaml"  # in the study's folder
+MOST_VALUES = 100_000_000  # a trial has about a dozen; the file of `MAX_TRIALS` trials of each variant must be readable
 HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FILE\n"
 
 
@@ -84,7 +85,7 @@ class Tuned(_Part):
 
 def read_tuned(path: Path) -> dict[str, Any]:
     """The plain form of a tuned.yaml, or of the same in a study.json. Raises `UserError` naming file, field and reason."""
-    tree = read_mapping(path, "`variants` and `trials`")
+    tree = read_mapping(path, "`variants` and `trials`", MOST_VALUES)
     if "runs" in tree and "tuned" not in tree:
         raise UserError(f"{path}: is the plan of a study that was not tuned")
     return parse_tuned(tree.get("tuned", tree), str(path)).tree()

@@ -19,6 +19,7 @@ from sweeps.plan import Plan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
+from sweeps.queue.snapshot import check_levels
 from sweeps.study_folder import ERROR, join, removed_on_bad_input, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
@@ -52,6 +53,8 @@ def run_sweep(
     usable. Runs that failed before, in any sweep, get new attempts. `storage` and `separate_folders`: see `connect`.
     """
     with removed_on_bad_input(study_dir):
+        if (study_dir / record.STUDY).exists():
+            check_levels(plan, study_dir)
         write_plan(plan, study_dir, command)
         store = connect(plan, study_dir, storage, separate_folders)
         for line in filter(None, intro):

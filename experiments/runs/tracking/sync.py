@@ -95,7 +95,11 @@ def _progress(done: Synced, infos: list[RunInfo]) -> str:
 
 def _runs(folder: Path, only: Collection[str] | None) -> tuple[list[RunInfo], list[str]]:
     """The finished runs of a folder, and the names of the others. `only`: those that count."""
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+    except OSError as error:  # a name that is too long, or a folder that this user cannot read
+        raise UserError(f"{str(folder)!r} cannot be read: {error.strerror}") from error
+    if not is_folder:
         raise UserError(f"{folder}: no such folder; give the folder of a study, OUT/STUDY")
     plan = record.read_study(folder) if (folder / record.STUDY).is_file() else None
     if plan and record.EXPORT in plan:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -110,6 +111,18 @@ def test_every_state_is_shown_with_what_belongs_to_it(plan, tmp_path, capsys):
     assert found["runs_per_hour"] > 0
 
 
+def test_a_run_whose_record_was_deleted_is_not_finished(plan, tmp_path, capsys):
+    """Also where the queue is in a file of its own, which other folders could share."""
+    queue = Queue(plan, tmp_path, current_process(), storage=connect(plan, tmp_path, f"sqlite:///{tmp_path}/shared.db"))
+    (assignment,) = queue.assign(current_process())
+    folder = tmp_path / assignment.run.name
+    finish(folder, assignment.run)
+    queue.settle(assignment)
+    assert states(as_json(capsys, tmp_path))[assignment.run.name] == "finished"
+    shutil.rmtree(folder)
+    assert states(as_json(capsys, tmp_path))[assignment.run.name] != "finished"
+
+
 def test_the_table_counts_variants_and_lists_what_a_reader_wants_to_see(plan, tmp_path, capsys):
     names = train_by_hand(plan, tmp_path)
     short, every = status(capsys, tmp_path), status(capsys, tmp_path, "--all")
@@ -200,6 +213,7 @@ def test_watch_ends_when_every_run_has_ended(plan, tmp_path, capsys):
         (["runs/mine", "--watch", "0"], "--watch: '0' is not allowed: expected a number of seconds"),
         (["runs/mine", "--watch", "often"], "--watch: 'often' is not allowed"),
         (["runs/broken"], "study.json: is not JSON"),
+        (["x" * 300], "cannot be read: File name too long"),
     ],
 )
 def test_bad_input_gives_one_line_and_status_2(capsys, tmp_path, monkeypatch, words, said):

@@ -11,7 +11,9 @@ from analysis.sources.optuna_storage import find_runs
 from experiments.errors import UserError
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
+from sweeps.queue.snapshot import check_levels
 from sweeps.study_folder import write_plan
+from sweeps.workers.pool import run_sweep
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,19 @@ def test_a_database_in_use_by_an_earlier_version_is_refused(tmp_path):
     earlier(plan, tmp_path, "RUNNING", plan.runs[0], owner=owner(current_process()))
     with pytest.raises(UserError, match="another sweep is training this study with other levels, or with an earlier"):
         Queue(plan, tmp_path, current_process())
+
+
+def test_other_levels_are_refused_before_they_are_written_while_a_run_is_in_training(queue):
+    wider = tiny_plan(factors={"model.head": ["logits", "softmax", "mlp"]})
+    check_levels(wider, queue.dir)  # nothing is in training
+    queue.assign(current_process())
+    check_levels(tiny_plan(seeds=5), queue.dir)
+    with pytest.raises(UserError, match="another sweep is training this study with other levels"):
+        check_levels(wider, queue.dir)
+    before = (queue.dir / "study.json").read_bytes()
+    with pytest.raises(UserError, match="another sweep is training this study with other levels"):
+        run_sweep(wider, queue.dir, "here", [])
+    assert (queue.dir / "study.json").read_bytes() == before
 
 
 def test_trials_keep_their_attempts_when_the_study_gains_a_level(queue):

@@ -6,10 +6,14 @@ import time
 
 import pytest
 from contention import contend
+from stubbed import STUDY, tiny_plan
 
 from experiments.errors import UserError
+from sweeps.plan import make_plan
+from sweeps.queue.connect import connect
 from sweeps.queue.storage import open_storage
 from sweeps.queue.url import parse_url
+from sweeps.study import parse_study
 
 
 @pytest.mark.parametrize(
@@ -63,6 +67,18 @@ def test_the_url_of_a_file_is_not_the_file_in_the_folder(tmp_path):
     assert storage.rdb.get_all_studies() == []
     assert (tmp_path / "shared.db").exists()
     assert list((tmp_path / "study").iterdir()) == []
+
+
+def test_a_shared_database_tells_studies_apart_before_a_run_has_started(tmp_path):
+    """By their runs, not by names that are alike. A second folder of the same runs is refused."""
+    url = f"sqlite:///{tmp_path}/shared.db"
+    connect(tiny_plan(), tmp_path / "tiny", url)
+    connect(tiny_plan(base={"train.epochs": 4}), tmp_path / "tuned" / "tiny", url)  # same name, other runs
+    longer = make_plan(parse_study({**STUDY, "name": "tiny-sizes", "base": {"train.epochs": 5}}, "tiny-sizes"))
+    connect(longer, tmp_path / "tiny-sizes", url)
+    connect(tiny_plan(base={"train.epochs": 6}), tmp_path / "other" / "tiny", url)
+    with pytest.raises(UserError, match="is not the folder in which these runs are trained"):
+        connect(tiny_plan(seeds=5), tmp_path / "again" / "tiny", url)
 
 
 def test_one_process_at_a_time_has_the_lock(tmp_path):
