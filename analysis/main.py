@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from analysis.sources.study import Study
 
 PROG = "vit-report"
-SOURCES = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER of offline runs, or optuna:FILE[#STUDY]; these need --out"
+SOURCES = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER[/STUDY] of offline runs, or optuna:FILE[#STUDY]; these need --out"
 
 
 def parser() -> Parser:
@@ -311,7 +311,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
     from analysis.sources.study import ENDED
 
     write.check_replaceable(out)
-    shown = None
+    shown, opened = None, False
     while True:
         study = _read(source, arguments)
         ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
@@ -321,6 +321,8 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
                 write.make(_document(study, out, arguments), refresh=arguments.watch if left else None), out
             )
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
+            if arguments.open and not opened:
+                opened = webbrowser.open(page.resolve().as_uri())
             record_look(study)
         elif shown is None:
             print(f"{source}: no run has ended yet", flush=True)

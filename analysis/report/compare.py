@@ -17,7 +17,7 @@ from analysis.report.tables.compared import compared_table, verdicts_table
 from analysis.report.warnings import warnings
 from analysis.results import Results
 from analysis.sources.settings import PLACES
-from analysis.sources.study import Study
+from analysis.sources.study import ENDED, IMAGES, Study
 from experiments.config import LOCATIONS, locations
 from experiments.data.catalogue import DATASETS
 
@@ -79,6 +79,11 @@ def _on_diverged(both: TwoStudies) -> tuple[str, ...]:
 
 def _limit(both: TwoStudies) -> str:
     differing = [f"{name} ({values})" for name, values in _differing_settings(both)]
+    if not differing and _other_images(both):
+        return (
+            "The settings are the same, but the images are not, so a difference can come from them, or from code, versions "
+            "or hardware."
+        )
     if not differing:
         return "The settings are the same, so a difference can come from code, versions or hardware."
     shown = differing[:MOST_SETTINGS]
@@ -134,16 +139,41 @@ def _settings(both: TwoStudies) -> list[tuple[str, str]]:
     ):
         one, two = ("; ".join(sorted(each.study.runs[column].dropna().unique())) or unknown for each in (a, b))
         facts.append((name, same if one == two else f"A: {one}; B: {two}"))
+    if images := _other_images(both):
+        facts.append(("images", images))
     return facts
 
 
+def _other_images(both: TwoStudies) -> str:
+    """How the images of a variant of both studies differ, by their records; empty where they do not."""
+    a, b = (results.study.of(*ENDED).set_index("variant") for results in (both.a, both.b))
+    for variant in both.shared:
+        for column in (*IMAGES, "image_files"):
+            one, two = (
+                sorted(set(runs.loc[[variant], column].dropna())) if variant in runs.index else [] for runs in (a, b)
+            )
+            if one and two and one != two:
+                return "other files" if column == "image_files" else _counts(column, one, two)
+    return ""
+
+
+def _counts(column: str, one: list[float], two: list[float]) -> str:
+    """`train images: A: 800; B: 900`"""
+    a, b = (", ".join(f"{n:,.0f}" for n in counts) for counts in (one, two))
+    return f"{column.partition('_')[0]} images: A: {a}; B: {b}"
+
+
 def _differing_settings(both: TwoStudies) -> list[tuple[str, str]]:
-    """Settings that differ between the bases of the studies, or between the runs of a variant of both."""
+    """Settings besides the factors that differ between the bases of the studies, or between the runs of a variant of both.
+
+    A setting that is not recorded is not compared.
+    """
     a, b = both.a.study, both.b.study
+    ignored = {*_places(a, b), *(path for study in (a, b) for factor in study.factors for path in factor.split("+"))}
     found = {
-        path: (a.base.get(path), b.base.get(path))
-        for path in dict.fromkeys([*a.base, *b.base])
-        if a.base.get(path) != b.base.get(path) and path not in _places(a, b)
+        path: (a.base[path], b.base[path])
+        for path in a.base
+        if path in b.base and a.base[path] != b.base[path] and path not in ignored
     }
     for path, one, two in differing_settings(a, b, both.shared):
         found.setdefault(path, (one, two))

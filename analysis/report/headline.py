@@ -104,8 +104,11 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
 def _without_metric(study: Study) -> tuple[str, ...]:
     """Runs of the baseline have finished, and none has measured the metric."""
     nothing = f"Nothing can be compared: no run of the baseline {quoted(study.baseline)} has a {study.metric.label}."
-    if not study.metric.startswith("test/"):
-        return nothing, "More seeds will not help; choose another metric with --metric."
+    of_another_program = not study.recorded and study.folder is None
+    if not study.metric.startswith("test/") or of_another_program or study.runs["val/acc"].isna().all():
+        measured = [str(metric) for metric in study.metrics if study.runs[metric].notna().any()]
+        which = f": its runs have {formatting.listing(measured)}" if measured else ""
+        return nothing, f"More seeds will not help; choose another metric with --metric{which}."
     return nothing, (
         "The test images of its finished runs were left out (vit-train --test false). To compare validation images, give "
         "--metric val/acc."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Mapping
 
 import pandas as pd
 import yaml
@@ -121,15 +122,18 @@ def _sources(study: Study) -> list[Code]:
 def _with_all_seeds(study: Study) -> str:
     """The sweep's command with every planned seed: the last command may have named only some of them."""
     planned = study.plan.get("seeds", [])
-    given = ",".join(map(str, planned)) + "," * (len(planned) == 1)
+    given, same = ",".join(map(str, planned)) + "," * (len(planned) == 1), [planned]
     if planned == list(range(len(planned))):
-        given = str(len(planned))
-    words = _words(study.command)
+        given, same = str(len(planned)), [planned, len(planned)]
+    words, definition = _words(study.command), study.plan.get("study")
     found = _option(words, "--seeds")
-    if not planned or found is None:
+    if found is not None and planned:
+        place, value = found
+        words[place] = words[place].removesuffix(value) + given
+    elif words and planned and isinstance(definition, Mapping) and definition.get("seeds") not in same:
+        words += ["--seeds", given]  # an earlier command may have named more than this one trains by itself
+    else:
         return study.command or ""
-    place, value = found
-    words[place] = words[place].removesuffix(value) + given
     return shlex.join(words)
 
 

@@ -83,11 +83,20 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
 
 def check_replaceable(folder: Path) -> None:
     """Raise `UserError` unless the folder is absent, empty, or holds a report that nobody changed."""
+    try:
+        _check_replaceable(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read: {error.strerror}") from error
+
+
+def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
     if not folder.is_dir() or folder.is_symlink():
         raise UserError(f"{folder}: is not a folder, so no report can be written there; move it, or give another --out")
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    found = {
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()
+    }
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         own = dict(manifest["files"]) if manifest["made by"] == "vit-report" else {}
@@ -110,12 +119,13 @@ def _swap(new: Path, folder: Path) -> None:
         os.replace(new, folder)
         return
     aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-old-"))
-    os.replace(folder, aside / "report")
     try:
-        os.replace(new, folder)
-    except OSError:
-        os.replace(aside / "report", folder)
-        raise
+        os.replace(folder, aside / "report")
+        try:
+            os.replace(new, folder)
+        except OSError:
+            os.replace(aside / "report", folder)
+            raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

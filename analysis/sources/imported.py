@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from analysis.sources.settings import PLACES, flatten, level_text, nested
-from analysis.sources.study import ENDED, Study, assemble, run_row
+from analysis.sources.study import COLUMNS, ENDED, Study, assemble, run_row
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
@@ -57,6 +57,7 @@ def infer(
     if not runs:
         raise UserError(f"{source}: holds no runs")
     _check_units(source, runs, metric or METRIC)
+    runs = [replace(run, config=_apart_from_columns(run.config)) for run in runs]
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     labels = _variant_names(runs, [_label(factors, own) for own in settings])
@@ -87,6 +88,11 @@ def infer(
         "notes": [_note(source, metric or METRIC, baseline, folder)],
     }
     return assemble(plan, rows, curves, troubles, folder)
+
+
+def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of another program, `config.epochs` for one that is named like a column of `Study.runs`."""
+    return {f"config.{name}" if name in COLUMNS and name != "seed" else name: value for name, value in config.items()}
 
 
 def _check_units(source: str, runs: Iterable[ImportedRun], metric: str) -> None:

@@ -31,8 +31,15 @@ def has_plan(source: str) -> bool:
 def locate(source: str) -> str:
     """The study that a source means: itself, or the only study in a folder of studies.
 
-    Raises `UserError` where the folder holds no study or several.
+    Raises `UserError` where the folder holds no study or several, or cannot be read.
     """
+    try:
+        return _locate(source)
+    except OSError as error:
+        raise UserError(f"{source}: cannot be read: {error.strerror}") from error
+
+
+def _locate(source: str) -> str:
     folder = Path(source)
     if is_imported(source) or (folder / record.STUDY).is_file():
         return source
@@ -57,7 +64,7 @@ def locate(source: str) -> str:
 def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
     """Read a study.
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER" or "optuna:FILE[#STUDY]".
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER[/STUDY]" or "optuna:FILE[#STUDY]".
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """

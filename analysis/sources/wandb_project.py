@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from experiments.errors import UserError
 from experiments.runs.tracking.settings import FIGURES_OF
 
 TIMEOUT = 20  # seconds to wait for the server
+WITHOUT_TYPE = "-"  # stands for the study of runs without a job type
 OFFLINE = "-offline"  # what earlier versions added to the id of a run when W&B did not answer
 HEADER = 7  # bytes at the start of a transaction log
 OURS = ("data", "model", "optim", "train", "seed")  # in the configuration of a run by any version
@@ -26,13 +27,16 @@ MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
 def find_runs(place: str, metric: str) -> tuple[str, list[ImportedRun]]:
-    """The study's name and its runs. `place`: ENTITY/PROJECT[/STUDY], or a folder that holds `offline-run-*`.
+    """The study's name and its runs. `place`: ENTITY/PROJECT[/STUDY], or FOLDER[/STUDY] with `offline-run-*` in the folder.
 
     The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are no runs, or where
     W&B does not answer.
     """
     if Path(place).is_dir():
-        return _one_study(f"wandb:{place}", _offline(Path(place)), "")
+        return _one_study(f"wandb:{place}", _offline(Path(place), _files(Path(place))), "")
+    folder, _, study = place.rpartition("/")
+    if folder and Path(folder).is_dir() and (files := _files(Path(folder))):
+        return _one_study(f"wandb:{folder}", _offline(Path(folder), files), study)
     parts = place.split("/")
     if len(parts) not in (2, 3) or not all(parts):
         raise UserError(f"wandb:{place}: is neither a folder nor ENTITY/PROJECT[/STUDY]")
@@ -46,14 +50,15 @@ def _one_study(where: str, runs: Iterable[tuple[str, ImportedRun]], wanted: str)
         studies.setdefault(study, []).append(run)
     if not studies:
         raise UserError(f"{where}: holds no runs")
+    chosen = "" if wanted == WITHOUT_TYPE else wanted
     if not wanted and len(studies) == 1:
-        wanted = next(iter(studies))
-    if wanted not in studies:
-        named = ", ".join(sorted(study or "(without job type)" for study in studies))
+        chosen = next(iter(studies))
+    elif not wanted or chosen not in studies:
+        named = ", ".join(sorted(study or f"{WITHOUT_TYPE} (runs without a job type)" for study in studies))
         raise UserError(
             f"{where}: {f'no study {wanted!r}' if wanted else 'holds several studies'}; add /STUDY, one of: {named}"
         )
-    return wanted or where.rpartition("/")[2], studies[wanted]
+    return chosen or where.rpartition("/")[2], studies[chosen]
 
 
 def _online(path: str) -> list[tuple[str, ImportedRun]]:
@@ -76,12 +81,16 @@ def _api_run(run: Any) -> ImportedRun:
     )
 
 
-def _offline(folder: Path) -> list[tuple[str, ImportedRun]]:
-    files = (
+def _files(folder: Path) -> list[Path]:
+    """The transaction logs of the offline runs in a folder."""
+    return (
         sorted(folder.glob("offline-run-*/run-*.wandb"))
         or sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))
         or sorted(folder.glob("run-*.wandb"))
     )
+
+
+def _offline(folder: Path, files: Sequence[Path]) -> list[tuple[str, ImportedRun]]:
     if not files:
         raise UserError(f"wandb:{folder}: holds no offline-run-*/run-*.wandb")
     sessions: dict[str, list[dict[str, Any]]] = {}  # id of a run -> all that its folders hold, in order of time

@@ -56,7 +56,7 @@ def _cells(results: Results, variant: str, run: dict, others: list[Metric], link
         Cell(formatting.count(run["epochs"]), sort=run["epochs"]),
         *(Cell(_number(run[each] * each.scale, each), sort=run[each]) for each in others),
         Cell(run["run"]),
-        Cell(str(run["run_id"] or formatting.DASH)),
+        Cell(run["run_id"] if isinstance(run["run_id"], str) else formatting.DASH),
     )
 
 

@@ -1,5 +1,7 @@
 """The comparison of two studies: its headline, its files, and studies that cannot be compared."""
 
+from dataclasses import replace
+
 import pytest
 from synthetic import write_study
 
@@ -37,6 +39,27 @@ def test_the_headline_names_the_settings_that_differ(tmp_path):
     depth = base["model"]["depth"]
     assert f"The studies differ in model.depth (A: {depth}; B: 5)" in compare_document(a, b, COMMAND).headline[2]
     assert "The settings are the same" in compare_document(a, a, COMMAND).headline[2]
+
+
+def test_factors_and_settings_that_only_one_study_records_are_no_difference(tmp_path):
+    bases = [override(RunConfig(), {"model.pos_embed": kind}).model_dump() for kind in ("none", "cpe")]
+    a, b = (results_of(tmp_path / name, seeds=3, base=base) for name, base in zip("ab", bases))
+    del b.study.base["model.depth"]  # as in a source without a plan
+    assert (
+        "The settings are the same, so a difference can come from code" in compare_document(a, b, COMMAND).headline[2]
+    )
+
+
+def test_other_images_are_named(tmp_path):
+    results = results_of(tmp_path, seeds=3)
+    a, b = (
+        replace(results, study=replace(results.study, runs=results.study.runs.assign(train_images=n)))
+        for n in (1800.0, 2000.0)
+    )
+    document = compare_document(a, b, COMMAND)
+    assert "The settings are the same, but the images are not" in document.headline[2]
+    facts = dict(fact for section in document.sections for item in section.items for fact in getattr(item, "facts", []))
+    assert facts["images"] == "train images: A: 1,800; B: 2,000"
 
 
 def test_where_files_are_is_no_difference_and_two_baselines_are_named(tmp_path):

@@ -132,6 +132,13 @@ def test_the_section_reproduce_has_every_seed_and_the_users_own_file(tmp_path):
         assert yaml.safe_load(copied) == own
 
 
+def test_the_section_reproduce_names_the_seeds_that_an_earlier_command_planned(tmp_path):
+    own = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}}
+    results = results_of(tmp_path, seeds=7, command="vit-sweep run my/mine.yaml --out runs", study=own)
+    (section,) = (each for each in study_document(results).sections if each.id == "reproduce")
+    assert "vit-sweep run my/mine.yaml --out runs --seeds 7" in section.items[0].text.splitlines()
+
+
 def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):
     study = read_folder(write_study(tmp_path, accuracy={"none": 0.7, "cpe": 0.9}, seeds=5))
     seconds = {("none", 0): 400.0, ("cpe", 3): 12.0, ("cpe", 4): 12.0}  # and 4.0 and 4.1 of all others

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from synthetic import write_study
@@ -198,6 +199,23 @@ def test_files_that_vit_report_did_not_write_are_never_deleted(tmp_path):
         write.write({"report.html": b"new"}, tmp_path / "other")
     assert (tmp_path / "report" / "report.html").read_bytes() == b"old" and (tmp_path / "other" / "thesis.tex").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]
+
+
+def test_a_link_to_a_folder_is_a_file_of_the_users(tmp_path):
+    write.write({"report.html": b"old"}, tmp_path / "report")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "report" / "images").symlink_to(tmp_path / "images")
+    with pytest.raises(UserError, match="report/images: was not written by vit-report"):
+        write.write({"report.html": b"new"}, tmp_path / "report")
+
+
+def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypatch):
+    """A mount point cannot be moved; neither can the current folder under its name `.`."""
+    (tmp_path / "report").mkdir()
+    monkeypatch.chdir(tmp_path / "report")
+    with pytest.raises(UserError, match="cannot be written"):
+        write.write({"report.html": b"new"}, Path("."))
+    assert [path.name for path in tmp_path.rglob("*")] == ["report"]
 
 
 def test_an_edited_report_is_not_overwritten(tmp_path):

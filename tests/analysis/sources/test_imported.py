@@ -16,7 +16,7 @@ from analysis.sources.folder import read_folder
 from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.read import read
 from analysis.sources.settings import PLACES, flatten, nested
-from analysis.sources.study import METRICS
+from analysis.sources.study import METRICS, factor_levels
 from experiments.config import SETTINGS
 from experiments.errors import UserError
 from experiments.runs import record
@@ -144,6 +144,16 @@ def test_a_wandb_project_of_several_studies_asks_which(monkeypatch):
         read("wandb:me/project")
     with pytest.raises(UserError, match="no study 'depth'"):
         read("wandb:me/project/depth")
+
+
+def test_runs_without_a_job_type_and_studies_of_an_offline_folder_can_be_chosen(tmp_path, monkeypatch):
+    (tmp_path / "run-a.wandb").write_bytes(b"")
+    found = [("", run("a", 0)), ("position", run("b", 0)), ("position", run("c", 1))]
+    monkeypatch.setattr(wandb_project, "_offline", lambda folder, files: found)
+    with pytest.raises(UserError, match=r"holds several studies; add /STUDY, one of: - \(runs without .*\), position$"):
+        read(f"wandb:{tmp_path}")
+    assert list(read(f"wandb:{tmp_path}/position").runs["run"]) == ["b", "c"]
+    assert list(read(f"wandb:{tmp_path}/-").runs["run"]) == ["a"]
 
 
 def test_wandb_out_of_reach_is_one_line(monkeypatch):
@@ -292,6 +302,17 @@ def test_factors_are_what_differs_and_what_moves_together_is_one():
     study = infer("x", "wandb:x", found, "test/acc", None)
     assert study.factors == {"model.depth+model.width": ["1, 8", "2, 16"]} and study.variants == ["1, 8", "2, 16"]
     assert study.base == {"model.act": "gelu"} and set(PLACES) & set(study.base) == set()
+
+
+def test_a_setting_that_is_named_like_a_column_of_ours_keeps_its_values():
+    """The records say 4 epochs of each run, the settings of another program 3 and 5."""
+    found = [
+        ImportedRun(f"r{n}", "finished", {"epochs": n, "lr": 0.1, "seed": 0}, "", {"test/acc": 0.5, "epochs": 4}, [])
+        for n in (3, 5)
+    ]
+    study = infer("x", "wandb:x", found, "test/acc", None)
+    assert study.factors == {"config.epochs": ["3", "5"]} and study.variants == ["3", "5"]
+    assert factor_levels(study.runs, "config.epochs").tolist() == ["3", "5"] and set(study.runs["epochs"]) == {4}
 
 
 def test_two_copies_of_one_run_count_once():
