@@ -107,6 +107,8 @@ class RunConfig(Section):
         dataset, chans = DATASETS[name], self.data.image_shape[0]
         if name != self.data.name and dataset.source in ("folder", "generated"):
             raise ValueError(f"eval.fewshot: {name} is allowed only where it is also data.name")
+        if dataset.source == "torchvision" and DATASETS[self.data.name].source == "folder":
+            raise ValueError(f"eval.fewshot: {name} is not allowed for {self.data.name}: both would be in data.root")
         if dataset.in_chans != chans:
             raise ValueError(
                 f"eval.fewshot: {name} has {dataset.in_chans} channel(s) and {self.data.name} has {chans}; allowed: "

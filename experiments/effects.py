@@ -18,6 +18,8 @@ def _splits_test_images(config: RunConfig) -> bool:
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.momentum": (lambda config: config.optim.name == "sgd", "optim.name sgd"),
     "optim.warmup_epochs": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
+    "model.drop_path_rate": (lambda config: config.model.depth > 1, "a model.depth of at least 2"),
+    "eval.shots": (lambda config: bool(config.eval.fewshot), "eval.fewshot"),
     "data.test_fraction": (_splits_test_images, "a dataset without a test set of its own"),
 }
 
@@ -28,6 +30,13 @@ def missing_need(path: str, configs: Iterable[RunConfig]) -> str:
         return ""
     has_effect, need = NEEDS[path]
     return "" if any(map(has_effect, configs)) else need
+
+
+def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> None:
+    """Print a line for each of these settings that has no effect on a run."""
+    for path in paths:
+        if need := missing_need(path, [config]):
+            print(f"{prog}: warning: {path}: has no effect on this run; it needs {need}", file=sys.stderr)
 
 
 def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:

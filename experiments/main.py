@@ -119,7 +119,7 @@ def _train(arguments: argparse.Namespace) -> int:
     config = override(preset(arguments.preset), with_known_weights(settings(arguments), Path(arguments.out)))
     import torch
 
-    from experiments.effects import warn_of_long_warmup
+    from experiments.effects import warn_of_long_warmup, warn_of_no_effect
     from experiments.memory import batch_named
     from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
@@ -141,6 +141,7 @@ def _train(arguments: argparse.Namespace) -> int:
     trained_before, said = is_finished(out / name), list[str]()
     warn_of_uncommitted_plugins([config], PROG)
     warn_of_long_warmup([config], PROG)
+    warn_of_no_effect(settings(arguments), config, PROG)
     test = arguments.test == "true"
     mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
     with removed_if_unsaved(out / name), mirror, printer, batch_named(config):

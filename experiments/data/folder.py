@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor
 
 from experiments.data.images import Images, Pixels
-from experiments.data.streaming import StreamedPixels, decode_into
+from experiments.data.streaming import StreamedPixels, decode_into, threads
 from experiments.errors import UserError
 from experiments.memory import GIB, check_images, machine_memory
 from experiments.sections import DataConfig
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LISTED = 10  # files that cannot be read, named in the message
+_said = Lock()  # taken by the thread that prints a line, so that a process prints it once
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 
 
@@ -114,7 +117,10 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
 def _in_memory(streamed: StreamedPixels) -> Tensor:
     """All pixels of the files, [N, 3, S, S]. Raises `UserError` naming the files that cannot be read."""
     x = torch.empty(streamed.shape, dtype=torch.uint8)
-    if broken := decode_into(x, streamed.paths, range(len(x)), streamed.decode):
+    parts = [range(start, len(x), threads()) for start in range(threads())]
+    with ThreadPoolExecutor(threads(), "decode") as pool:
+        found = list(pool.map(lambda part: decode_into(x, streamed.paths, part, streamed.decode), parts))
+    if broken := {path: each[path] for path in streamed.paths for each in found if path in each}:
         _refuse(broken)
     return x
 
@@ -144,4 +150,13 @@ def _open_rgb(path: str) -> Image.Image:
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
     if image.mode.startswith("I;16"):  # Pillow would clip every value above 255
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data and image.convert("RGBA").getextrema()[3][0] < 255:
+        _say_that_transparency_is_ignored()
     return image.convert("RGB")
+
+
+def _say_that_transparency_is_ignored() -> None:
+    if _said.acquire(blocking=False):
+        print(
+            "data: images have transparent pixels; transparency is ignored, and the colour under it is used", flush=True
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -29,15 +29,15 @@ def load(config: RunConfig) -> Splits:
     if "test" in parts:
         rest, test = parts["train"], parts["test"]
     else:
-        rest, test = _split(parts["train"], data.test_fraction, data, "test_fraction", seed)
-    train, val = _split(rest, data.val_fraction, data, "val_fraction", seed)
+        rest, test = _split(parts["train"], data.test_fraction, data, "test_fraction", seed, classes)
+    train, val = _split(rest, data.val_fraction, data, "val_fraction", seed, classes)
     if data.train_limit is not None:
         if data.train_limit > len(train):
             raise UserError(
                 f"data.train_limit: {data.train_limit} is not allowed: there are {len(train)} training images"
             )
         if data.train_limit < len(train):
-            train, _ = _split(train, len(train) - data.train_limit, data, "train_limit", seed)
+            train, _ = _split(train, len(train) - data.train_limit, data, "train_limit", seed, classes)
     if data.shuffle_patches and isinstance(train.x, StreamedPixels):
         raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
     if data.shuffle_patches:
@@ -77,6 +77,11 @@ def _read_torchvision(data: DataConfig) -> Parts:
             with _download_lock(data):
                 raw = read(root=data.root, train=train, download=data.download)
         except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # TypeError: a truncated file
+            if data.download:
+                raise UserError(
+                    f"data.download: the files of {data.name} cannot be downloaded to {data.root!r} ({error}); check the "
+                    "connection and the folder, or copy the files there"
+                ) from error
             raise UserError(
                 f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision stores them ({error}); "
                 "set --data.root to their folder, or add --data.download true to download them"
@@ -116,19 +121,31 @@ def _resized(x: Pixels, side: int) -> Pixels:
     return resize(x, [side, side], antialias=True)
 
 
-def _split(images: Images, second: float, data: DataConfig, field: str, seed: int) -> tuple[Images, Images]:
+def _split(
+    images: Images, second: float, data: DataConfig, field: str, seed: int, classes: Sequence[str]
+) -> tuple[Images, Images]:
     """Split in two, stratified by class. The second part gets a fraction (float) or a number (int) of the images."""
     from sklearn.model_selection import train_test_split
 
     try:
         parts = train_test_split(range(len(images)), test_size=second, stratify=images.y.tolist(), random_state=seed)
     except ValueError as error:
-        value = getattr(data, field)
-        raise UserError(
-            f"data.{field}: {value:g} of {len(images)} images cannot be split by class ({error})"
-        ) from error
+        raise UserError(_why_not_split(images, data, field, classes)) from error
     first, rest = (images.pick(torch.tensor(sorted(part))) for part in parts)
     return first, rest
+
+
+def _why_not_split(images: Images, data: DataConfig, field: str, classes: Sequence[str]) -> str:
+    """Each part needs at least as many images as there are classes, and each class two images."""
+    n, counts = len(images), torch.bincount(images.y, minlength=len(classes)).tolist()
+    if min(counts) < 2:
+        few = classes[counts.index(min(counts))]
+        return f"data.root: class {few!r} has {min(counts)} image(s) to split by data.{field}; at least 2 are needed"
+    k = len(classes)
+    if field == "train_limit":
+        return f"data.train_limit: {data.train_limit} of {n} images cannot be split by class; allowed: {k} to {n - k}, or {n}"
+    given = getattr(data, field)
+    return f"data.{field}: {given:g} of {n} images cannot be split by class; allowed: {k / n:.3g} to {1 - k / n:.3g}"
 
 
 def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:

@@ -131,8 +131,8 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, ImportError) as error:
+        torch.zeros(1, dtype=torch.float64, device=device).item()  # training needs float64, which mps lacks
+    except (RuntimeError, AssertionError, ImportError, TypeError) as error:
         raise UserError(
             f"device: {name!r} is not available; allowed: auto, cpu, or a GPU's name such as cuda:0"
         ) from error

@@ -332,6 +332,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"model.depth": True}, ["model.depth: true", "expected a number, got a boolean"]),
     ({"optim.lr": True}, ["optim.lr: true", "expected a number, got a boolean"]),
     ({"optim.name": True}, ["optim.name: true", "expected a string, got a boolean"]),
+    ({"data.name": "imagefolder", "eval.fewshot": "cifar10"}, ["eval.fewshot: cifar10 is not allowed for imagefolder"]),
     ({"data.img_size": False}, ["data.img_size: false", "expected a number, got a boolean"]),
     ({"model.depth": 0}, ["model.depth", "0", "greater than or equal to 1"]),
     ({"optim.lr": -1e-3}, ["optim.lr", "-0.001", "greater than 0"]),

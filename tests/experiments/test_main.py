@@ -328,6 +328,16 @@ def test_unusable_plugin_gives_one_line(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_setting_without_effect_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = flags(train__epochs=1, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
+    assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "no effect" in line]
+    assert said == [
+        "vit-train: warning: optim.momentum: has no effect on this run; it needs optim.name sgd",
+        "vit-train: warning: eval.shots: has no effect on this run; it needs eval.fewshot",
+    ]
+
+
 @pytest.mark.parametrize(("warmup", "share"), [(2, "100%"), (4, "50%"), (1.5, None)])
 def test_a_warm_up_as_long_as_the_training_is_one_warning(
     warmup: float, share: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -96,6 +96,26 @@ def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
     assert splits.train.x.shape[1:] == (3, 8, 8)
 
 
+def test_transparency_is_ignored_and_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        paint(tmp_path / name, (10, 20, 30), 6)
+    load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
+    assert capsys.readouterr().out == ""
+    for i in range(4):
+        Image.new("RGBA", (9, 9), (10, 20, 30, 100 + i)).save(tmp_path / "a" / f"clear-{i}.png")
+    splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
+    assert capsys.readouterr().out.count("transparency is ignored") == 1
+    assert splits.train.x.flatten(2).float().mean(dim=(0, 2)).tolist() == [10, 20, 30]
+
+
+def test_a_class_with_one_image_is_named(tmp_path: Path) -> None:
+    paint(tmp_path / "a", (10, 20, 30), 6)
+    paint(tmp_path / "rare", (10, 20, 30), 1)
+    said = r"^data.root: class 'rare' has 1 image\(s\) to split by data.test_fraction; at least 2 are needed$"
+    with pytest.raises(UserError, match=said):
+        load_folder(tmp_path, test_fraction=0.25)
+
+
 def test_16_bit_images_are_scaled_not_clipped(tmp_path: Path) -> None:
     for name, value in (("a", 0x4000), ("b", 0xC0FF)):
         (tmp_path / name).mkdir()
