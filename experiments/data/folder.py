@@ -150,7 +150,7 @@ def _open_rgb(path: str) -> Image.Image:
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
     if image.mode.startswith("I;16"):  # Pillow would clip every value above 255
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-    if image.has_transparency_data and image.convert("RGBA").getextrema()[3][0] < 255:
+    if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
         _say_that_transparency_is_ignored()
     return image.convert("RGB")
 
