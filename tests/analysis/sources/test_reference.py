@@ -23,7 +23,7 @@ RUNS = {
     "probes/probe-where": 55,
     "pulfer-mnist/head": 10,
     "table-8-cifar10": 40,
-    "tintn-cifar10": 2,
+    "tintn-cifar10": 4,
 }
 
 
