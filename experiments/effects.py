@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-from experiments.config import RunConfig
+from experiments.config import RunConfig, flatten
 from experiments.data.catalogue import DATASETS
 
 
@@ -33,9 +33,10 @@ def missing_need(path: str, configs: Iterable[RunConfig]) -> str:
 
 
 def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> None:
-    """Print a line for each of these settings that has no effect on a run."""
+    """Print a line for each of these settings that has no effect on a run. One that is 0 asks for none."""
+    values = dict(flatten(config.model_dump()))
     for path in paths:
-        if need := missing_need(path, [config]):
+        if values[path] and (need := missing_need(path, [config])):
             print(f"{prog}: warning: {path}: has no effect on this run; it needs {need}", file=sys.stderr)
 
 

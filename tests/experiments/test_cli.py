@@ -105,7 +105,7 @@ def test_python_m_vit_names_the_commands() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["vit-train", "vit-sweep", "vit-report"]
 
 
-LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--tracking", "off"]
+LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--optim.warmup-epochs", "0", "--tracking", "off"]
 
 
 def hear_signals() -> None:

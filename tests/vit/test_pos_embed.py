@@ -337,7 +337,9 @@ def test_positions_of_cape_are_determined_by_the_key() -> None:
     assert not torch.equal(*model(images, one))  # images of a batch are augmented independently
     plain = model.eval()(images)
     assert torch.equal(plain, model(images, one))
-    assert torch.equal(plain[0], plain[1])
+    torch.testing.assert_close(
+        plain[0], plain[1], rtol=1e-12, atol=1e-12
+    )  # the place in a batch can change the rounding
 
 
 @pytest.mark.parametrize("depth", [2, 4])

@@ -390,7 +390,7 @@ def test_the_same_commands_work_on_a_study_though_the_source_is_gone(
     from sweeps.study_folder import plan_of, write_plan
 
     folder, flag, base = source(tmp_path), [], tiny.settings(train__epochs=2)
-    factors: dict[str, Any] = {"model.drop_path_rate": [0.0, 0.1]}
+    factors: dict[str, Any] = {"model.drop_rate": [0.0, 0.1]}
     if place == "the base":
         base["init_from"] = folder
     elif place == "a flag":

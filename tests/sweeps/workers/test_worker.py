@@ -21,7 +21,7 @@ LOG = Path("sweep.log")
 def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
-    monkeypatch.setattr(torch, "zeros", lambda *size, device: torch.ones(1))  # `pick_device` tries the device
+    monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(1))  # `pick_device` tries the device
 
 
 def placed(**options) -> list[tuple[str, float]]:
