@@ -23,7 +23,8 @@ POSITION_SIMILARITY = (
 POSITION_LOGITS = (
     "Effect of position on attention. Each tile belongs to one query patch and shows what position adds to its attention "
     "logit for every key patch: the mean over the heads of the first layer that see it. For embeddings that act on queries "
-    "and keys, the values are those for a query and a key of length 1 with equal components. Only embeddings that bias or rotate attention are shown."
+    "and keys, the values are those for a query and a key of length 1 with equal components. Only embeddings that bias or "
+    "rotate attention are shown."
 )
 POSITION_TABLE = (
     "Values of the position embeddings that are added to the tokens, in the first layer that adds them: one row for each "

@@ -131,7 +131,6 @@ def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, argum
 
     `is_new`: the plan is written to the folder first. Raises `UserError`.
     """
-    from experiments.runs.record import STUDY
     from sweeps.queue.connect import connect
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
@@ -139,8 +138,7 @@ def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, argum
     from sweeps.study_folder import write_plan
 
     if is_new:
-        if (study_dir / STUDY).exists():
-            check_levels(plan, study_dir)
+        check_levels(plan, study_dir)
         write_plan(plan, study_dir, command)
     store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store)

@@ -53,8 +53,7 @@ def run_sweep(
     usable. Runs that failed before, in any sweep, get new attempts. `storage` and `separate_folders`: see `connect`.
     """
     with removed_on_bad_input(study_dir):
-        if (study_dir / record.STUDY).exists():
-            check_levels(plan, study_dir)
+        check_levels(plan, study_dir)
         write_plan(plan, study_dir, command)
         store = connect(plan, study_dir, storage, separate_folders)
         for line in filter(None, intro):
