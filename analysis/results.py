@@ -139,7 +139,7 @@ def analyze(study: Study) -> Results:
         claims=_claims(study, tested, counted, floors[metric], looks),
         batches=_batches(finished, metric),
         images=image_results(study, floors[Metric("test/acc")], looks),
-        trends=[] if looks.waiting else trends(study, floors[metric], tested=not looks.plan),
+        trends=trends(study, floors[metric], looks),
         looks=looks,
         tuning=tuning_results(study),
     )

@@ -12,6 +12,7 @@ import pandas as pd
 
 from analysis import stats
 from analysis.formatting import factor_name, level_name
+from analysis.looks import StudyLooks
 from analysis.sources.study import Study, factor_levels
 from experiments.metric import Metric
 
@@ -52,13 +53,19 @@ class Trend:
         return [row for row in self.rows if row != self.baseline]
 
 
-def trends(study: Study, floor: float, tested: bool = True) -> list[Trend]:
+def trends(study: Study, floor: float, looks: StudyLooks) -> list[Trend]:
     """Every trend of a study with at least two rows and two points. `floor`: the smallest standard deviation of a run.
 
-    Unless `tested`, the p-values are NaN.
+    With planned looks, intervals of differences are those of the look, over its seeds, and p-values are NaN: the tests are
+    for one look. Nothing before the first planned look.
     """
-    found = [trend for trend in (_lengths(study, floor), *_factors(study, floor)) if trend is not None]
-    return found if tested else [_untested(trend) for trend in found]
+    finished = study.of("finished")
+    runs = finished[[looks.may_test(seed) for seed in finished["seed"]]]
+    if runs.empty:
+        return []
+    every = (_lengths(study, runs, floor, looks.confidence), *_factors(study, runs, floor, looks.confidence))
+    found = [trend for trend in every if trend is not None]
+    return [_untested(trend) for trend in found] if looks.plan else found
 
 
 def _untested(trend: Trend) -> Trend:
@@ -66,11 +73,11 @@ def _untested(trend: Trend) -> Trend:
     return replace(trend, pairs=pairs, spread=replace(trend.spread, p=math.nan))
 
 
-def _lengths(study: Study, floor: float) -> Trend | None:
+def _lengths(study: Study, runs: pd.DataFrame, floor: float, level: float) -> Trend | None:
     """The trend of metrics that the runs measured after several numbers of epochs."""
-    base, runs = study.metric.base, study.of("finished")
+    base = study.metric.base
     points = {metric.epochs: str(metric) for metric in study.metrics if metric.base == base and metric.epochs}
-    if not points or runs.empty:
+    if not points:
         return None
     if runs["epochs"].nunique() == 1:  # the end of training is a length too
         points.setdefault(int(runs["epochs"].iloc[0]), base)
@@ -79,18 +86,17 @@ def _lengths(study: Study, floor: float) -> Trend | None:
         for variant, seed, value in zip(runs["variant"], runs["seed"], runs.get(column, [])):
             values.setdefault(variant, {}).setdefault(point, {})[int(seed)] = float(value)
     rows = {variant: variant for variant in study.variants}
-    return _trend("lengths", "epochs", study, values, rows, floor)
+    return _trend("lengths", "epochs", study, values, rows, floor, level)
 
 
-def _factors(study: Study, floor: float) -> list[Trend | None]:
+def _factors(study: Study, runs: pd.DataFrame, floor: float, level: float) -> list[Trend | None]:
     """The trends along the factors of the study that are conditions."""
-    return [_along(study, factor, floor) for factor in study.factors if factor in CONDITIONS]
+    return [_along(study, runs, factor, floor, level) for factor in study.factors if factor in CONDITIONS]
 
 
-def _along(study: Study, condition: str, floor: float) -> Trend | None:
+def _along(study: Study, runs: pd.DataFrame, condition: str, floor: float, level: float) -> Trend | None:
     others = [factor for factor in study.factors if factor != condition]
-    runs = study.of("finished")
-    if not others or runs.empty:
+    if not others:
         return None
     rows, values = _row_names(study, others), Values()
     points = pd.to_numeric(factor_levels(runs, condition), errors="coerce")
@@ -99,7 +105,7 @@ def _along(study: Study, condition: str, floor: float) -> Trend | None:
     for variant, point, seed, value in zip(runs["variant"], points, runs["seed"], runs[study.metric]):
         if variant in rows and math.isfinite(point):
             values.setdefault(rows[variant], {}).setdefault(int(point), {})[int(seed)] = float(value)
-    return _trend(condition.rpartition(".")[2], CONDITIONS[condition], study, values, rows, floor)
+    return _trend(condition.rpartition(".")[2], CONDITIONS[condition], study, values, rows, floor, level)
 
 
 def _row_names(study: Study, factors: list[str]) -> dict[str, str]:
@@ -112,18 +118,18 @@ def _row_names(study: Study, factors: list[str]) -> dict[str, str]:
 
 
 def _trend(
-    name: str, unit: str, study: Study, values: Values, rows_of: Mapping[str, str], floor: float
+    name: str, unit: str, study: Study, values: Values, rows_of: Mapping[str, str], floor: float, level: float
 ) -> Trend | None:
-    """The trend from its values. `rows_of`: variant -> its row."""
+    """The trend from its values. `rows_of`: variant -> its row; `level`: of the intervals of differences."""
     rows = [row for row in dict.fromkeys(rows_of.values()) if row in values]
     points = sorted({point for row in rows for point in values[row]})
     baseline = rows_of.get(study.baseline, "")
     if len(rows) < 2 or len(points) < 2 or baseline not in rows:
         return None
     floor = math.sqrt(2) * floor  # of a difference of two runs
-    diffs = {row: {at: stats.mean(_paired(values, row, baseline, at), floor=floor) for at in points} for row in rows}
+    diffs = {row: {at: stats.mean(_paired(values, row, baseline, at), level, floor) for at in points} for row in rows}
     ordered = sorted(rows, key=lambda row: row == baseline)  # the baseline second, as in the table of pairs
-    found = {pair: _change(values, *pair, points, floor) for pair in combinations(ordered, 2)}
+    found = {pair: _change(values, *pair, points, floor, level) for pair in combinations(ordered, 2)}
     adjusted = stats.holm([change.p for change in found.values()])
     pairs = {pair: (change, float(p)) for (pair, change), p in zip(found.items(), adjusted, strict=True)}
     kinds = _kinds(study, rows_of, rows)
@@ -141,11 +147,13 @@ def _paired(values: Values, row: str, other: str, point: int) -> list[float]:
     return [own[seed] - base[seed] for seed in sorted(own.keys() & base.keys())]
 
 
-def _change(values: Values, row: str, other: str, points: list[int], floor: float) -> stats.SizeChange:
+def _change(
+    values: Values, row: str, other: str, points: list[int], floor: float, level: float
+) -> stats.SizeChange:
     ends = (points[0], points[-1])
     seeds = set.intersection(*(set(values[each].get(at, {})) for each in (row, other) for at in ends))
     first, last = ([values[row][at][s] - values[other][at][s] for s in sorted(seeds)] for at in ends)
-    return stats.size_change(first, last, floor)
+    return stats.size_change(first, last, floor, level)
 
 
 def _complete(values: Values, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:

@@ -25,20 +25,21 @@ class SizeChange:
     shrinks: bool
 
 
-def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0) -> SizeChange:
+def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0, level: float = 0.95) -> SizeChange:
     """Test whether |last| differs from |first| for the means of paired differences, (seeds,) each.
 
     |last| < |first| if and only if first - last and first + last have the same sign. So two paired t tests are made, that
     the mean of first - last is zero and that the mean of first + last is zero, and p is the larger of the two p-values
     (intersection-union test; Berger, Technometrics 24 (1982), 295-300). Rejecting and stating the observed direction is
-    wrong with a probability of at most the level. `floor` is that of a difference of two runs (see `estimates`).
+    wrong with a probability of at most the level. `floor` is that of a difference of two runs (see `estimates`);
+    `level` is that of the intervals.
     """
     first, last = (np.asarray(values, dtype=float) for values in (first, last))
     wide = np.sqrt(2) * floor
     ps = [float(t_test(values, floor=wide)) for values in (first - last, first + last)]
     both = np.isfinite(first) & np.isfinite(last)
     shrinks = bool(both.any() and abs(last[both].mean()) < abs(first[both].mean()))
-    means = mean(first, floor=floor), mean(last, floor=floor), mean(last - first, floor=wide)
+    means = mean(first, level, floor), mean(last, level, floor), mean(last - first, level, wide)
     return SizeChange(*means, float(np.max(ps)), shrinks)  # NaN where one of the two is not known
 
 

@@ -291,6 +291,11 @@ def test_with_planned_looks_the_trends_are_not_tested(tmp_path):
     results = with_lengths(tmp_path, looks=[3, 10])
     (trend,) = results.trends
     assert math.isnan(trend.spread.p) and all(math.isnan(p) for _, p in trend.pairs.values())
+    for variant in results.others:  # at the end of training, the interval is the one of the comparison
+        last, final = trend.diffs[variant][4], results.versus[variant].diff
+        assert (last.n, last.low, last.high) == pytest.approx((final.n, final.low, final.high))
+        change, _ = trend.pairs[variant, "none"]
+        assert (change.last.low, change.last.high) == pytest.approx((final.low, final.high))
     said = " ".join(trend_text(results, trend))
     assert "Not tested: the study plans looks, and the tests of this section are for one look." in said
     assert "significantly" not in said
