@@ -100,6 +100,15 @@ def test_what_users_try_first_gets_a_hint(module: str, words: list[str], hint: s
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
+def test_a_folder_that_is_not_utf8_is_refused(module: str, tmp_path: Path) -> None:
+    words = [] if module == "experiments.main" else ["run", "head"] if module == "sweeps.main" else [b"study"]
+    words += [b"--out", os.fsencode(tmp_path) + b"/\xff"]
+    done = subprocess.run([sys.executable, "-m", module, *words], env=ENV, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert "/\\udcff': is not UTF-8" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_python_m_vit_names_the_commands() -> None:
     done = subprocess.run([sys.executable, "-m", "vit"], env=ENV, capture_output=True, text=True, check=True)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["vit-train", "vit-sweep", "vit-report"]
