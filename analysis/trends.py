@@ -147,9 +147,7 @@ def _paired(values: Values, row: str, other: str, point: int) -> list[float]:
     return [own[seed] - base[seed] for seed in sorted(own.keys() & base.keys())]
 
 
-def _change(
-    values: Values, row: str, other: str, points: list[int], floor: float, level: float
-) -> stats.SizeChange:
+def _change(values: Values, row: str, other: str, points: list[int], floor: float, level: float) -> stats.SizeChange:
     ends = (points[0], points[-1])
     seeds = set.intersection(*(set(values[each].get(at, {})) for each in (row, other) for at in ends))
     first, last = ([values[row][at][s] - values[other][at][s] for s in sorted(seeds)] for at in ends)

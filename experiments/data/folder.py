@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LISTED = 10  # files that cannot be read, named in the message
-_said = Lock()  # taken by the thread that prints a line, so that a process prints it once
+_said: set[str] = set()  # the lines that this process has printed
+_saying = Lock()  # several threads decode
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
 
 
@@ -149,14 +150,15 @@ def _open_rgb(path: str) -> Image.Image:
     if image.mode in ("I", "F"):
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
     if image.mode.startswith("I;16"):  # Pillow would clip every value above 255
+        _say_once("images have 16 bits per channel; only the upper 8 are used, so images of 12 bits keep 4")
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
-        _say_that_transparency_is_ignored()
+        _say_once("images have transparent pixels; transparency is ignored, and the colour under it is used")
     return image.convert("RGB")
 
 
-def _say_that_transparency_is_ignored() -> None:
-    if _said.acquire(blocking=False):
-        print(
-            "data: images have transparent pixels; transparency is ignored, and the colour under it is used", flush=True
-        )
+def _say_once(text: str) -> None:
+    with _saying:
+        if text not in _said:
+            print(f"data: {text}", flush=True)
+            _said.add(text)

@@ -96,6 +96,13 @@ def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
     assert splits.train.x.shape[1:] == (3, 8, 8)
 
 
+@pytest.fixture
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has been printed in this process."""
+    monkeypatch.setattr("experiments.data.folder._said", set())
+
+
+@pytest.mark.usefixtures("new_process")
 def test_transparency_is_ignored_and_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a", "b"):
         paint(tmp_path / name, (10, 20, 30), 6)
@@ -116,13 +123,15 @@ def test_a_class_with_one_image_is_named(tmp_path: Path) -> None:
         load_folder(tmp_path, test_fraction=0.25)
 
 
-def test_16_bit_images_are_scaled_not_clipped(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("new_process")
+def test_16_bit_images_are_scaled_not_clipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, value in (("a", 0x4000), ("b", 0xC0FF)):
         (tmp_path / name).mkdir()
         for i in range(12):
             Image.fromarray(np.full((8, 8), value, np.uint16)).save(tmp_path / name / f"{i}.png")
     splits = load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
     assert {int(v) for part in (splits.train, splits.val, splits.test) for v in part.x.unique()} == {0x40, 0xC0}
+    assert capsys.readouterr().out.count("16 bits per channel; only the upper 8 are used") == 1
 
 
 def _chunk(path: Path) -> None:
