@@ -56,9 +56,10 @@ def collect(arguments: argparse.Namespace, command: str) -> int:
                 refused.append(str(error))
     for reason in refused:
         print(f"refused: {reason}")
-    missing = [known for known in ended.values() if not is_finished(study_dir / known.run)]
-    for known in missing:
-        print(f"missing: {known.run}, in {known.path} on {known.host}")
+    places = {entries[key]["run"] if key in entries else known.run: known for key, known in ended.items()}
+    missing = [run for run in places if not is_finished(study_dir / run)]
+    for run in missing:
+        print(f"missing: {run}, in {places[run].path} on {places[run].host}")
     here = sum(is_finished(study_dir / entry["run"]) for entry in entries.values())
     print(f"{count(range(collected), 'record')} collected; {here} of {count(entries, 'run')} have a record here")
     return 1 if missing or refused else 0

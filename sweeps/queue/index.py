@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 
 from experiments.config import cohort_key
 from experiments.runs.spec import RunSpec
-from sweeps.queue.trials import ERROR, RUN, TrialRow, has_record, is_failure, record_folder
+from sweeps.queue.trials import ERROR, RUN, RunFinder, TrialRow, has_record, is_failure, record_folder
 
 
 class RunIndex:
@@ -25,6 +25,7 @@ class RunIndex:
 
     def __init__(self, runs: Sequence[RunSpec], attempts: int) -> None:
         self.runs = {run.name: run for run in runs}
+        self._find = RunFinder(self.runs)
         self.attempts = attempts
         self.running: dict[str, TrialRow] = {}
         self.failed: dict[str, str] = {}  # run given up -> error of its last attempt
@@ -75,14 +76,15 @@ class RunIndex:
 
     def update(self, trial: TrialRow) -> None:
         """Take in one trial, new or changed."""
-        name = trial.user_attrs.get(RUN)
-        if trial.state == TrialState.RUNNING and name:
+        if RUN not in trial.user_attrs:
+            return
+        if trial.state == TrialState.RUNNING:
             self.running_trials[trial.number] = trial
         else:
             self.running_trials.pop(trial.number, None)
-        if name in self.runs:
-            self._trials[name][trial.number] = trial
-            self._classify(name)
+        if run := self._find(trial):
+            self._trials[run.name][trial.number] = trial
+            self._classify(run.name)
 
     def close(self, number: int, state: TrialState, notes: Mapping[str, Any]) -> None:
         """Take in the end of a running trial: its state, and user attributes that it gets."""

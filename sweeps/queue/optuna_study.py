@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import optuna
 from optuna.distributions import BaseDistribution
@@ -15,7 +15,7 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs.spec import RunSpec
 from sweeps.queue.storage import QueueStorage
-from sweeps.queue.trials import RETRIED, RUN, VARIANT, Trial, is_assigned, new_trial
+from sweeps.queue.trials import RETRIED, VARIANT, RunFinder, Trial, is_assigned, new_trial
 
 NOTE = "note"  # user attribute of the study, which dashboards show
 TEXT = (
@@ -32,7 +32,7 @@ def load_study(
     storage: BaseStorage,
     name: str,
     metric: Metric,
-    runs: Mapping[str, RunSpec],
+    find: RunFinder,
     distributions: Mapping[str, BaseDistribution],
     store: QueueStorage,
 ) -> optuna.Study:
@@ -45,7 +45,7 @@ def load_study(
     study_id = storage.get_study_id_from_name(name)
     _, rows = store.rdb.read_changes(study_id, 0, (), whole=True)
     running = any(row.state == TrialState.RUNNING and is_assigned(row, store.silence) for row in rows)
-    outdated = any(is_renamed(row, runs) for row in rows) or (
+    outdated = any(is_renamed(row, find) for row in rows) or (
         not store.rdb.has_only(study_id, distributions)
         and any(trial.distributions != distributions for trial in study.get_trials(deepcopy=False))
     )
@@ -53,14 +53,14 @@ def load_study(
         raise UserError(IN_TRAINING.format(name))
     turned = study.direction != _direction(metric)
     if outdated or (turned and not running):
-        kept = [] if turned else [trial for trial in study.get_trials(deepcopy=False) if _is_kept(trial, runs)]
+        kept = [] if turned else _kept(study.get_trials(deepcopy=False), find)
         attributes = study.user_attrs
         optuna.delete_study(study_name=name, storage=storage)
         study = _create(storage, name, metric)
-        for trial in kept:
-            study.add_trial(_updated(trial, runs, distributions))
+        for trial, run in kept:
+            study.add_trial(_updated(trial, run, distributions))
         retried = {
-            run: sum(trial.number < first for trial in kept) for run, first in attributes.get(RETRIED, {}).items()
+            name: sum(trial.number < first for trial, _ in kept) for name, first in attributes.get(RETRIED, {}).items()
         }
         for key, value in {**attributes, **({RETRIED: retried} if retried else {})}.items():
             study.set_user_attr(key, value)
@@ -87,25 +87,24 @@ def _direction(metric: Metric) -> StudyDirection:
     return StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE
 
 
-def is_renamed(trial: Trial, runs: Mapping[str, RunSpec]) -> bool:
+def is_renamed(trial: Trial, find: RunFinder) -> bool:
     """Whether the variant of a trial's run has another name now: the study has gained a level or a factor, or names."""
-    run = runs.get(trial.user_attrs.get(RUN, ""))
+    run = find(trial)
     return run is not None and run.variant != trial.user_attrs[VARIANT]
 
 
-def _is_kept(trial: FrozenTrial, runs: Mapping[str, RunSpec]) -> bool:
-    """Whether a trial has finished and is of a run of the plan.
+def _kept(trials: Iterable[FrozenTrial], find: RunFinder) -> list[tuple[FrozenTrial, RunSpec]]:
+    """The trials that have finished and are of a run of the plan, with this run.
 
     The others are not needed: a run without a record is trained again, and one with a record gets a trial.
     """
-    return trial.user_attrs.get(RUN) in runs and trial.state.is_finished()
+    found = ((trial, find(trial)) for trial in trials if trial.state.is_finished())
+    return [(trial, run) for trial, run in found if run]
 
 
-def _updated(
-    trial: FrozenTrial, runs: Mapping[str, RunSpec], distributions: Mapping[str, BaseDistribution]
-) -> FrozenTrial:
+def _updated(trial: FrozenTrial, run: RunSpec, distributions: Mapping[str, BaseDistribution]) -> FrozenTrial:
     """A trial with the levels that its run has now."""
-    copy = new_trial(runs[trial.user_attrs[RUN]], distributions, trial.state, trial.value, trial.user_attrs)
+    copy = new_trial(run, distributions, trial.state, trial.value, trial.user_attrs)
     copy.intermediate_values = trial.intermediate_values
     copy.datetime_start, copy.datetime_complete = trial.datetime_start, trial.datetime_complete
     return copy

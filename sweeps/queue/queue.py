@@ -38,6 +38,7 @@ from sweeps.queue.trials import (
     RUN,
     RUN_ID,
     STATUS,
+    RunFinder,
     TrialRow,
     factor_distributions,
     has_record,
@@ -105,11 +106,11 @@ class Queue:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.store = storage or open_storage(None, study_dir)
         self.storage = optuna.storages.get_storage(self.store.rdb)  # reads a finished trial only once
-        self._load(self.store.study_name(plan.study.name), {run.name: run for run in plan.runs})
+        self._load(self.store.study_name(plan.study.name), RunFinder({run.name: run for run in plan.runs}))
 
     @exclusive
-    def _load(self, name: str, runs: Mapping[str, RunSpec]) -> None:
-        self.study = load_study(self.storage, name, self.metric, runs, self.distributions, self.store)
+    def _load(self, name: str, find: RunFinder) -> None:
+        self.study = load_study(self.storage, name, self.metric, find, self.distributions, self.store)
         self.study_id = self.storage.get_study_id_from_name(name)
 
     @exclusive

@@ -21,7 +21,7 @@ from sweeps.plan import Plan
 from sweeps.queue.folder_note import read_note
 from sweeps.queue.optuna_study import IN_TRAINING, is_renamed
 from sweeps.queue.storage import DatabaseErrors, open_storage
-from sweeps.queue.trials import factor_distributions, is_assigned
+from sweeps.queue.trials import RunFinder, factor_distributions, is_assigned
 from sweeps.queue.url import DATABASE, parse_url
 from sweeps.study_folder import LOCK
 
@@ -76,8 +76,8 @@ def check_levels(plan: Plan, study_dir: Path) -> None:
         return
     if not any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in queue.trials):
         return
-    runs, distributions = {run.name: run for run in plan.runs}, factor_distributions(plan.runs)
-    if any(is_renamed(trial, runs) or trial.distributions != distributions for trial in queue.trials):
+    find, distributions = RunFinder({run.name: run for run in plan.runs}), factor_distributions(plan.runs)
+    if any(is_renamed(trial, find) or trial.distributions != distributions for trial in queue.trials):
         raise UserError(IN_TRAINING.format(plan.study.name))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,25 @@ def new_trial(
         distributions=dict(distributions),
         user_attrs={**notes, **own},
     )
+
+
+class RunFinder:
+    """Finds the run of a trial by its name, or else by its id: another machine's folder may keep an older name of the run.
+
+    `runs`: by name.
+    """
+
+    def __init__(self, runs: Mapping[str, RunSpec]) -> None:
+        self._runs = runs
+
+    def __call__(self, trial: Trial) -> RunSpec | None:
+        """The run; None where it is not one of these."""
+        run = self._runs.get(trial.user_attrs.get(RUN, ""))
+        return run or self._by_id.get(trial.user_attrs.get(RUN_ID, ""))
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, RunSpec]:
+        return {run.run_id: run for run in self._runs.values()}
 
 
 def factor_distributions(runs: Iterable[RunSpec]) -> dict[str, BaseDistribution]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import optuna
 import pytest
-from stubbed import Stubbed, ended
+from stubbed import Stubbed, ended, tiny_plan
 
 from experiments.runs.record import write_summary
 
@@ -190,6 +190,20 @@ def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_recor
         assert (here / run / "summary.json").read_bytes() == (there / run / "summary.json").read_bytes()
     assert collect(hosts)[0] == 0
     assert hosts.run_on("one")[0] == 0 and len(hosts.noted("end")) == RUNS
+
+
+def test_a_separate_folder_knows_the_records_of_a_folder_in_which_runs_keep_older_names(hosts):
+    """A study that gains a factor gives its runs other names; the folder that has records of them keeps the older ones."""
+    options = ["--storage", hosts.url, "--workers", "2", "--seeds", "1"]
+    assert hosts.run_on("one", *options)[0] == 0
+    older = set(hosts.ended())
+    factors = {**hosts.fields["factors"], "optim.lr": [tiny_plan().base.optim.lr, 0.5]}
+    hosts.study.write_text(json.dumps({**hosts.fields, "factors": factors}))
+    finish([hosts.start_on("two", *options, "--separate-folders", out="other")])
+    assert len(older) == 2 and len(hosts.ended()) == 4  # only the two runs with the new level were trained
+    assert hosts.run_on("one", *options)[0] == 0 and len(hosts.noted("end")) == 4
+    status, out, _ = collect(hosts, hosts.folder / "other" / "tiny")
+    assert (status, out) == (0, ["2 records collected; 4 of 4 runs have a record here"])
 
 
 @pytest.fixture
