@@ -2,9 +2,9 @@
 
 A layer lets token i see the content of token j and what the kind encodes about the pair (i, j): nothing, the absolute
 position of both cells, their relative-2d offset (rows and columns), this offset in bins (relative-2d-binned: 2 and 3 cells
-look alike), their relative-1d offset (the raster offset j - i), their distance, or the local offset (of the 8 adjacent cells only). Two layouts that look alike through this are the same
-to the model, whatever its weights: it can at best name the more likely of their classes. `expected` counts this over all
-layouts, twice:
+look alike), their relative-1d offset (the raster offset j - i), their distance, or the local offset (of the 8 adjacent
+cells only). Two layouts that look alike through this are the same to the model, whatever its weights: it can at best name
+the more likely of their classes. `expected` counts this over all layouts, twice:
 
 - `alone`: only the marks see each other, as on an infinite grid.
 - `border`: every cell sees every other cell, so a mark also sees how many cells lie on each side of it. A model of two
