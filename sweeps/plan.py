@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import RunConfig, flatten, override, run_id
+from experiments.data.catalogue import DATASETS
 from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -135,6 +136,19 @@ def _known(changes: Mapping[str, Any], study_dir: Path | None) -> Mapping[str, A
     return changes if study_dir is None else with_known_weights(changes, study_dir)
 
 
+def _meaning(config: RunConfig) -> str:
+    """Equal for configurations that train on the same images, however an image size or the user's folder is written.
+
+    Run ids keep them apart, so that old runs keep theirs.
+    """
+    data, changes = config.data, dict[str, Any]()
+    if data.img_size == data.model_copy(update={"img_size": None}).image_shape[1]:  # the dataset's own
+        changes["data.img_size"] = None
+    if DATASETS[data.name].source == "folder":
+        changes["data.root"] = str(Path(data.root).resolve())
+    return run_id(override(config, changes) if changes else config)
+
+
 def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dict[str, tuple[Levels, RunConfig]]:
     """Label -> (value of every single path, configuration). Raises `UserError` where two variants are the same."""
     variants: dict[str, tuple[Levels, RunConfig]] = {}
@@ -146,7 +160,7 @@ def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dic
                 f"{study.name}: metric: variant {label!r} does not measure {study.metric}; set "
                 f"{Metric(study.metric).settings} in `base`"
             )
-        twin = labels.setdefault(run_id(config), label)
+        twin = labels.setdefault(_meaning(config), label)
         if label in variants or twin != label:
             raise UserError(f"{study.name}: factors: the variants {twin!r} and {label!r} are the same")
         variants[label] = {path: flat[path] for factor in study.factors for path in factor.split("+")}, config

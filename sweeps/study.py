@@ -64,6 +64,23 @@ class Study(BaseModel):
             raise ValueError(f"{', '.join(factors)}: two of these are the same setting")
         return renamed
 
+    @field_validator("base", mode="after")
+    @classmethod
+    def _check_base(cls, base: str | dict[str, Any]) -> str | dict[str, Any]:
+        if isinstance(base, dict):
+            cls._normalize_paths(base)
+        return base
+
+    @field_validator("names", mode="after")
+    @classmethod
+    def _check_names(cls, names: dict[str, str]) -> dict[str, str]:
+        for name in names.values():
+            if not name.strip() or not name.isprintable():
+                raise ValueError(f"{name!r} is not allowed: expected a text of one line")
+        if len(set(names.values())) < len(names):
+            raise ValueError(f"{', '.join(names.values())}: two factors have the same name")
+        return names
+
     @field_validator("extra", mode="after")
     @classmethod
     def _normalize_extra(cls, extra: list[Levels]) -> list[Levels]:
@@ -80,6 +97,8 @@ class Study(BaseModel):
     @classmethod
     def _read_margin(cls, margin: Any, info: ValidationInfo) -> Any:
         """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`."""
+        if isinstance(margin, bool):  # pydantic would read true as 1
+            raise ValueError(f"{margin} is not allowed: expected a number")
         found = re.fullmatch(r"\s*([0-9.]+)\s*(points?|%)\s*", margin) if isinstance(margin, str) else None
         if not found:
             return margin
@@ -238,6 +257,14 @@ class UniqueKeyLoader(yaml.SafeLoader):
 
     depth = 0
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """PyYAML reads 010 as 8 and 1:30 as 90."""
+        text = self.construct_scalar(node)
+        if not re.fullmatch(r"[-+]?(0|[1-9][0-9_]*)", text):
+            what = f"{text} is not a decimal number; a text needs quotes"
+            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        return super().construct_yaml_int(node)
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -259,6 +286,9 @@ class UniqueKeyLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} occurs twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", UniqueKeyLoader.construct_yaml_int)
 
 
 def read_study_file(path: Path) -> Study:

@@ -14,6 +14,7 @@ from typing import Any
 from filelock import FileLock
 
 from experiments.config import RunConfig, flatten, load, override, run_id
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
 from experiments.runs import record
 from experiments.runs.known_weights import with_known_weights
@@ -132,6 +133,18 @@ def merged_entries(plan: Plan, study_dir: Path) -> list[dict[str, Any]]:
 def _places(values: Iterable[Any]) -> dict[Any, int]:
     """Value -> its place among the different values."""
     return {value: place for place, value in enumerate(dict.fromkeys(values))}
+
+
+def check_images(plan: Plan, study_dir: Path) -> None:
+    """Raise `UserError` where runs are left to train and the user's images were changed since another run of the study."""
+    runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
+    finished = {run.name: run for run in runs if record.is_finished(study_dir / run.name)}
+    if finished and len(finished) < len(runs):
+        from experiments.runs.run import check_images as check_run  # it imports torch
+
+        for run in {run.config.data.root: run for run in finished.values()}.values():  # one for each folder of images
+            summary = record.read_summary(study_dir / run.name)
+            check_run(run.config.data, summary.get("data", {}).get("files"), study_dir / run.name)
 
 
 def with_known_names(plan: Plan, study_dir: Path) -> Plan:

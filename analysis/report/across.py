@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ from analysis.report.warnings import warnings
 from analysis.results import Results, analyze
 from analysis.sources.study import ENDED, Study
 from analysis.stats import Estimate
+from experiments.errors import UserError
+
+LISTED = 3  # variants named in a message
 
 
 def stratified_document(study: Study, out: Path | None = None) -> Document:
@@ -43,6 +46,7 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
     started = [part for part in parts if not part.of(*ENDED).empty] or parts[:1]
     waiting = [str(part.base["data.name"]) for part in parts if part.of(*ENDED).empty]
     missing = [f"{formatting.listing(waiting)}: no run has finished yet."] if waiting else []
+    _check_same_variants(started)
     results = [analyze(part) for part in started]
     shown = {run for part in started for run in part.troubles}
     others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in shown]
@@ -63,6 +67,17 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
         warnings=[*missing, *few, *document.warnings],
         excluded=[*document.excluded, *others],
     )
+
+
+def _check_same_variants(parts: Sequence[Study]) -> None:
+    """Raise `UserError` where a dataset has a variant that another lacks, which only runs without a plan can."""
+    variants = dict.fromkeys(variant for part in parts for variant in part.variants)
+    for part in parts:
+        if lacking := [formatting.quoted(variant) for variant in variants if variant not in part.variants]:
+            raise UserError(
+                f"{part.name}: has no run of {formatting.listing(lacking[:LISTED])} on {part.base['data.name']}; runs on several "
+                "datasets are compared where each has the same variants"
+            )
 
 
 def _too_few(results: Results, left_out: bool) -> str:

@@ -32,7 +32,18 @@ def _evidence(result: ClaimResult) -> str:
     lead = "" if total == 1 else f"Not shown for {hits} of {total} pairs. Example: "
     needed_seeds = result.more_seeds
     reason = f" {_why_open(decisive)}" if needed_seeds is not None and needed_seeds.low is None else ""
-    return f"{lead}{measured}. The data do not show whether the true difference is {needed}.{reason}"
+    shown = "The data do not show"
+    if _interval_decides(decisive):
+        shown = "This interval is of one test; adjusted for all tests, the data do not show"
+    return f"{lead}{measured}. {shown} whether the true difference is {needed}.{reason}"
+
+
+def _interval_decides(evidence: Evidence) -> bool:
+    """Whether the interval, which is not adjusted for the number of tests, lies on one side of what the claim says."""
+    low, high, bound = evidence.estimate.low, evidence.estimate.high, evidence.bound
+    if evidence.relation == "within":
+        return low > bound or high < -bound or (low > -bound and high < bound)
+    return low > bound or high < bound
 
 
 def _all(total: int) -> str:

@@ -103,13 +103,19 @@ def _sentence(both: TwoStudies, changes: list[Change], one: str = "", many: str 
         "equivalent": f"equivalent (within ±{margin_text(both.a)})",
         "not enough evidence": "not significantly different",
     }
-    said = []
+    said, tested = [], [change for change in changes if change.diff.n > 1]
+    untested = [change.variant for change in changes if change.diff.n < 2]
     for word, phrase in phrases.items():
-        if members := [change.variant for change in changes if change.word == word]:
-            several = len(members) > 1
-            listed = names(members) or f"{len(members)} of {len(changes)} variants"
-            sizes = _sizes(both, word, [change for change in changes if change.word == word])
+        if found := [change for change in tested if change.word == word]:
+            several = len(found) > 1
+            listed = names([change.variant for change in found]) or f"{len(found)} of {len(changes)} variants"
+            sizes = _sizes(both, word, found)
             said.append(f"{many if several else one}{listed} {'are' if several else 'is'} {phrase}{sizes}")
+    if untested:
+        listed = names(untested) or f"{len(untested)} of {len(changes)} variants"
+        said.append(
+            f"{many if len(untested) > 1 else one}{listed} cannot be tested: a test needs two seeds that both studies have"
+        )
     return "; ".join(said)
 
 

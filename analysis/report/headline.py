@@ -339,4 +339,5 @@ def _noun(results: Results, n: int) -> str:
     """What the study calls its variants."""
     factors = list(results.study.factors)
     noun = _NOUNS.get(factors[0], "variant") if len(factors) == 1 else "combination" if results.factorial else "variant"
+    noun = "variant" if "none" in results.others else noun  # a positional embedding is not among those
     return noun + "s" * (n != 1)

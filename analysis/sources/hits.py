@@ -49,17 +49,21 @@ def read_hits(run: record.Run, config: Mapping[str, Any], labels: dict[str, np.n
     if digest is None:
         return None
     stored = predictions.read(run.dir, digest)
-    images = _identity(config, stored.labels)
+    images = _identity(config, stored.labels, run.summary.get("data", {}).get("files"))
     return RunHits(stored.hits, labels.setdefault(images, stored.labels), images)
 
 
-def _identity(config: Mapping[str, Any], labels: np.ndarray) -> str:
-    """The text that identifies the test images. The split counts where the test images depend on it."""
+def _identity(config: Mapping[str, Any], labels: np.ndarray, files: str | None) -> str:
+    """The text that identifies the test images. The split counts where the test images depend on it; `files` is the hash of
+    the user's own files, None for other datasets and for old records.
+    """
     data = config["data"]
     parts = [data["name"], hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
     if data["name"] not in DATASETS or DATASETS[data["name"]].source != "torchvision":
         split = config["seed"] if data["split_seed"] == PER_SEED else data["split_seed"]
         parts += [f"split {split}", f"test fraction {data['test_fraction']}"]
+    if files:
+        parts.append(f"files {files}")
     return ", ".join(parts)
 
 

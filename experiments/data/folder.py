@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LISTED = 10  # files that cannot be read, named in the message
+UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
@@ -53,18 +54,27 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
 def files_digest(data_root: str) -> str:
     """A hash of the paths and sizes of the image files: another one means that the images were changed.
 
-    A user may keep other files beside them, even the folder of the runs. Raises `UserError` where the root cannot be read.
+    Where images of one shape have one size, their contents count too. A user may keep other files beside the images, even the
+    folder of the runs. Raises `UserError` where the root cannot be read.
     """
     from torchvision.datasets import ImageFolder
 
     root, folders = Path(data_root), _part_folders(data_root).values()
     try:
         samples = [sample for part in folders for sample in ImageFolder(str(part), allow_empty=True).samples]
-        paths = [Path(path) for path, _ in samples]
-        listed = sorted(f"{path.relative_to(root).as_posix()}:{path.stat().st_size}" for path in paths)
+        listed = sorted(f"{Path(path).relative_to(root).as_posix()}:{_size(Path(path))}" for path, _ in samples)
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
     return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _size(path: Path) -> str:
+    """The size of an image file in bytes; with a hash of its content where the format does not compress."""
+    size = str(path.stat().st_size)
+    if path.suffix.lower() not in UNCOMPRESSED:
+        return size
+    with path.open("rb") as file:
+        return f"{size}:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:

@@ -343,12 +343,12 @@ def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
     finished = record.read_run(folder, checkpoint=True, predictions=True)
     if finished.summary["run_id"] != run.run_id:
         raise record.RecordError(f"{folder / record.SUMMARY}: belongs to run {finished.summary['run_id']}")
-    _check_images(run.config.data, finished.summary.get("data", {}).get("files"), folder)
+    check_images(run.config.data, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary
 
 
-def _check_images(data: DataConfig, files: str | None, folder: Path) -> None:
+def check_images(data: DataConfig, files: str | None, folder: Path) -> None:
     """Raise `UserError` where the image files of a finished run, of which this is the hash, were changed."""
     if files and Path(data.root).is_dir() and files_digest(data.root) != files:
         raise UserError(

@@ -94,7 +94,10 @@ def next_command(arguments: argparse.Namespace, plan: TuningPlan, study_dir: Pat
     from sweeps.tuning.tuned import TUNED
 
     words = [PROG, "run", arguments.study, "--tuned", str(study_dir / TUNED)]
-    words += ["--out", arguments.out] if arguments.out is not None else []
+    if _holds_untuned(study_dir):  # its folder takes no runs of other settings
+        words += ["--out", f"{out_dir(arguments)}-tuned"]
+    elif arguments.out is not None:
+        words += ["--out", arguments.out]
     words += ["--preset", arguments.preset] if arguments.preset is not None else []
     words += ["--seeds", _seeds_text(arguments.seeds)] if arguments.seeds is not None else []
     kept = assignments_without(arguments.set, plan.space)
@@ -146,7 +149,6 @@ def range_text(tried: dict[str, Any]) -> str:
 
 def report_result(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: str) -> int:
     """Print the settings found, where they are, and the next command."""
-    from experiments.runs import record
     from sweeps.study import format_level
     from sweeps.study_folder import LOG
     from sweeps.tuning.tuned import TUNED
@@ -163,7 +165,14 @@ def report_result(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: 
             f"{label}: validation accuracy {found.val_acc:.1%} in trial {found.trial}, {found.epochs} epochs in all: {chosen}"
         )
     print(f"result: {study_dir / TUNED}")
-    if (study_dir / record.STUDY).exists() and not record.read_study(study_dir).get("tuned"):
+    if _holds_untuned(study_dir):
         print(f"note: {study_dir} holds runs that are not tuned; train the tuned ones with another --out")
     print(f"next: {command}")
     return 1 if outcome.failed else 0
+
+
+def _holds_untuned(study_dir: Path) -> bool:
+    """Whether the study's folder holds a plan without tuned settings."""
+    from experiments.runs import record
+
+    return (study_dir / record.STUDY).exists() and not record.read_study(study_dir).get("tuned")

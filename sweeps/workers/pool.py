@@ -20,7 +20,7 @@ from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
 from sweeps.queue.snapshot import check_levels
-from sweeps.study_folder import ERROR, join, removed_on_bad_input, write_plan
+from sweeps.study_folder import ERROR, check_images, join, removed_on_bad_input, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
@@ -54,6 +54,7 @@ def run_sweep(
     """
     with removed_on_bad_input(study_dir):
         check_levels(plan, study_dir)
+        check_images(plan, study_dir)
         write_plan(plan, study_dir, command)
         store = connect(plan, study_dir, storage, separate_folders)
         for line in filter(None, intro):
@@ -78,6 +79,7 @@ def join_sweep(
     Runs that failed in all attempts stay failed, and a study that was cancelled stays cancelled.
     """
     join(study_dir)
+    check_images(plan, study_dir)
     store = connect(plan, study_dir, storage, separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
     with ProgressDisplay(plan.study.name, queue.runs.values()) as display:

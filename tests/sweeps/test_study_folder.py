@@ -4,12 +4,13 @@ import json
 
 import pytest
 
+from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.builtin import STUDIES
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study
-from sweeps.study_folder import plan_of, write_plan
+from sweeps.study_folder import check_images, plan_of, write_plan
 
 OWN = [
     {
@@ -26,6 +27,27 @@ OWN = [
     },
     {"factors": {"train.epochs": [3, 4]}, "metric": "val/loss", "margin": 0.1, "base": "tintn-cifar10"},
 ]
+
+
+def test_a_study_is_not_extended_on_changed_images(tmp_path):
+    images = tmp_path / "images"
+    for name in ("a", "b"):
+        (images / name).mkdir(parents=True)
+        (images / name / "1.png").write_bytes(b"an image")
+    data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
+    plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
+    first, second = (tmp_path / "own" / run.name for run in plan.runs)
+    for folder in (first, second):
+        write_plan(plan, tmp_path / "own", "here")
+        check_images(plan, tmp_path / "own")
+        folder.mkdir()
+        for name in (record.CONFIG, record.METRICS, record.CHECKPOINT):
+            (folder / name).write_bytes(b"")
+        record.write_summary(folder, {"status": "finished", "data": {"files": files_digest(str(images))}})
+    (second / record.SUMMARY).unlink()
+    (images / "b" / "2.png").write_bytes(b"another image")
+    with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{first}'"):
+        check_images(plan, tmp_path / "own")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 import shutil
 
@@ -14,6 +15,8 @@ from analysis.report import write
 from analysis.report.across import across_document, stratified_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
+from analysis.sources.read import read
+from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.looks import add_look
 
@@ -159,6 +162,19 @@ def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
     said = " ".join(document.warnings)
     assert "other settings than the runs" not in said and "at an end of" in said
     assert "report.html" in write.make(document)
+
+
+def test_runs_without_a_plan_need_the_same_variants_on_each_dataset(tmp_path):
+    folder = stratified_folder(tmp_path, seeds=2)
+    (folder / record.STUDY).unlink()
+    for path in folder.glob(f"*/{record.CONFIG}"):
+        config = json.loads(path.read_text())
+        if (config["data"]["name"], config["model"]["pos_embed"]) == ("mnist", "none"):
+            shutil.rmtree(path.parent)
+    with pytest.raises(
+        UserError, match="has no run of none on mnist; runs on several datasets are compared where each has"
+    ):
+        stratified_document(read(str(folder)))
 
 
 def test_one_seed_on_each_dataset_gives_the_means_without_tests(tmp_path):

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import add_predictions, write_study
+from synthetic import add_metrics, add_predictions, write_study
 
+from analysis.report.headline_limits import limits
+from analysis.results import analyze
 from analysis.sources.exported import HITS, export
 from analysis.sources.hits import by_variant, from_bytes, to_bytes
 from analysis.sources.read import read
@@ -30,6 +32,25 @@ def assert_same_hits(one: Study, other: Study) -> None:
         assert (hits.hits == other.hits[run].hits).all()
         assert (hits.labels == other.hits[run].labels).all()
         assert hits.images == other.hits[run].images
+
+
+def test_images_of_two_folders_are_not_the_same_images(tmp_path: Path) -> None:
+    roots = ["one", "two"]
+    folder = write_study(
+        tmp_path,
+        accuracy=dict(zip(roots, (0.7, 0.9))),
+        seeds=3,
+        factors={"data.root": roots},
+        levels=lambda root: {"data.root": root},
+    )
+    add_metrics(folder, lambda summary, root, _: {"data": {**summary["data"], "files": f"hash of {root}"}})
+    add_predictions(folder, images=13)
+    study = read(str(folder))
+    found = by_variant(study.of("finished"), study.hits)
+    assert len({hits.images for hits in found.values()}) == 2
+    results = analyze(study)
+    assert results.images is None or not results.images.versus
+    assert limits(results)[-1].endswith("The tests say nothing about other data.")
 
 
 def test_hits_of_a_variant_are_the_files_of_its_runs(study_dir: Path) -> None:

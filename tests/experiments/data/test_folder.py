@@ -85,6 +85,19 @@ def test_the_digest_is_of_the_images_only(tmp_path: Path) -> None:
     assert load_folder(tmp_path).files != before  # training follows links too
 
 
+def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        for i in range(10):
+            Image.new("RGB", (8, 8), (9, 9, i)).save(tmp_path / name / f"{i}.bmp")
+    before = load_folder(tmp_path, test_fraction=0.2).files
+    assert load_folder(tmp_path, test_fraction=0.2).files == before
+    one, other = (tmp_path / name / "0.bmp" for name in ("a", "b"))
+    Image.new("RGB", (8, 8), (200, 0, 0)).save(one)
+    assert one.stat().st_size == other.stat().st_size
+    assert load_folder(tmp_path, test_fraction=0.2).files != before
+
+
 def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
     for name in ("a", "b"):
         paint(tmp_path / name, (10, 20, 30), 6)
