@@ -121,14 +121,16 @@ def count(value: float) -> str:
     return DASH if value is None or not math.isfinite(value) else f"{round(value):,}"
 
 
-def magnitude(value: float) -> str:
-    """Format a number with three significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
+def magnitude(value: float, digits: int = 3) -> str:
+    """Format a number with so many significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return DASH
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:
-            return f"{value / size:.3g} {prefix}" if abs(value) < 999.5 * size else f"{value / size:.0f} {prefix}"
-    return f"{value:.3g}"
+            return (
+                f"{value / size:.{digits}g} {prefix}" if abs(value) < 999.5 * size else f"{value / size:.0f} {prefix}"
+            )
+    return f"{value:.{digits}g}"
 
 
 def seconds(value: float) -> str:

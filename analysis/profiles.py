@@ -83,19 +83,24 @@ def _is_other(dataset: str, metric: Metric) -> bool:
 def _sizes(results: Results) -> list[Profile]:
     metrics = _known(results, lambda metric: metric.base == "test/acc" and metric.img_size is not None)
     trained = _trained_size(results)
-    about = f"Test accuracy by image size{trained}, without further training"
-    found = _one("img-sizes", "Other image sizes", about, "px", results, metrics, lambda metric: metric.img_size or 0)
+    final = Metric("test/acc")
+    if metrics and trained and final in results.means and all(metric.img_size != trained for metric in metrics):
+        metrics = [*metrics, final]
+    at = f", trained at {trained:,} px" if trained else ""
+    about = f"Test accuracy by image size{at}, without further training"
+    size: Callable[[Metric], int] = lambda metric: metric.img_size or trained  # noqa: E731
+    found = _one("img-sizes", "Other image sizes", about, "px", results, metrics, size)
     return [replace(profile, axis="test image size, px", to_scale=True) for profile in found]
 
 
-def _trained_size(results: Results) -> str:
-    """The size at which all variants were trained, as text; empty where it differs or is not known."""
+def _trained_size(results: Results) -> int:
+    """The size at which all variants were trained, in px; 0 where it differs or is not known."""
     sizes = set()
     settings = results.study.settings()
     for name, side in zip(settings.get("data.name", []), settings.get("data.img_size", [])):
         sizes.add(cell_value(side) or (DATASETS[name].img_size if name in DATASETS else None))
     (side,) = sizes if len(sizes) == 1 else (None,)
-    return f", trained at {side:,} px" if isinstance(side, int) else ""
+    return side if isinstance(side, int) else 0
 
 
 def _shifts(results: Results) -> list[Profile]:

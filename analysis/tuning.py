@@ -31,7 +31,7 @@ class TuningResults:
     expected: dict[str, ExpectedBest]
     """variant -> the expected best of its trials. A trial without a value (diverged or failed) counts as 0"""
     at_edge: dict[str, list[str]]
-    """setting -> variants whose choice lies at an end of the range that was tried"""
+    """setting -> variants whose choice lies at or near an end of the range that was tried"""
     other_base: dict[str, tuple[Any, Any]]
     """setting -> (in the tuning, in the study), for settings of the base that differ"""
 

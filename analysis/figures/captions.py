@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis import formatting
+from analysis.figures.labels import coloured
 from analysis.formatting import plain
 from analysis.profiles import Profile
 from analysis.results import Results
@@ -59,8 +60,14 @@ def accuracy(results: Results, enlarged: bool) -> tuple[str, str]:
     caption = f"{metric.label.capitalize()} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and 95 % interval."
     if enlarged:
         caption += " The second panel enlarges the range of most variants."
+    caption += _grey(results)
     means = [mean_text(variant, results.mean(variant), metric) for variant in results.variants]
     return caption, f"{metric.label.capitalize()} of each variant, mean and 95 % interval. {_list(means)}."
+
+
+def _grey(results: Results) -> str:
+    """What grey means where there are more variants than colours."""
+    return "" if len(coloured(results)) == len(results.variants) else " Grey: there are more variants than colours."
 
 
 def differences(results: Results) -> tuple[str, str]:
@@ -70,7 +77,7 @@ def differences(results: Results) -> tuple[str, str]:
     caption = (
         f"Differences from {baseline}, paired by seed, with 95 % intervals. Shaded band: equivalence margin, ±{margin}. "
         "The shape of the marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals "
-        f"{results.looks.intervals}."
+        f"{results.looks.intervals}.{_grey(results)}"
     )
     found = [
         f"{plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, {compared.verdict}"
@@ -259,7 +266,7 @@ def overlay(variant: str, run: str, count: int, correct: int, pool: str) -> tupl
     caption = (
         f"Attention of {variant} (run {run}) on the first {count} test images. Above: true class and prediction. Middle: "
         f"attention of {POOLED[pool]} in the last layer, mean over heads. Below: attention rollout over all layers (arXiv "
-        "2005.00928). Brighter means more attention."
+        "2005.00928). The colour runs from dark purple (least attention in the image) to yellow (most); the image shows through."
     )
     return caption, f"Attention of {plain(variant)} on {count} test images, {correct} of them classified correctly."
 

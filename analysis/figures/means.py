@@ -89,7 +89,9 @@ def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, flo
         name_artists(dots, f"v{row}-runs-{number}", tips, [] if many else texts)
         mean = results.mean(variant)
         if near is None or near[0] <= mean.value <= near[1]:
-            marks = interval(axes, mean, row - 0.14, metric.scale, colours[variant].colour, "D", size=5)
+            marks = interval(
+                axes, mean, row - 0.14, metric.scale, colours[variant].colour, "D", 5, formatting.limits(metric)
+            )
             name_artists(marks, f"v{row}-mean-{number}", tips, [captions.mean_text(names[variant], mean, metric)])
 
 

@@ -96,7 +96,7 @@ def _draw_costs(results: Results, kinds: dict[str, str], tips: Tips) -> Figure:
         handles = _draw_cost(axes, results, name, words, tips)
         axes.set_xlabel(words)
         axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value, 5)))
         axes.tick_params(axis="x", labelsize=8)
         axes.grid()
         if narrow() or axes is panels_[0]:

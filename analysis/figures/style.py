@@ -159,16 +159,36 @@ def _narrow_rows(names: Sequence[str], panels: int) -> tuple[Figure, list[Axes]]
 
 
 def interval(
-    axes: Axes, estimate: Estimate, row: float, scale: float, colour: str, marker: str, size: float = 6
+    axes: Axes,
+    estimate: Estimate,
+    row: float,
+    scale: float,
+    colour: str,
+    marker: str,
+    size: float = 6,
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[Artist]:
-    """Draw a mean with its interval in a row of `rows`, nothing if there is no mean; returns the mark and the bar."""
+    """Draw an estimate with its interval in a row of `rows`, cut at `limits`, nothing if there is no value.
+
+    Returns the mark and the bar.
+    """
     if not math.isfinite(estimate.value):
         return []
-    half = formatting.half_width(estimate) * scale
-    error = half if math.isfinite(half) else None
+    error = bars([estimate], scale, limits) if math.isfinite(formatting.half_width(estimate)) else None
     look: dict[str, Any] = {"color": colour, "marker": marker, "ms": size, "elinewidth": 2, "capsize": 0, "zorder": 3}
-    mark, _, bars = axes.errorbar(estimate.value * scale, row, xerr=error, **look)
-    return [mark, *bars]
+    mark, _, segments = axes.errorbar(estimate.value * scale, row, xerr=error, **look)
+    return [mark, *segments]
+
+
+def bars(estimates: Sequence[Estimate], scale: float, limits: tuple[float, float]) -> list[list[float]]:
+    """The lengths of the bars below and above each value, cut at `limits`; 0 where there is no interval."""
+    pairs = [
+        (each.value - max(each.low, limits[0]), min(each.high, limits[1]) - each.value)
+        if math.isfinite(formatting.half_width(each))
+        else (0.0, 0.0)
+        for each in estimates
+    ]
+    return [[max(side, 0.0) * scale for side in sides] for sides in zip(*pairs, strict=True)]
 
 
 def name_artists(artists: Sequence[Artist], name: str, tips: Tips, texts: Sequence[str] = ()) -> None:

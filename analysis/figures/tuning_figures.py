@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from analysis import formatting
 from analysis.figures import captions
@@ -62,6 +62,10 @@ def _draw_trials(results: Results, found: TuningResults, path: str, variants: li
         name_artists(best, f"v{index}-chosen", tips, [f"chosen for {brief_names(results)[variant]}"])
     if found.tuning.space[path].get("log"):
         axes.set_xscale("log")
+        low, high = axes.get_xlim()
+        if high < 100 * low:  # decades alone would be too few labels
+            axes.xaxis.set_major_locator(MaxNLocator(4) if high < 10 * low else LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(formatting.factor_name(path, {RATE: "peak learning rate"}))

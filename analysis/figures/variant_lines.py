@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from matplotlib.container import ErrorbarContainer
 
 from analysis import formatting
 from analysis.figures.labels import VariantStyle
-from analysis.figures.style import Tips, name_artists
+from analysis.figures.style import Tips, bars, name_artists
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -62,19 +61,8 @@ def draw_line(
 ) -> ErrorbarContainer:
     """Draw the means with their intervals. `look`: colour, marker and dashes, as matplotlib takes them."""
     metric, places = along.metric, [place + shift for place in along.places]
-    bars = _bars(line.estimates, metric.scale, line.limits(metric))
-    handle = axes.errorbar(places, line.values(metric), yerr=bars, ms=ms, lw=1.2, elinewidth=1.4, zorder=3, **look)
+    error = bars(line.estimates, metric.scale, line.limits(metric))
+    handle = axes.errorbar(places, line.values(metric), yerr=error, ms=ms, lw=1.2, elinewidth=1.4, zorder=3, **look)
     mark, _, segments = handle.lines
     name_artists([mark, *segments], line.id, tips, line.tips(along))
     return handle
-
-
-def _bars(estimates: Sequence[Estimate], scale: float, limits: tuple[float, float]) -> list[list[float]]:
-    """The lengths of the bars below and above each mean, cut at what the metric can be; 0 where there is no interval."""
-    pairs = [
-        (each.value - max(each.low, limits[0]), min(each.high, limits[1]) - each.value)
-        if math.isfinite(formatting.half_width(each))
-        else (0.0, 0.0)
-        for each in estimates
-    ]
-    return [[max(side, 0.0) * scale for side in sides] for sides in zip(*pairs, strict=True)]

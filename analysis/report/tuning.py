@@ -17,11 +17,7 @@ SAMPLERS = {
     "random": "random search",
     "qmc": "a quasi-random sequence (Sobol)",
 }
-PRUNERS = {
-    "halving": "Successive halving (ASHA) stopped trials with a low validation accuracy early.",
-    "hyperband": "Hyperband stopped trials with a low validation accuracy early.",
-    "none": "No trial was stopped early for a low accuracy.",
-}
+PRUNERS = {"halving": "Successive halving (ASHA)", "hyperband": "Hyperband"}
 STATUSES = ("finished", "pruned", "diverged", "failed")
 
 
@@ -50,10 +46,20 @@ def budget_text(found: TuningResults) -> str:
     return (
         f"Before this comparison, {names} {verb} tuned for each variant separately, by "
         f"{SAMPLERS.get(tuning.sampler, tuning.sampler)}. Every variant had the same budget: "
-        f"{formatting.plural(tuning.budget, 'trial')}. {PRUNERS.get(tuning.pruner, '')}{trained} "
+        f"{formatting.plural(tuning.budget, 'trial')}. {_stopped(found)}{trained} "
         f"The trials used validation images only, and seeds {seeds[0]} to {seeds[-1]}, which this comparison does not use. "
         f"Tried: {'; '.join(f'{_name(path)} {_range(tried)}' for path, tried in tuning.space.items())}."
     )
+
+
+def _stopped(found: TuningResults) -> str:
+    """Say how many trials were stopped early for a low accuracy."""
+    trials = found.tuning.trials
+    stopped, pruner = int((trials["status"] == "pruned").sum()), PRUNERS.get(found.tuning.pruner)
+    if not stopped:
+        return f"{pruner} stopped no trial early." if pruner else "No trial was stopped early for a low accuracy."
+    which = f"{stopped} of {formatting.plural(len(trials), 'trial')} early, because of a low validation accuracy"
+    return f"{pruner or 'The pruner'} stopped {which}."
 
 
 def choices_table(results: Results, found: TuningResults) -> Table:
@@ -133,7 +139,7 @@ def tuning_warnings(results: Results) -> list[str]:
     if found is None:
         return []
     edges = [
-        f"Tuning: the {_name(path)} chosen for {formatting.listing(variants)} is at an end of the range that was tried "
+        f"Tuning: the {_name(path)} chosen for {formatting.listing(variants)} is at or near an end of the range that was tried "
         f"({_range(found.tuning.space[path])}). Values outside it may be better."
         for path, variants in found.at_edge.items()
     ]
