@@ -30,6 +30,9 @@ def reproduce(study: Study) -> Section:
     if len(commits) > 1:
         lines.append("# several commits: check out each one for the seeds listed under Provenance")
     lines += _plugins(study)
+    if study.command and study.tuned_settings:
+        place = f"{_out(study.command)}/{study.name}/study.json"
+        lines.append(f"# `vit-sweep tune` found the settings of each variant; {place} holds them, for --tuned")
     lines += [_with_all_seeds(study)] if study.command else []
     if source := study.plan.get("source"):  # W&B or Optuna, which hold no plan
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]

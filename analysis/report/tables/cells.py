@@ -170,7 +170,7 @@ def mark_note(results: Results) -> str:
         return ""
     if not _with_best(results):
         return "Bold: highest mean." if not results.study.metric.lower_is_better else "Bold: lowest mean."
-    bold = "Bold: the best mean, and every mean that its test against the best does not show to be worse."
+    bold = "Bold: the best mean, and every mean that is not shown to be worse than the best."
     return bold + (f" †: equivalent to the best (within ±{margin_text(results)})." if results.equal_to_best else "")
 
 
