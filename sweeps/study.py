@@ -81,6 +81,13 @@ class Study(BaseModel):
             raise ValueError(f"{', '.join(names.values())}: two factors have the same name")
         return names
 
+    @field_validator("factors", mode="after")
+    @classmethod
+    def _check_parts(cls, factors: dict[str, Any]) -> dict[str, Any]:
+        if empty := [factor for factor in factors if not all(part.strip() for part in factor.split("+"))]:
+            raise ValueError(f"{empty[0]!r} is not allowed: expected a setting, or settings joined by +")
+        return factors
+
     @field_validator("extra", mode="after")
     @classmethod
     def _normalize_extra(cls, extra: list[Levels]) -> list[Levels]:

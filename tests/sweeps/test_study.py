@@ -188,6 +188,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"looks": [5, 5]}, "looks: [5, 5] is not allowed"),
         ({"looks": 5}, "looks: 5 is not allowed"),
         ({"looks": ["5", 10]}, "looks: ['5', 10] is not allowed"),
+        ({"factors": {"model.depth+": [[1, 2]]}}, "factors: 'model.depth+' is not allowed: expected a setting, or"),
         ({"margin": True, "metric": "test/loss"}, "margin: True is not allowed: expected a number"),
         ({"base": {"train.batch-size": 8, "train.batch_size": 32}}, "base: train.batch-size, train.batch_size: two of"),
         ({"names": {"model.depth": " "}}, "names: ' ' is not allowed: expected a text of one line"),
