@@ -216,7 +216,7 @@ def run_command(
 def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
     for word in argv:
         if any("\ud800" <= character <= "\udfff" for character in word):  # bytes that Python could not decode
-            raise UserError(f"argument {word!r}: is not UTF-8; records hold their command, in UTF-8")
+            raise UserError(f"argument {word!r}: is not UTF-8; a record contains the command as UTF-8 text")
     REGISTRY.import_plugins()
     status: int | str | None
     try:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -75,7 +75,7 @@ class Study(BaseModel):
     @classmethod
     def _check_names(cls, names: dict[str, str]) -> dict[str, str]:
         for name in names.values():
-            if not name.strip() or not name.isprintable():
+            if not name.strip() or len(name.splitlines()) > 1:
                 raise ValueError(f"{name!r} is not allowed: expected a text of one line")
         if len(set(names.values())) < len(names):
             raise ValueError(f"{', '.join(names.values())}: two factors have the same name")
@@ -266,11 +266,19 @@ class UniqueKeyLoader(yaml.SafeLoader):
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """PyYAML reads 010 as 8 and 1:30 as 90."""
-        text = self.construct_scalar(node)
-        if not re.fullmatch(r"[-+]?(0|[1-9][0-9_]*)", text):
-            what = f"{text} is not a decimal number; a text needs quotes"
-            raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
+        if not re.fullmatch(r"[-+]?(0|[1-9][0-9_]*)", self.construct_scalar(node)):
+            self._refuse_number(node)
         return super().construct_yaml_int(node)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        """PyYAML reads 1:30.5 as 90.5."""
+        if ":" in self.construct_scalar(node):
+            self._refuse_number(node)
+        return super().construct_yaml_float(node)
+
+    def _refuse_number(self, node: yaml.ScalarNode) -> NoReturn:
+        what = f"{node.value} is not allowed: a number has neither a leading zero nor a colon; a text needs quotes"
+        raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         self.depth += 1
@@ -296,6 +304,7 @@ class UniqueKeyLoader(yaml.SafeLoader):
 
 
 UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", UniqueKeyLoader.construct_yaml_int)
+UniqueKeyLoader.add_constructor("tag:yaml.org,2002:float", UniqueKeyLoader.construct_yaml_float)
 
 
 def read_study_file(path: Path) -> Study:

@@ -143,7 +143,10 @@ def check_images(plan: Plan, study_dir: Path) -> None:
         from experiments.runs.run import check_images as check_run  # it imports torch
 
         for run in {run.config.data.root: run for run in finished.values()}.values():  # one for each folder of images
-            summary = record.read_summary(study_dir / run.name)
+            try:
+                summary = record.read_summary(study_dir / run.name)
+            except record.RecordError:
+                continue  # a damaged record does not say which images it used
             check_run(run.config.data, summary.get("data", {}).get("files"), study_dir / run.name)
 
 

@@ -67,7 +67,7 @@ def accuracy(results: Results, enlarged: bool) -> tuple[str, str]:
 
 def _grey(results: Results) -> str:
     """What grey means where there are more variants than colours."""
-    return "" if len(coloured(results)) == len(results.variants) else " Grey: there are more variants than colours."
+    return "" if len(coloured(results)) == len(results.variants) else " Grey: variants without a colour of their own."
 
 
 def differences(results: Results) -> tuple[str, str]:
@@ -158,13 +158,16 @@ def interaction(results: Results) -> tuple[str, str]:
     return caption, f"Heat map of the mean {label} by {plain(down)} and {plain(across)}. The values are in the tables."
 
 
-def trend(trend: Trend, panels: bool = False) -> tuple[str, str]:
-    """Return the caption and the alternative text of differences along a condition. `panels`: one for each variant."""
+def trend(trend: Trend, intervals: str, panels: bool = False) -> tuple[str, str]:
+    """Return the caption and the alternative text of differences along a condition.
+
+    `intervals`: how they are adjusted. `panels`: one for each variant.
+    """
     metric, ends = trend.metric, (trend.points[0], trend.points[-1])
     caption = (
         f"Differences in {metric.label} from {formatting.quoted(trend.baseline)}, paired by seed, by number of {trend.unit}. "
-        f"Bars: 95 % intervals over {formatting.seeds(trend.diffs[row][point].n for row in trend.others for point in trend.points)}. "
-        f"{'Grey: the other variants.' if panels else _SPREAD_SIDEWAYS} The distances along the axis are not to scale."
+        f"Bars: 95 % intervals over {formatting.seeds(trend.diffs[row][point].n for row in trend.others for point in trend.points)}, which "
+        f"{intervals}. {'Grey: the other variants.' if panels else _SPREAD_SIDEWAYS} The distances along the axis are not to scale."
     )
     texts = []
     for row in trend.others:
@@ -266,7 +269,7 @@ def overlay(variant: str, run: str, count: int, correct: int, pool: str) -> tupl
     caption = (
         f"Attention of {variant} (run {run}) on the first {count} test images. Above: true class and prediction. Middle: "
         f"attention of {POOLED[pool]} in the last layer, mean over heads. Below: attention rollout over all layers (arXiv "
-        "2005.00928). The colour runs from dark purple (least attention in the image) to yellow (most); the image shows through."
+        "2005.00928). The colour runs from black (least attention in the image) to pale yellow (most). The image shows through."
     )
     return caption, f"Attention of {plain(variant)} on {count} test images, {correct} of them classified correctly."
 

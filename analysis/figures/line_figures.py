@@ -42,7 +42,7 @@ def _trend_plot(results: Results, trend: Trend) -> Plot:
             axes.axhline(0, color=FAINT, lw=1, zorder=1)
         return figure
 
-    return plot(f"trend-{trend.name}", draw, *captions.trend(trend, panels=many))
+    return plot(f"trend-{trend.name}", draw, *captions.trend(trend, results.looks.intervals, panels=many))
 
 
 def profile_plots(results: Results) -> list[Plot]:

@@ -97,10 +97,11 @@ def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, flo
 
 def _enlarged(results: Results) -> tuple[float, float] | None:
     """The range on the side of the widest gap where most variants lie; None if no gap is wide."""
-    shown = {}
+    shown, (lowest, highest) = {}, formatting.limits(results.study.metric)
     for variant, runs in results.values.items():
         mean = results.mean(variant)
-        shown[variant] = [v for v in (*runs.values(), mean.low, mean.high) if math.isfinite(v)]
+        ends = max(mean.low, lowest), min(mean.high, highest)
+        shown[variant] = [v for v in (*runs.values(), *ends) if math.isfinite(v)]
     spans = sorted((min(runs), max(runs)) for runs in shown.values() if runs)
     if not 3 <= len(spans) <= MOST_ENLARGED:
         return None

@@ -20,7 +20,7 @@ from analysis.figures.factor_figures import heat_map, interactions, main_effects
 from analysis.figures.labels import brief_names, coloured, labels, legend_columns, variant_styles
 from analysis.figures.line_figures import profile_plots, trend_plots
 from analysis.figures.means import accuracy, differences
-from analysis.figures.style import FAINT, Plot, Tips, name_artists, narrow, panels, plot
+from analysis.figures.style import FAINT, Plot, Tips, bars, name_artists, narrow, panels, plot
 from analysis.results import Results
 from analysis.stats import Band
 from experiments.metric import Metric
@@ -110,15 +110,14 @@ def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) 
     metric, handles, names = results.study.metric, {}, brief_names(results)
     for index, (variant, own) in enumerate(variant_styles(results).items()):
         mean = results.mean(variant)
-        half = formatting.half_width(mean) * metric.scale
         grey = own.colour == FAINT
         drawn: dict[str, Any] = {"color": own.colour, "marker": own.marker, "ms": 3 if grey else 6}
-        error = half if math.isfinite(half) else None
+        error = bars([mean], metric.scale, formatting.limits(metric)) if math.isfinite(mean.low) else None
         x, y = results.cost.loc[variant, name], mean.value * metric.scale
         handles[variant] = axes.errorbar(x, y, yerr=error, lw=1.2, zorder=1 if grey else 2, **drawn)
-        mark, _, bars = handles[variant].lines
+        mark, _, segments = handles[variant].lines
         tip = f"{captions.mean_text(names[variant], mean, metric)}, {words}: {formatting.magnitude(float(x))}"
-        name_artists([mark, *bars], f"v{index}-{name}", tips, [tip])
+        name_artists([mark, *segments], f"v{index}-{name}", tips, [tip])
     return handles
 
 

@@ -166,7 +166,7 @@ def interval(
     colour: str,
     marker: str,
     size: float = 6,
-    limits: tuple[float, float] = (-math.inf, math.inf),
+    limits: tuple[float, float] = formatting.UNBOUNDED,
 ) -> list[Artist]:
     """Draw an estimate with its interval in a row of `rows`, cut at `limits`, nothing if there is no value.
 

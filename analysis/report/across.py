@@ -70,13 +70,14 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
 
 
 def _check_same_variants(parts: Sequence[Study]) -> None:
-    """Raise `UserError` where a dataset has a variant that another lacks, which only runs without a plan can."""
+    """Raise `UserError` where a dataset lacks a variant of another, which a planned product of factors cannot."""
     variants = dict.fromkeys(variant for part in parts for variant in part.variants)
     for part in parts:
         if lacking := [formatting.quoted(variant) for variant in variants if variant not in part.variants]:
+            more = [f"{len(lacking) - LISTED} more"] if len(lacking) > LISTED else []
             raise UserError(
-                f"{part.name}: has no run of {formatting.listing(lacking[:LISTED])} on {part.base['data.name']}; runs on several "
-                "datasets are compared where each has the same variants"
+                f"{part.name}: has no run of {formatting.listing(lacking[:LISTED] + more)} on {part.base['data.name']}; datasets are "
+                "compared only if every one has the same variants"
             )
 
 

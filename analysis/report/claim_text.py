@@ -34,13 +34,18 @@ def _evidence(result: ClaimResult) -> str:
     reason = f" {_why_open(decisive)}" if needed_seeds is not None and needed_seeds.low is None else ""
     shown = "The data do not show"
     if _interval_decides(decisive):
-        shown = "This interval is of one test; adjusted for all tests, the data do not show"
+        shown = "The interval is not adjusted for the number of tests. After adjustment, the data do not show"
     return f"{lead}{measured}. {shown} whether the true difference is {needed}.{reason}"
 
 
 def _interval_decides(evidence: Evidence) -> bool:
-    """Whether the interval, which is not adjusted for the number of tests, lies on one side of what the claim says."""
+    """Whether the interval, which is not adjusted for the number of tests, lies on one side of what the claim says.
+
+    It is then the adjustment that leaves the claim open, unless only a prediction interval can contradict it.
+    """
     low, high, bound = evidence.estimate.low, evidence.estimate.high, evidence.bound
+    if evidence.needs_prediction:
+        return False
     if evidence.relation == "within":
         return low > bound or high < -bound or (low > -bound and high < bound)
     return low > bound or high < bound

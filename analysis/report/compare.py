@@ -50,7 +50,7 @@ def compare_document(a: Results, b: Results, command: str) -> Document:
 
 def _headline(both: TwoStudies) -> tuple[str, ...]:
     metric = both.a.study.metric
-    first = f"{metric.label.capitalize()} of the variants in both studies: {_sentence(both, both.changes)}."
+    first = f"{metric.label.capitalize()} of the variants in both studies: {_sentence(both, both.changes, 'in both studies')}."
     if not both.shifts:
         second = "The studies share no variant besides the baselines, so no differences from a baseline are compared."
     else:
@@ -58,7 +58,9 @@ def _headline(both: TwoStudies) -> tuple[str, ...]:
         from_which = (
             "the baseline" if bases[0] == bases[1] else f"each study's own baseline (A: {bases[0]}; B: {bases[1]})"
         )
-        second = f"Difference from {from_which}: {_sentence(both, both.shifts, 'that of ', 'those of ')}."
+        needed = "in both studies, as those of the baseline"
+        found = _sentence(both, both.shifts, needed, "that of ", "those of ")
+        second = f"Difference from {from_which}: {found}."
     tests = f"Paired t tests of B − A, Holm-adjusted, alpha = {alpha_text()}."
     return first, second, *_on_diverged(both), f"{tests} {_limit(both)}"
 
@@ -95,8 +97,11 @@ def _limit(both: TwoStudies) -> str:
     return f"The studies differ in {formatting.listing(shown)}; {any_of}."
 
 
-def _sentence(both: TwoStudies, changes: list[Change], one: str = "", many: str = "") -> str:
-    """`learned-1d is lower in B, by 3.2 points (95 % CI 2.8 to 3.6); none is not significantly different`."""
+def _sentence(both: TwoStudies, changes: list[Change], needed: str, one: str = "", many: str = "") -> str:
+    """`learned-1d is lower in B, by 3.2 points (95 % CI 2.8 to 3.6); none is not significantly different`.
+
+    `needed`: where two seeds must have finished for a test.
+    """
     phrases = {
         "higher": "higher in B",
         "lower": "lower in B",
@@ -114,7 +119,7 @@ def _sentence(both: TwoStudies, changes: list[Change], one: str = "", many: str 
     if untested:
         listed = names(untested) or f"{len(untested)} of {len(changes)} variants"
         said.append(
-            f"{many if len(untested) > 1 else one}{listed} cannot be tested: a test needs two seeds that both studies have"
+            f"{many if len(untested) > 1 else one}{listed} cannot be tested: that needs two seeds that have finished {needed}"
         )
     return "; ".join(said)
 

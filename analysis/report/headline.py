@@ -339,5 +339,7 @@ def _noun(results: Results, n: int) -> str:
     """What the study calls its variants."""
     factors = list(results.study.factors)
     noun = _NOUNS.get(factors[0], "variant") if len(factors) == 1 else "combination" if results.factorial else "variant"
-    noun = "variant" if "none" in results.others else noun  # a positional embedding is not among those
+    kinds = results.study.settings().get("model.pos_embed")
+    if kinds is not None and "none" in list(kinds.reindex(results.others)):
+        noun = "variant"
     return noun + "s" * (n != 1)

@@ -32,7 +32,9 @@ def reproduce(study: Study) -> Section:
     lines += _plugins(study)
     if study.command and study.tuned_settings:
         place = f"{_out(study.command)}/{study.name}/study.json"
-        lines.append(f"# `vit-sweep tune` found the settings of each variant; {place} holds them, for --tuned")
+        lines.append(
+            f"# `vit-sweep tune` found the settings of each variant; they are in {place}, which --tuned accepts"
+        )
     lines += [_with_all_seeds(study)] if study.command else []
     if source := study.plan.get("source"):  # W&B or Optuna, which hold no plan
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]

@@ -158,7 +158,7 @@ def _profiles(results: Results, plots: dict[str, Plot]) -> list[Section]:
 def _trend(results: Results, trend: Trend, plots: dict[str, Plot]) -> Section:
     """How differences change along a condition."""
     heading, _ = CONDITIONS[trend.unit]
-    items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend)]
+    items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend, results.looks.intervals)]
     return Section(f"trend-{trend.name}", heading, items, trend_text(results, trend))
 
 

@@ -81,7 +81,8 @@ def _left_out(results: Results, trend: Trend) -> list[str]:
     said = []
     if trend.missing:
         listed = formatting.listing([formatting.quoted(row) for row in trend.missing])
-        said.append(f"Left out, because no run has finished: {listed}.")
+        of = " with a seed of this look" if results.looks.plan else ""
+        said.append(f"Left out, because no run{of} has finished: {listed}.")
     if diverged := len(results.study.of("diverged")):
         runs = formatting.plural(diverged, "diverged run")
         said.append(f"{runs} {'are' if diverged > 1 else 'is'} left out here, also from the tests.")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LISTED = 10  # files that cannot be read, named in the message
-UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")
+UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
+MOST_HASHED = GIB  # bytes; more would delay the start of a run
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
 IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of a split and each worker need a copy
@@ -54,27 +55,23 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
 def files_digest(data_root: str) -> str:
     """A hash of the paths and sizes of the image files: another one means that the images were changed.
 
-    Where images of one shape have one size, their contents count too. A user may keep other files beside the images, even the
-    folder of the runs. Raises `UserError` where the root cannot be read.
+    For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other files
+    beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
     from torchvision.datasets import ImageFolder
 
     root, folders = Path(data_root), _part_folders(data_root).values()
     try:
         samples = [sample for part in folders for sample in ImageFolder(str(part), allow_empty=True).samples]
-        listed = sorted(f"{Path(path).relative_to(root).as_posix()}:{_size(Path(path))}" for path, _ in samples)
+        sizes = {path: path.stat().st_size for path in (Path(name) for name, _ in samples)}
+        plain = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
+        contents = {}
+        if sum(sizes[path] for path in plain) <= MOST_HASHED:
+            contents = {path: f":{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in plain}
+        listed = sorted(f"{path.relative_to(root).as_posix()}:{sizes[path]}{contents.get(path, '')}" for path in sizes)
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
     return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def _size(path: Path) -> str:
-    """The size of an image file in bytes; with a hash of its content where the format does not compress."""
-    size = str(path.stat().st_size)
-    if path.suffix.lower() not in UNCOMPRESSED:
-        return size
-    with path.open("rb") as file:
-        return f"{size}:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _part_folders(data_root: str) -> dict[str, Path]:
@@ -160,7 +157,9 @@ def _open_rgb(path: str) -> Image.Image:
     if image.mode in ("I", "F"):
         raise ValueError(f"pixel mode {image.mode} has no fixed range; allowed: 8 or 16 bits per channel")
     if image.mode.startswith("I;16"):  # Pillow would clip every value above 255
-        _say_once("images have 16 bits per channel; only the upper 8 are used, so images of 12 bits keep 4")
+        _say_once(
+            "images have 16 bits per channel; only the upper 8 are used, so of a 12-bit value only 4 bits are left"
+        )
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data and np.asarray(image.convert("RGBA"))[..., 3].min() < 255:
         _say_once("images have transparent pixels; transparency is ignored, and the colour under it is used")

@@ -95,7 +95,7 @@ def next_command(arguments: argparse.Namespace, plan: TuningPlan, study_dir: Pat
 
     words = [PROG, "run", arguments.study, "--tuned", str(study_dir / TUNED)]
     if _holds_untuned(study_dir):  # its folder takes no runs of other settings
-        words += ["--out", f"{out_dir(arguments)}-tuned"]
+        words += ["--out", str(_beside(out_dir(arguments)))]
     elif arguments.out is not None:
         words += ["--out", arguments.out]
     words += ["--preset", arguments.preset] if arguments.preset is not None else []
@@ -166,9 +166,15 @@ def report_result(plan: TuningPlan, outcome: Outcome, study_dir: Path, command: 
         )
     print(f"result: {study_dir / TUNED}")
     if _holds_untuned(study_dir):
-        print(f"note: {study_dir} holds runs that are not tuned; train the tuned ones with another --out")
+        print(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
     print(f"next: {command}")
     return 1 if outcome.failed else 0
+
+
+def _beside(out: Path) -> Path:
+    """The folder for the tuned runs where `out` holds runs that are not tuned."""
+    out = out if out.name not in ("", "..") else out.resolve()
+    return out.with_name(f"{out.name}-tuned")
 
 
 def _holds_untuned(study_dir: Path) -> bool:

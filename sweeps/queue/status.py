@@ -22,6 +22,7 @@ from sweeps.queue.trials import (
     RECORD,
     RETRIED,
     RUN,
+    RUN_ID,
     STATUS,
     has_record,
     is_assigned,
@@ -90,9 +91,10 @@ def read_status(study_dir: Path, attempts: int = 3) -> StudyStatus:
     tree = record.read_study(study_dir)
     queue = read_snapshot(study_dir, tree["name"])
     trials, retried = defaultdict(list), queue.attributes.get(RETRIED, {})
+    names = {entry["run_id"]: entry["run"] for entry in tree["runs"]}  # another machine may keep older names
     for trial in queue.trials:
         if (name := trial.user_attrs.get(RUN)) and trial.user_attrs.get(PROCESS):
-            trials[name].append(trial)
+            trials[names.get(trial.user_attrs.get(RUN_ID), name)].append(trial)
     looked = []
     for entry in tree["runs"]:
         own = trials[entry["run"]]

@@ -170,6 +170,17 @@ def test_the_report_shows_other_sizes_shifts_and_permuted_images(tmp_path):
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["4", "8"]
 
 
+def test_the_size_of_training_is_among_the_other_sizes(tmp_path):
+    folder = write_study(tmp_path)
+    add_metrics(folder, lambda summary, *_: {f"test/acc@{side}px": 0.3 for side in (4, 16)})
+    results = analyze(read(str(folder)))
+    (figure,) = (plot.figure for plot in profile_plots(results) if plot.name == "img-sizes")
+    assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["4", "8", "16"]
+    drawn = [bars.lines[0].get_data()[1] for bars in figure.axes[0].containers]
+    trained = [100 * results.mean(variant).value for variant in results.variants]
+    assert sorted(y[1] for y in drawn) == pytest.approx(sorted(trained))
+
+
 def test_more_variants_than_colours_get_a_panel_each_with_sizes_to_scale(tmp_path):
     kinds = [
         "none",
@@ -226,7 +237,7 @@ def test_runs_that_diverged_and_missing_seeds_are_left_out(tmp_path):
     assert (trend.diffs["sinusoidal"][2].n, trend.diffs["learned-1d"][4].n, trend.spread.change.n) == (4, 4, 3)
     text = trend_text(results, trend)
     assert text[-1] == "1 diverged run is left out here, also from the tests."
-    assert trend_tables(trend)[0].caption.endswith("95 % interval, 4 to 5 seeds.")
+    assert trend_tables(trend, "are not adjusted")[0].caption.endswith("95 % interval, 4 to 5 seeds.")
 
 
 def test_the_last_row_of_the_table_is_the_spread_of_the_kinds_and_the_largest_is_named(tmp_path):
@@ -246,7 +257,7 @@ def test_the_last_row_of_the_table_is_the_spread_of_the_kinds_and_the_largest_is
     (trend,) = results.trends
     truth = np.std([0.1, 0.12, 0.16], ddof=1)
     assert trend.spreads == pytest.approx({n: gap * truth for n, gap in gaps.items()}, rel=0.01)
-    row = trend_tables(trend)[0].rows[-1]
+    row = trend_tables(trend, "are not adjusted")[0].rows[-1]
     assert [cell.text for cell in row[1:4]] == [f"{100 * gap * truth:.2f}" for gap in gaps.values()]
     said = spread_text(results, trend)
     assert said.endswith("In between it is larger: 9.17 points with 300 (not tested).") and said in headline(results)
@@ -259,7 +270,7 @@ def test_what_cannot_be_tested_is_said_so(tmp_path):
         "seeds that all of them have.",
         "The change of no pair can be tested: a test needs two seeds that have both ends.",
     ]
-    assert {row[-1].text for row in trend_tables(one.trends[0])[0].rows} == {"not tested"}
+    assert {row[-1].text for row in trend_tables(one.trends[0], "are not adjusted")[0].rows} == {"not tested"}
     equal = with_lengths(tmp_path / "equal", spread=0.0)
     assert "Not tested: the standard deviation of the means is the same whichever" in spread_text(
         equal, equal.trends[0]
@@ -299,3 +310,10 @@ def test_with_planned_looks_the_trends_are_not_tested(tmp_path):
     said = " ".join(trend_text(results, trend))
     assert "Not tested: the study plans looks, and the tests of this section are for one look." in said
     assert "significantly" not in said
+    for table in trend_tables(trend, results.looks.intervals):
+        assert (
+            "The change of no difference is tested. Intervals are adjusted for the planned looks only." in table.notes
+        )
+    assert (
+        "95 % intervals over 3 seeds, which are adjusted for the planned looks only." in trend_plots(results)[0].caption
+    )

@@ -91,9 +91,9 @@ def _notes(results: Results) -> tuple[str, ...]:
 
 
 _ON_PAIRS = (
-    "A claim is tested on every pair of variants that it is about and that differ in nothing else{tuned}; two kinds may also be "
-    "each at its natural site. Holds here: the claim is shown for every pair. Does not hold here: the opposite is shown for at "
-    "least one pair (Holm-adjusted over the pairs)."
+    "A claim is tested on every pair of variants that it is about and that differ in nothing else{tuned}. Two kinds are "
+    "compared at one site, or each at its natural site. Holds here: the claim is shown for every pair. Does not hold here: the "
+    "opposite is shown for at least one pair (Holm-adjusted over the pairs)."
 )
 _MARGIN = (
     'The sources state no margin, so this study\'s margin is used: "much lower" and "clearly better" mean by more than '

@@ -46,12 +46,16 @@ def profile_table(results: Results, profile: Profile) -> Table:
     return Table(profile.name, caption, columns, rows)
 
 
-def trend_tables(trend: Trend) -> list[Table]:
-    """Return the differences from the baseline at each point, and how each difference of two rows changes."""
-    return [_differences(trend), _changes(trend)]
+def trend_tables(trend: Trend, intervals: str) -> list[Table]:
+    """Return the differences from the baseline at each point, and how each difference of two rows changes.
+
+    `intervals`: how they are adjusted.
+    """
+    note = _note(trend, intervals)
+    return [_differences(trend, note), _changes(trend, note)]
 
 
-def _differences(trend: Trend) -> Table:
+def _differences(trend: Trend, note: str) -> Table:
     metric = trend.metric
     columns = (
         Column("variant", ("variant",), numeric=False, key=True),
@@ -70,7 +74,7 @@ def _differences(trend: Trend) -> Table:
         f"Differences in {metric.label} from {formatting.quoted(trend.baseline)}, paired by seed, by number of {trend.unit}: "
         f"mean ± half-width of the 95 % interval, {trend_seeds(trend)}."
     )
-    notes = (_note(trend), _SPREAD_NOTE.format(kinds=_kinds(trend)))
+    notes = (note, _SPREAD_NOTE.format(kinds=_kinds(trend)))
     return Table(f"trend-{trend.name}", caption, columns, (*rows, _spread_row(trend)), notes)
 
 
@@ -110,7 +114,7 @@ def spread_verdict(found: SpreadChange) -> str:
 _CHANGE = (Column("p, size changes", ("p", "p_holm")), Column("size of the difference", ("verdict",), numeric=False))
 
 
-def _changes(trend: Trend) -> Table:
+def _changes(trend: Trend, note: str) -> Table:
     """Return the table of all pairs, folded."""
     metric, ends = trend.metric, (trend.points[0], trend.points[-1])
     columns = (
@@ -133,7 +137,7 @@ def _changes(trend: Trend) -> Table:
         for (a, b), (change, adjusted) in trend.pairs.items()
     )
     caption = f"How the difference of each pair changes from {ends[0]:,} to {ends[1]:,} {trend.unit}."
-    return Table(f"trend-{trend.name}-pairs", caption, columns, rows, (_note(trend),), folded=True)
+    return Table(f"trend-{trend.name}-pairs", caption, columns, rows, (note,), folded=True)
 
 
 def _change_cells(change: SizeChange, adjusted: float) -> tuple[Cell, Cell]:
@@ -152,9 +156,11 @@ def _verdict(p: float, shrinks: bool) -> str:
     return UNDECIDED if p > ALPHA else "shrinks" if shrinks else "grows"
 
 
-def _note(trend: Trend) -> str:
+def _note(trend: Trend, intervals: str) -> str:
     tested = sum(math.isfinite(adjusted) for _, adjusted in trend.pairs.values())
+    if not tested:
+        return f"The change of no difference is tested. Intervals {intervals}."
     return (
         f"p: paired tests that the size of a difference is the same with {trend.points[0]:,} and {trend.points[-1]:,} "
-        f"{trend.unit}, over the seeds that have both, Holm-adjusted over {tested} pairs, alpha = 5 %. Intervals are not adjusted."
+        f"{trend.unit}, over the seeds that have both, Holm-adjusted over {tested} pairs, alpha = 5 %. Intervals {intervals}."
     )

@@ -105,6 +105,18 @@ def test_position_study_bears_out_the_paper():
     assert "Shown for both pairs" in evidence and "+23.1" in evidence and "5 seeds" in evidence
 
 
+def test_an_interval_that_seems_to_decide_is_not_adjusted():
+    """One test of the pair decides; Holm's adjustment over two claims and two pairs leaves the claim open."""
+    found = outcome(
+        kinds("none", "learned-1d", "learned-2d"), {"variant 0": 0.9, "variant 1": 0.95, "variant 2": 0.9608}
+    )
+    result = found["paper-kinds"]
+    assert result.verdict == "undecided here" and result.decisive.estimate.low > 0.01
+    assert "The interval is not adjusted for the number of tests. After adjustment, the data do not" in evidence_text(
+        result
+    )
+
+
 def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
     levels = kinds("none", "learned-1d", "learned-2d", "rope-2d", "alibi-2d")
     means = {"variant 0": 0.72, "variant 1": 0.95, "variant 2": 0.951, "variant 3": 0.99, "variant 4": 0.715}

@@ -63,6 +63,14 @@ def test_bands_are_students_intervals(tmp_path):
         )
 
 
+def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
+    results = results_of(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.99}, spread=0.05)
+    assert results.mean("learned-1d").high > 1
+    (axes, *_) = means.accuracy(results).figure.axes
+    bars = [path.vertices for lines in axes.collections for path in lines.get_paths()]
+    assert max(bar[:, 0].max() for bar in bars if len(bar) == 2) == 100
+
+
 def test_the_margin_is_a_band(tmp_path):
     plot, _ = drawn(means.differences, results_of(tmp_path, margin=0.02))
     (band,) = plot.figure.axes[0].patches

@@ -172,7 +172,7 @@ def test_runs_without_a_plan_need_the_same_variants_on_each_dataset(tmp_path):
         if (config["data"]["name"], config["model"]["pos_embed"]) == ("mnist", "none"):
             shutil.rmtree(path.parent)
     with pytest.raises(
-        UserError, match="has no run of none on mnist; runs on several datasets are compared where each has"
+        UserError, match="has no run of none on mnist; datasets are compared only if every one has the same variants"
     ):
         stratified_document(read(str(folder)))
 

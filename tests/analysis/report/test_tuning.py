@@ -91,6 +91,7 @@ def test_the_report_says_what_was_tuned_with_what_budget_and_on_what_seeds(folde
     for part in (
         "learning rate and optim.name were tuned for each variant separately",
         "Every variant had the same budget: 6 trials.",
+        f"Successive halving (ASHA) stopped {len(BEST)} of {6 * len(BEST)} trials early, because of a low validation accuracy.",
         "validation images only, and seeds 1000000 to 1000005",
         "learning rate 0.0001 to 0.1 (log scale); optim.name adamw or sgd",
     ):
@@ -125,6 +126,8 @@ def test_the_figures_show_every_trial_and_the_expected_best(folder):
     (axes,) = trials.figure.axes
     assert axes.get_xscale() == "log"
     drawn = {line.get_gid(): line for line in axes.lines}
+    labels = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert len([text for text in labels if text]) > 2
     for index, variant in enumerate(BEST):
         own = results.tuning.tuning.of(variant)
         finished = own[own["status"] == "finished"]
