@@ -18,12 +18,13 @@ RUNS = {
     "mnist-small/table-8-sizes": 120,
     "owen-cifar10": 3,
     "probes/frozen-random-heard": 15,
+    "probes/probe-arrow": 54,
     "probes/probe-direction": 55,
     "probes/probe-distance": 55,
     "probes/probe-where": 55,
     "pulfer-mnist/head": 10,
     "table-8-cifar10": 40,
-    "tintn-cifar10": 4,
+    "tintn-cifar10": 5,
 }
 
 
@@ -49,6 +50,7 @@ def test_a_reference_study_is_complete_and_unchanged(name):
         "mnist-small/table-8-lengths",
         "mnist-small/table-8-sizes",
         "owen-cifar10",
+        "probes/probe-arrow",
         "table-8-cifar10",
     ],
 )
