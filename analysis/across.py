@@ -89,7 +89,7 @@ def aggregate_studies(studies: Sequence[Results], looks: StudyLooks | None = Non
     metric, variants or baseline, or use a name for different variants.
     """
     by_dataset = _by_dataset(studies)
-    _check_alike(list(by_dataset.values()))
+    check_alike([results.study for results in studies])
     first = studies[0]
     left_out = _left_out(by_dataset)
     variants = [variant for variant in first.variants if variant not in left_out]
@@ -134,7 +134,7 @@ def side_by_side(studies: Sequence[Results], looks: StudyLooks | None = None) ->
     Raises `UserError` as `aggregate_studies` does for studies that do not belong together.
     """
     by_dataset = _by_dataset(studies)
-    _check_alike(list(by_dataset.values()))
+    check_alike([results.study for results in studies])
     return AcrossDatasets(
         studies=by_dataset,
         variants=[],
@@ -257,21 +257,20 @@ def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:
     return found
 
 
-def _check_alike(studies: Sequence[Results]) -> None:
+def check_alike(studies: Sequence[Study]) -> None:
     """Raise `UserError` where a study differs from the first one in its metric, variants or baseline."""
-    first = studies[0]
-    for results in studies[1:]:
-        one, other = first.study, results.study
+    one = studies[0]
+    for other in studies[1:]:
         both = f"across: {one.name} ({datasets_of(one)[0]}) and {other.name} ({datasets_of(other)[0]})"
         if one.metric != other.metric:
             raise UserError(f"{both} have different metrics: {one.metric} and {other.metric}")
-        for a, b in ((first, results), (results, first)):
+        for a, b in ((one, other), (other, one)):
             if only := [variant for variant in a.variants if variant not in b.variants]:
                 named = ", ".join(map(repr, only[:6])) + (f" and {len(only) - 6} more" if len(only) > 6 else "")
-                raise UserError(f"{both} have different variants: {named} only on {datasets_of(a.study)[0]}")
+                raise UserError(f"{both} have different variants: {named} only on {datasets_of(a)[0]}")
         if one.baseline != other.baseline:
             raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
-        check_same_levels("across", one, other, first.variants, ignored=(DATASET,))
+        check_same_levels("across", one, other, one.variants, ignored=(DATASET,))
 
 
 def _left_out(studies: Mapping[str, Results]) -> dict[str, str]:

@@ -16,10 +16,9 @@ def check_same_levels(
 
     `command` begins the message. `ignored`: settings that may differ. A setting that is not recorded is not compared.
     """
-    paths = [path for study in (one, other) for factor in study.factors for path in factor.split("+")]
     for variant in variants:
         levels = [_settings(study, variant) for study in (one, other)]
-        for path in dict.fromkeys(paths):
+        for path in dict.fromkeys([*one.varied, *other.varied]):
             if path not in ignored and all(path in own for own in levels) and levels[0][path] != levels[1][path]:
                 raise UserError(
                     f"{command}: the variant {variant!r} has {path} = {levels[0][path]} in one study ({one.name}) and "
@@ -33,7 +32,7 @@ def differing_settings(one: Study, other: Study, variants: Iterable[str]) -> lis
 
     A setting that differs between variants has its values in the order of the variants.
     """
-    factors = {path for study in (one, other) for factor in study.factors for path in factor.split("+")}
+    factors = {*one.varied, *other.varied}
     found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for variant in variants:
         a, b = (_settings(study, variant) for study in (one, other))

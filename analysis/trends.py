@@ -164,8 +164,8 @@ def _complete(values: Values, rows: list[str], points: tuple[int, ...]) -> list[
 
 def _kinds(study: Study, rows_of: Mapping[str, str], rows: list[str]) -> list[str]:
     """The rows with a positional embedding; all rows where the study does not compare positional embeddings."""
-    settings, varied = study.settings(), {path for factor in study.factors for path in factor.split("+")}
-    if "model.pos_embed" not in varied:
+    if "model.pos_embed" not in study.varied:
         return rows
+    settings = study.settings()
     without = {rows_of[variant] for variant in settings.index[settings["model.pos_embed"] == "none"]}
     return [row for row in rows if row not in without] or rows

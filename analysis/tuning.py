@@ -77,8 +77,7 @@ def _is_edge(tried: dict[str, Any], value: float) -> bool:
 def _other_base(tuning: Tuning, study: Study) -> dict[str, tuple[Any, Any]]:
     from experiments.config import DEFAULTS, LOCATIONS
 
-    factors = (path for factor in study.factors for path in factor.split("+"))
-    ignored = {*tuning.space, *factors, *LOCATIONS, "seed"}
+    ignored = {*tuning.space, *study.varied, *LOCATIONS, "seed"}
     pairs = {
         path: (tuning.base.get(path, default), study.base.get(path, default)) for path, default in DEFAULTS.items()
     }

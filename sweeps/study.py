@@ -260,7 +260,9 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
 
 
 class UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, except that a repeated key is an error: PyYAML would silently drop a factor."""
+    """PyYAML's safe loader, except that two things are errors: a repeated key, of which PyYAML would silently drop one, and
+    numbers that are not decimal.
+    """
 
     depth = 0
 

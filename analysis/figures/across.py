@@ -37,15 +37,7 @@ def _aggregates(across: AcrossDatasets) -> Figure:
         for row, variant in enumerate(across.variants):
             baseline = variant == across.first.study.baseline
             colour, marker = (INK, "D") if baseline else (PALETTE[0], "o")
-            interval(
-                axes,
-                across.scores[variant][name].estimate,
-                row,
-                metric.scale,
-                colour,
-                marker,
-                limits=formatting.limits(metric),
-            )
+            interval(axes, across.scores[variant][name].estimate, row, metric, colour, marker)
         axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
         axes.set_xlabel(f"{metric.label}{metric.unit}")
     return figure

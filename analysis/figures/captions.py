@@ -166,8 +166,8 @@ def trend(trend: Trend, intervals: str, panels: bool = False) -> tuple[str, str]
     metric, ends = trend.metric, (trend.points[0], trend.points[-1])
     caption = (
         f"Differences in {metric.label} from {formatting.quoted(trend.baseline)}, paired by seed, by number of {trend.unit}. "
-        f"Bars: 95 % intervals over {formatting.seeds(trend.diffs[row][point].n for row in trend.others for point in trend.points)}, which "
-        f"{intervals}. {'Grey: the other variants.' if panels else _SPREAD_SIDEWAYS} The distances along the axis are not to scale."
+        f"Bars: 95 % intervals over {formatting.seeds(trend.diffs[row][point].n for row in trend.others for point in trend.points)}. "
+        f"Intervals {intervals}. {'Grey: the other variants.' if panels else _SPREAD_SIDEWAYS} The distances along the axis are not to scale."
     )
     texts = []
     for row in trend.others:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from analysis import formatting
 from analysis.comparison import TwoStudies
 from analysis.figures import captions
 from analysis.figures.style import PALETTE, Plot, Tips, interval, name_artists, plot, rows, shorts
@@ -23,7 +22,7 @@ def _draw(both: TwoStudies, tips: Tips) -> Figure:
     for side, offset, results, colour, marker in sides:
         for row, variant in enumerate(both.shared):
             mean = results.mean(variant)
-            marks = interval(axes, mean, row + offset, metric.scale, colour, marker, limits=formatting.limits(metric))
+            marks = interval(axes, mean, row + offset, metric, colour, marker)
             name_artists(marks, f"{side}-{row}", tips, [captions.mean_text(f"{side}: {variant}", mean, metric)])
         handles.append(axes.plot([], [], marker, color=colour)[0])
     axes.set_xlabel(f"{metric.label}{metric.unit}")

@@ -50,7 +50,7 @@ def _draw_effects(results: Results, fitted: Factorial, tips: Tips) -> Figure:
     names = [" × ".join(_level_names(results, effect)) for effect in found]
     figure, (axes,) = rows(shorts(names))
     for row, (name, effect) in enumerate(zip(names, found, strict=True)):
-        marks = interval(axes, effect.mean, row, metric.scale, INK, "D", limits=formatting.limits(metric))
+        marks = interval(axes, effect.mean, row, metric, INK, "D")
         name_artists(marks, f"level-{row}", tips, [captions.mean_text(name, effect.mean, metric)])
         if row and effect.term != found[row - 1].term:
             axes.axhline(row - (0.72 if narrow() else 0.5), color=FAINT, lw=0.8)
@@ -108,7 +108,7 @@ def _draw_pair(axes: Axes, results: Results, pair: tuple[str, str], number: int,
         filling: dict[str, Any] = {"markerfacecolor": PAPER if at % 2 else INK, "markeredgecolor": INK}
         keys += axes.plot([], [], marker=MARKERS[at], **look, **filling)
         for row, (place, effect) in enumerate(cells):
-            marks = interval(axes, effect.mean, place, metric.scale, INK, MARKERS[at], 5.5, formatting.limits(metric))
+            marks = interval(axes, effect.mean, place, metric, INK, MARKERS[at], size=5.5)
             for mark in marks[:1]:
                 mark.set(**filling)
             tip = captions.mean_text(" × ".join(_level_names(results, effect)), effect.mean, metric)

@@ -57,7 +57,9 @@ def _draw_differences(results: Results, tips: Tips) -> Figure:
     colours, names = variant_styles(results), brief_names(results)
     for row, variant in enumerate(results.others):
         compared = results.versus[variant]
-        marks = interval(axes, compared.diff, row, scale, colours[variant].colour, VERDICTS[compared.verdict][1])
+        marks = interval(
+            axes, compared.diff, row, metric, colours[variant].colour, VERDICTS[compared.verdict][1], difference=True
+        )
         value = formatting.with_interval(compared.diff, scale, signed=True)
         tip = f"{names[variant]}: {value}{metric.points}, {compared.verdict}"
         name_artists(marks, f"v{results.variants.index(variant)}-difference", tips, [tip])
@@ -89,9 +91,7 @@ def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, flo
         name_artists(dots, f"v{row}-runs-{number}", tips, [] if many else texts)
         mean = results.mean(variant)
         if near is None or near[0] <= mean.value <= near[1]:
-            marks = interval(
-                axes, mean, row - 0.14, metric.scale, colours[variant].colour, "D", 5, formatting.limits(metric)
-            )
+            marks = interval(axes, mean, row - 0.14, metric, colours[variant].colour, "D", size=5)
             name_artists(marks, f"v{row}-mean-{number}", tips, [captions.mean_text(names[variant], mean, metric)])
 
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from analysis import formatting
 from analysis.formatting import plain
 from analysis.stats import Estimate
+from experiments.metric import Metric
 
 INK, PAPER, FAINT, BAND = "#1b1f24", "#fdfefe", "#8b929c", "#e9ecf0"
 """Colours that the page replaces with its own, for light and dark mode. Data uses none of them except FAINT."""
@@ -162,21 +163,22 @@ def interval(
     axes: Axes,
     estimate: Estimate,
     row: float,
-    scale: float,
+    metric: Metric,
     colour: str,
     marker: str,
     size: float = 6,
-    limits: tuple[float, float] = formatting.UNBOUNDED,
+    difference: bool = False,
 ) -> list[Artist]:
-    """Draw an estimate with its interval in a row of `rows`, cut at `limits`, nothing if there is no value.
+    """Draw a mean with its interval in a row of `rows`, nothing if there is no value; returns the mark and the bar.
 
-    Returns the mark and the bar.
+    The interval is cut at what the metric can be, unless it is of a difference.
     """
     if not math.isfinite(estimate.value):
         return []
-    error = bars([estimate], scale, limits) if math.isfinite(formatting.half_width(estimate)) else None
+    limits = formatting.UNBOUNDED if difference else formatting.limits(metric)
+    error = bars([estimate], metric.scale, limits) if math.isfinite(formatting.half_width(estimate)) else None
     look: dict[str, Any] = {"color": colour, "marker": marker, "ms": size, "elinewidth": 2, "capsize": 0, "zorder": 3}
-    mark, _, segments = axes.errorbar(estimate.value * scale, row, xerr=error, **look)
+    mark, _, segments = axes.errorbar(estimate.value * metric.scale, row, xerr=error, **look)
     return [mark, *segments]
 
 

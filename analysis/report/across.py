@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,15 @@ from typing import Any
 import pandas as pd
 
 from analysis import formatting
-from analysis.across import FEWEST, AcrossDatasets, aggregate_studies, baseline_runs, side_by_side, split_by_dataset
+from analysis.across import (
+    FEWEST,
+    AcrossDatasets,
+    aggregate_studies,
+    baseline_runs,
+    check_alike,
+    side_by_side,
+    split_by_dataset,
+)
 from analysis.figures.across import across_plots
 from analysis.figures.style import Plot
 from analysis.looks import study_looks
@@ -31,22 +39,20 @@ from analysis.report.warnings import warnings
 from analysis.results import Results, analyze
 from analysis.sources.study import ENDED, Study
 from analysis.stats import Estimate
-from experiments.errors import UserError
-
-LISTED = 3  # variants named in a message
 
 
 def stratified_document(study: Study, out: Path | None = None) -> Document:
     """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
 
     With ended runs on one dataset only, it is the report of that dataset. A dataset with too few runs of the baseline is
-    left out with a warning. Where fewer than two datasets remain, the report shows the means without tests.
+    left out with a warning. Where fewer than two datasets remain, the report shows the means without tests. Raises
+    `UserError` where the datasets have different variants.
     """
     parts = split_by_dataset(study)
     started = [part for part in parts if not part.of(*ENDED).empty] or parts[:1]
     waiting = [str(part.base["data.name"]) for part in parts if part.of(*ENDED).empty]
     missing = [f"{formatting.listing(waiting)}: no run has finished yet."] if waiting else []
-    _check_same_variants(started)
+    check_alike(started)
     results = [analyze(part) for part in started]
     shown = {run for part in started for run in part.troubles}
     others = [(run, why) for run, why in sorted(study.troubles.items()) if run not in shown]
@@ -67,18 +73,6 @@ def stratified_document(study: Study, out: Path | None = None) -> Document:
         warnings=[*missing, *few, *document.warnings],
         excluded=[*document.excluded, *others],
     )
-
-
-def _check_same_variants(parts: Sequence[Study]) -> None:
-    """Raise `UserError` where a dataset lacks a variant of another, which a planned product of factors cannot."""
-    variants = dict.fromkeys(variant for part in parts for variant in part.variants)
-    for part in parts:
-        if lacking := [formatting.quoted(variant) for variant in variants if variant not in part.variants]:
-            more = [f"{len(lacking) - LISTED} more"] if len(lacking) > LISTED else []
-            raise UserError(
-                f"{part.name}: has no run of {formatting.listing(lacking[:LISTED] + more)} on {part.base['data.name']}; datasets are "
-                "compared only if every one has the same variants"
-            )
 
 
 def _too_few(results: Results, left_out: bool) -> str:

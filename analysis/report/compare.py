@@ -58,7 +58,7 @@ def _headline(both: TwoStudies) -> tuple[str, ...]:
         from_which = (
             "the baseline" if bases[0] == bases[1] else f"each study's own baseline (A: {bases[0]}; B: {bases[1]})"
         )
-        needed = "in both studies, as those of the baseline"
+        needed = "in both studies, also for the baseline"
         found = _sentence(both, both.shifts, needed, "that of ", "those of ")
         second = f"Difference from {from_which}: {found}."
     tests = f"Paired t tests of B − A, Holm-adjusted, alpha = {alpha_text()}."
@@ -119,7 +119,7 @@ def _sentence(both: TwoStudies, changes: list[Change], needed: str, one: str = "
     if untested:
         listed = names(untested) or f"{len(untested)} of {len(changes)} variants"
         said.append(
-            f"{many if len(untested) > 1 else one}{listed} cannot be tested: that needs two seeds that have finished {needed}"
+            f"{many if len(untested) > 1 else one}{listed} cannot be tested: a test needs two seeds that have finished {needed}"
         )
     return "; ".join(said)
 
@@ -180,7 +180,7 @@ def _differing_settings(both: TwoStudies) -> list[tuple[str, str]]:
     A setting that is not recorded is not compared.
     """
     a, b = both.a.study, both.b.study
-    ignored = {*_places(a, b), *(path for study in (a, b) for factor in study.factors for path in factor.split("+"))}
+    ignored = {*_places(a, b), *a.varied, *b.varied}
     found = {
         path: (a.base[path], b.base[path])
         for path in a.base

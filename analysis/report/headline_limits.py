@@ -38,8 +38,8 @@ def _same_images(study: Study) -> bool | None:
     """Whether the settings of all runs choose the same images of one dataset; None where they are not recorded, or where
     the folder of the images is a factor.
     """
-    settings, factors = study.settings(), {path for factor in study.factors for path in factor.split("+")}
-    if "data.split_seed" not in settings or "data.root" in factors:
+    settings = study.settings()
+    if "data.split_seed" not in settings or "data.root" in study.varied:
         return None
     chosen = [path for path in CHOOSE_IMAGES if path in settings and path not in PLACES]
     return PER_SEED not in list(settings["data.split_seed"]) and all(

@@ -68,8 +68,7 @@ def digest(study: Study) -> str:
 
 def varying(study: Study) -> set[str]:
     """Return the settings that differ between runs: the factors, those that were tuned, and what was not held fixed."""
-    factors = {path for factor in study.factors for path in factor.split("+")}
-    return {*factors, *study.tuned_settings, *not_held_fixed(study)}
+    return {*study.varied, *study.tuned_settings, *not_held_fixed(study)}
 
 
 def _origin(study: Study) -> list[tuple[str, str]]:

@@ -116,6 +116,11 @@ class Study:
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
+    def varied(self) -> list[str]:
+        """The settings that the factors vary: those that a factor links count one by one."""
+        return list(dict.fromkeys(path for factor in self.factors for path in factor.split("+")))
+
+    @property
     def tuned_settings(self) -> tuple[str, ...]:
         """The settings that were tuned for each variant; empty for a study that was not tuned."""
         return tuned_settings(self.plan)
@@ -244,8 +249,7 @@ def changed_images(study: Study) -> list[str]:
     The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
     """
     ended = study.of(*ENDED)
-    varied = {path for factor in study.factors for path in factor.split("+")}
-    settings = [path for path in CHOOSE_IMAGES if path in ended and (path in varied or path not in PLACES)]
+    settings = [path for path in CHOOSE_IMAGES if path in ended and (path in study.varied or path not in PLACES)]
     alike = factor_levels(ended, "+".join(settings)).fillna("")
     changed = (ended[[*IMAGES, "image_files"]].groupby(alike).transform("nunique") > 1).any(axis=1)
     return [str(variant) for variant in ended.loc[changed, "variant"].unique()]
@@ -257,9 +261,10 @@ def not_held_fixed(study: Study) -> dict[str, list[str]]:
     Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
     """
     ended = study.of(*ENDED)
-    factors = {path for factor in study.factors for path in factor.split("+")}
-    varied = factors | {*PLACES, *study.tuned_settings} | ({"init_weights"} if "init_from" in factors else set())
-    settings = [column for column in ended.columns if column in study.base and column not in varied]
+    ignored = {*study.varied, *PLACES, *study.tuned_settings} | (
+        {"init_weights"} if "init_from" in study.varied else set()
+    )
+    settings = [column for column in ended.columns if column in study.base and column not in ignored]
     found = {
         path: list(dict.fromkeys(level_text(cell_value(cell)) for cell in ended[path].unique())) for path in settings
     }

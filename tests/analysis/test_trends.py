@@ -311,9 +311,8 @@ def test_with_planned_looks_the_trends_are_not_tested(tmp_path):
     assert "Not tested: the study plans looks, and the tests of this section are for one look." in said
     assert "significantly" not in said
     for table in trend_tables(trend, results.looks.intervals):
-        assert (
-            "The change of no difference is tested. Intervals are adjusted for the planned looks only." in table.notes
-        )
+        assert "Changes are not tested. Intervals are adjusted for the planned looks only." in table.notes
     assert (
-        "95 % intervals over 3 seeds, which are adjusted for the planned looks only." in trend_plots(results)[0].caption
+        "95 % intervals over 3 seeds. Intervals are adjusted for the planned looks only."
+        in trend_plots(results)[0].caption
     )

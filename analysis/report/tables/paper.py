@@ -64,7 +64,7 @@ def _places(results: Results) -> dict[str, tuple[str, str]]:
     That is: the factors are the kind, the site or both, the metric is an accuracy, and no images are shuffled or generated.
     """
     study = results.study
-    paths = {path for factor in study.factors for path in factor.split("+")}
+    paths = set(study.varied)
     if KIND not in paths or not paths <= {KIND, SITE} or not study.metric.is_accuracy:
         return {}
     places = {}

@@ -159,7 +159,7 @@ def _verdict(p: float, shrinks: bool) -> str:
 def _note(trend: Trend, intervals: str) -> str:
     tested = sum(math.isfinite(adjusted) for _, adjusted in trend.pairs.values())
     if not tested:
-        return f"The change of no difference is tested. Intervals {intervals}."
+        return f"Changes are not tested. Intervals {intervals}."
     return (
         f"p: paired tests that the size of a difference is the same with {trend.points[0]:,} and {trend.points[-1]:,} "
         f"{trend.unit}, over the seeds that have both, Holm-adjusted over {tested} pairs, alpha = 5 %. Intervals {intervals}."

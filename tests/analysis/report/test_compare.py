@@ -37,9 +37,9 @@ def test_a_variant_with_one_shared_seed_is_not_called_tested(tmp_path):
         results_of(tmp_path / name, accuracy={"none": 0.7, "cpe": 0.9}, seeds=n) for name, n in (("a", 5), ("b", 1))
     )
     first, second, _ = compare_document(a, b, COMMAND).headline
-    assert "none and cpe cannot be tested: that needs two seeds that have finished in both studies" in first
+    assert "none and cpe cannot be tested: a test needs two seeds that have finished in both studies" in first
     assert (
-        "that of cpe cannot be tested: that needs two seeds that have finished in both studies, as those of the baseline"
+        "that of cpe cannot be tested: a test needs two seeds that have finished in both studies, also for the baseline"
         in second
         and "significant" not in first + second
     )
