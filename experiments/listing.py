@@ -11,12 +11,16 @@ from vit.registry import REGISTRY
 
 def presets() -> int:
     """Print every preset: parameters, forward FLOPs per image, published test accuracy, description and source."""
+    import torch
+
     from experiments.runs.provenance import model_cost
+    from vit import ViT
 
     table = _table("preset", "parameters", "fixed", "MFLOPs/image", "published", "description", right=range(1, 5))
     for name, entry in PRESETS.items():
         config = preset(name)
-        cost = model_cost(config.vit_config(config.data.num_classes))
+        with torch.device("meta"):  # without memory for the weights
+            cost = model_cost(ViT(config.vit_config(config.data.num_classes)))
         table.add_row(
             name,
             f"{cost['params']:,}",

@@ -28,7 +28,17 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
+        return _attend_by_products(q, k, v, bias)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+
+
+def _attend_by_products(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention in separate operations: in bfloat16 on a CPU several times faster than PyTorch's fused kernel."""
+    logits = q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)  # [B, H, Tq, T]
+    if bias is not None:
+        logits = logits + bias
+    return logits.softmax(-1) @ v
 
 
 def _attend_stacked(

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit import init, pos_embed
+from vit.activation import Gelu
 from vit.config import ViTConfig
 from vit.dropout import Dropout
 from vit.fused_attention import attend
 
 LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
-ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
 
 
 class PatchEmbed(nn.Module):
@@ -98,7 +98,7 @@ class Attention(nn.Module):
     ) -> Tensor:
         q, k, v = self._split(x)  # [B, H, T, Dh]
         bias = pos.bias(q)  # None, or [B or 1, H, T, T]
-        q, k = pos.rotate(q, k)
+        q, k = (x.to(v.dtype) for x in pos.rotate(q, k))
         if maps is None and not (self.training and self.attn_drop.rate):
             x = attend(q, k, v, None if bias is None else bias.to(q.dtype))  # [B, H, T, Dh]; autocast: dtypes differ
         else:
@@ -135,7 +135,7 @@ class Mlp(nn.Module):
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
         self.fc1 = nn.Linear(cfg.embed_dim, cfg.hidden_dim)
-        self.act = nn.GELU(approximate=ACTIVATIONS[cfg.act])
+        self.act = Gelu(cfg.act)
         self.act_drop = Dropout(cfg.mlp_act_drop_rate, stream)
         self.fc2 = nn.Linear(cfg.hidden_dim, cfg.embed_dim)
         self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
@@ -284,6 +284,10 @@ class ViT(nn.Module):
         prefix = [t.expand(x.shape[0], -1, -1) for t in (self.cls_token, self.reg_token) if t is not None]
         return torch.cat([*prefix, x], 1)  # [B, T, D]
 
+    def position(self, layer: int) -> pos_embed.PosEmbed:
+        """The positional embedding of a layer, from 0."""
+        return cast(pos_embed.PosEmbed, self.pos[min(layer, len(self.pos) - 1)])
+
     def encode(self, images: Tensor, key: Tensor | None = None, maps: list[Tensor] | None = None) -> Tensor:
         """Tokens after the encoder. [B, C, S, S] -> [B, T, D]
 
@@ -293,7 +297,7 @@ class ViT(nn.Module):
         key = self._key(key, images)
         x = self.embed(images)
         for i, block in enumerate(self.blocks):
-            pos = cast(pos_embed.PosEmbed, self.pos[min(i, len(self.pos) - 1)])
+            pos = self.position(i)
             x = pos.add_in_training(x, cast(Tensor, key)) if self.training else pos.add(x)
             if i == 0:
                 x = self.pos_drop(x, key)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.version import code, uncommitted_diff
-from vit import ViT, ViTConfig
+from vit import ViT
+from vit.flops import forward_flops
 from vit.registry import REGISTRY
 
 __all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "session", "versions"]
@@ -68,31 +68,23 @@ def command() -> str:
     return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
 
 
-@functools.lru_cache(maxsize=256)
-def model_cost(cfg: ViTConfig) -> dict[str, int]:
-    """The number of learned parameters and of fixed position values, and the FLOPs of a forward pass of one image.
-
-    torch's `FlopCounterMode` counts the FLOPs on the meta device, without computing anything: matrix products and
-    attention, with two FLOPs for a multiply-add. A plug-in that reads values, as with numpy, cannot run there and is
-    counted on the CPU.
-    """
-    try:
-        return _model_cost(cfg, torch.device("meta"))
-    except (RuntimeError, TypeError, NotImplementedError):
-        if not REGISTRY[cfg.pos_embed].is_plugin:
-            raise
-        return _model_cost(cfg, torch.device("cpu"))
-
-
-def _model_cost(cfg: ViTConfig, device: torch.device) -> dict[str, int]:
-    with device, torch.random.fork_rng(devices=[]):
-        model = ViT(cfg).eval()
-        counter = FlopCounterMode(display=False)
-        with counter, torch.no_grad():
-            model(torch.empty(1, cfg.in_chans, cfg.img_size, cfg.img_size))
+def model_cost(model: ViT) -> dict[str, int]:
+    """The number of learned parameters and of fixed position values, and the FLOPs of a forward pass of one image."""
     stored = model.state_dict(keep_vars=True).values()
     return {
         "params": sum(t.numel() for t in stored if t.requires_grad),
         "params_fixed": sum(t.numel() for t in stored if not t.requires_grad),
-        "flops_per_image": counter.get_total_flops(),
+        "flops_per_image": (_counted_flops if REGISTRY[model.cfg.pos_embed].is_plugin else forward_flops)(model),
     }
+
+
+def _counted_flops(model: ViT) -> int:
+    """FLOPs counted in a forward pass: nobody states those of a plug-in."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    cfg, training = model.cfg, model.training
+    like = next(model.parameters())
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.eval()(like.new_zeros(1, cfg.in_chans, cfg.img_size, cfg.img_size))
+    model.train(training)
+    return counter.get_total_flops()

@@ -33,6 +33,7 @@ from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
+from vit import ViT
 from vit.plugins import PluginError
 from vit.probe import check_plugin
 
@@ -253,13 +254,13 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
         run.tensors = None  # frees its memory
         run.start(stacked, members, provenance.session(device))
         if tracking.is_on and run.epoch_log.path is None:
-            run.epoch_log = _start_epoch_log(run, splits, tracking)
+            run.epoch_log = _start_epoch_log(run, engine.model, splits, tracking)
         if stacked and not resumed:
             run.save({}, durable=False)  # notes that it is one of a stack, in case it continues alone
     return engine
 
 
-def _start_epoch_log(run: RunState, splits: loading.Splits, tracking: Tracking) -> EpochLog:
+def _start_epoch_log(run: RunState, model: ViT, splits: loading.Splits, tracking: Tracking) -> EpochLog:
     """Start what W&B gets of a run."""
     return EpochLog.start(
         tracking,
@@ -268,7 +269,7 @@ def _start_epoch_log(run: RunState, splits: loading.Splits, tracking: Tracking) 
         rows=run.rows,
         device_seconds=run.seconds["device"],
         images=len(splits.train),
-        cost=provenance.model_cost(run.spec.config.vit_config(len(splits.classes))),
+        cost=provenance.model_cost(model),
         commit=provenance.code()["commit"],
     )
 
@@ -328,7 +329,7 @@ def _finish(
 def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device: torch.device) -> dict[str, Any]:
     images, seconds = len(splits.train) * len(run.rows), run.seconds["device"]
     return {
-        **provenance.model_cost(run.spec.config.vit_config(len(splits.classes))),
+        **provenance.model_cost(engine.model),
         "wall_seconds": time.perf_counter() - run.clock,
         "device_seconds": seconds,
         "images_per_second": images / seconds,

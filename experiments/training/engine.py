@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from experiments.config import RunConfig, cohort_key
-from experiments.sections import OptimConfig
 from experiments.training.compile import OFF, compiled
+from experiments.training.optimizer import Optimizer
 from vit import ViT
 
 IGNORED = -100  # label of the images that pad a batch
@@ -52,32 +52,6 @@ def eval_batch(configs: Sequence[RunConfig], device: torch.device) -> int:
     if device.type != "cuda":
         return EVAL_BATCH
     return max(1, min(EVAL_BATCH, GRID_LIMIT // (len(configs) * configs[0].model.num_heads)))
-
-
-def optimizer(params: Mapping[str, Tensor], exempt: set[str], optim: OptimConfig, fused: bool) -> torch.optim.Optimizer:
-    """torch's optimiser with two parameter groups: with weight decay, and without it for the names in `exempt`."""
-    groups = [
-        {"params": [p for name, p in params.items() if name not in exempt], "weight_decay": optim.weight_decay},
-        {"params": [p for name, p in params.items() if name in exempt], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    if optim.name == "sgd":
-        return torch.optim.SGD(groups, lr=optim.lr, momentum=optim.momentum, fused=fused)
-    kind = torch.optim.AdamW if optim.name == "adamw" else torch.optim.Adam
-    return kind(groups, lr=optim.lr, fused=fused)
-
-
-def tensor_rate(optimizer: torch.optim.Optimizer, device: torch.device) -> Tensor:
-    """Let torch's optimiser read its learning rate from a tensor on the device, which is returned.
-
-    It is float64 on a CPU. The fused CUDA kernels read float32.
-    """
-    rate = torch.zeros((), dtype=torch.float32 if device.type == "cuda" else torch.float64, device=device)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-        if "capturable" in group:  # Adam: its number of steps is on the device as well
-            group["capturable"] = device.type == "cuda"
-    return rate
 
 
 def static_shape(config: RunConfig, device: torch.device) -> bool:
@@ -139,6 +113,12 @@ def predictions(scores: Tensor, y: Tensor, head: str) -> tuple[Tensor, Tensor]:
     return scores.argmax(-1) == y, probabilities.gather(-1, y[:, None])[:, 0]
 
 
+def in_mode(model: nn.Module, training: bool) -> None:
+    """Put the model in training or evaluation mode. It walks over all modules only where the mode changes."""
+    if model.training != training:
+        model.train(training)
+
+
 def training_copy(model: ViT) -> ViT:
     """A copy of the model in training mode, for a compiled step that outlives the engine."""
     return copy.deepcopy(model).train()
@@ -154,8 +134,7 @@ class Solo:
         self.model = initial_model(self.config, num_classes).to(device)
         self.params = dict(self.model.named_parameters())
         self.buffers = persistent_buffers(self.model)
-        self.optimizer = optimizer(self.params, self.model.no_weight_decay(), self.config.optim, fused=True)
-        self._rate = tensor_rate(self.optimizer, device)
+        self.optimizer = Optimizer(self.params, self.model.no_weight_decay(), [self.config.optim])
         self._norm = torch.zeros((), device=device)  # before clipping, of the last step that clipped
         mode = self.config.train.compile
         self._train = self._loss_and_hits if mode == OFF else self._compiled_step(num_classes, mode)
@@ -177,15 +156,15 @@ class Solo:
 
         x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; rates: [1], float64, learning rates. All are on the device.
         """
-        self.model.train()
-        self._rate.copy_(rates[0])
+        in_mode(self.model, training=True)
         with autocast(self.config, self.device):
             loss, hits = self._train(x[0], y[0], keys[0])
-        self.optimizer.zero_grad(set_to_none=True)
+        for p in self.params.values():
+            p.grad = None
         loss.backward()
         if max_norm := self.config.optim.grad_clip_norm:
             self._norm = nn.utils.clip_grad_norm_(self.params.values(), max_norm).detach()
-        self.optimizer.step()
+        self.optimizer.step(rates)
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:
@@ -199,7 +178,7 @@ class Solo:
 
         With `features`, also the pre-logits of each image, [1, B, D].
         """
-        self.model.eval()
+        in_mode(self.model, training=False)
         pre_logits: list[Tensor] = []
         with autocast(self.config, self.device):
             scores = self.model(x, pre_logits=pre_logits) if features else self.model(x)
@@ -212,14 +191,14 @@ class Solo:
 
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume, as named tensors on the CPU. They are copies: later steps do not change them."""
-        state = {**prefixed("weights", self.weights()), **optimizer_state(self.optimizer, self.params)}
+        state = {**prefixed("weights", self.weights()), **self.optimizer.tensors()}
         return [{name: tensor.to("cpu", copy=True) for name, tensor in state.items()}]
 
     def load_states(self, states: Sequence[Mapping[str, Tensor]]) -> None:
         """Restore what `states` returned."""
         (state,) = states
         load_weights(self.model, {n.removeprefix("weights/"): t for n, t in state.items() if n.startswith("weights/")})
-        load_optimizer_state(self.optimizer, self.params, state)
+        self.optimizer.load(state)
 
 
 def gradients(params: Mapping[str, Tensor]) -> list[Tensor]:
@@ -246,37 +225,6 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(weights[name])
-
-
-class HasState(Protocol):
-    """An optimiser: torch's or `stacked_optimizer.StackedOptimizer`."""
-
-    @property
-    def state(self) -> Mapping[Tensor, Any]:
-        """Parameter -> field -> value."""
-        ...
-
-
-def optimizer_state(optimizer: HasState, params: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state of the optimiser: `optim/FIELD/PARAMETER` -> tensor."""
-    return {
-        f"optim/{field}/{name}": value.detach()
-        for name, p in params.items()
-        for field, value in optimizer.state.get(p, {}).items()
-        if isinstance(value, Tensor)
-    }
-
-
-def load_optimizer_state(
-    optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor], state: Mapping[str, Tensor]
-) -> None:
-    """The inverse of `optimizer_state`."""
-    for key, value in state.items():
-        kind, _, rest = key.partition("/")
-        if kind == "optim":
-            field, _, name = rest.partition("/")
-            p = params[name]
-            optimizer.state[p][field] = value.to(p.device).clone()
 
 
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

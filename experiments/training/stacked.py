@@ -26,16 +26,15 @@ from experiments.training.engine import (
     autocast,
     eval_function,
     gradients,
+    in_mode,
     initial_model,
-    optimizer,
-    optimizer_state,
     persistent_buffers,
     prefixed,
     prepare,
     step_function,
-    tensor_rate,
     training_copy,
 )
+from experiments.training.optimizer import Optimizer
 from experiments.training.stacked_optimizer import StackedOptimizer
 
 TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all arguments except the shared buffers
@@ -50,7 +49,7 @@ class Stacked:
         self.configs, self.device = tuple(configs), device
         prepare(device)
         models = [initial_model(config, num_classes) for config in configs]
-        self.template = models[0].to(device)
+        self.model = models[0].to(device)
         self.params = {
             name: nn.Parameter(
                 torch.stack([m.get_parameter(name).detach().to(device) for m in models]), p.requires_grad
@@ -72,9 +71,11 @@ class Stacked:
         self.fixed = {**self.buffers, **sampled}  # all other buffers, with the axis of runs
         train = self.configs[0].train  # a compiler fuses the casts itself
         cast = train.precision == "bfloat16" and train.compile == OFF
-        self._cast_names = linear_names(self.template) if cast else []
+        self._cast_names = linear_names(self.model) if cast else []
         self._norms = torch.zeros(len(configs), device=device)  # before clipping, of the last step that clipped
-        self._make_optimizer()
+        optims = [config.optim for config in configs]
+        kind = Optimizer if len(set(optims)) == 1 else StackedOptimizer
+        self.optimizer = kind(self.params, self.model.no_weight_decay(), optims)
         self._make_steps(num_classes)
 
     def _make_steps(self, num_classes: int) -> None:
@@ -82,27 +83,17 @@ class Stacked:
         config = self.configs[0]
         mode, smoothing = config.train.compile, config.train.label_smoothing
         self._eval, self._eval_with_features = (
-            vmap(eval_function(self.template, features), in_dims=(0, None, None, None)) for features in (False, True)
+            vmap(eval_function(self.model, features), in_dims=(0, None, None, None)) for features in (False, True)
         )
         if mode == OFF:
-            self._train = vmap(step_function(self.template, smoothing), in_dims=TRAIN_DIMS)
+            self._train = vmap(step_function(self.model, smoothing), in_dims=TRAIN_DIMS)
             return
         key = ("stack", cohort_key(config), num_classes, self.device, len(self.configs))
         self._train = compiled(
-            key, lambda: vmap(step_function(training_copy(self.template), smoothing), in_dims=TRAIN_DIMS), mode
+            key, lambda: vmap(step_function(training_copy(self.model), smoothing), in_dims=TRAIN_DIMS), mode
         )
         for tensor in (*self.params.values(), *self.fixed.values(), *self.shared.values()):
             torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step
-
-    def _make_optimizer(self) -> None:
-        """torch's fused optimiser if all runs share its settings; else one with settings per run."""
-        optims, exempt = [config.optim for config in self.configs], self.template.no_weight_decay()
-        self.optimizer: torch.optim.Optimizer | StackedOptimizer
-        if len(set(optims)) == 1:
-            self.optimizer = optimizer(self.params, exempt, optims[0], fused=True)
-            self._rate = tensor_rate(self.optimizer, self.device)
-        else:
-            self.optimizer = StackedOptimizer(self.params, exempt, optims)
 
     def _tensors(self) -> dict[str, Tensor]:
         """Parameters and buffers with an axis of runs, in bfloat16 training with linear layers already cast."""
@@ -123,7 +114,7 @@ class Stacked:
 
         x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; rates: [R], float64, learning rates. All are on the device.
         """
-        self.template.train()
+        in_mode(self.model, training=True)
         with self._arithmetic():
             loss, hits = self._train(self._tensors(), self.shared, x, y, keys)
         for p in self.params.values():
@@ -131,7 +122,7 @@ class Stacked:
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
         if max_norm := self.configs[0].optim.grad_clip_norm:
             self._norms = self._clip_gradients(max_norm)
-        self._update(rates)
+        self.optimizer.step(rates)
         return loss.detach(), hits
 
     def _clip_gradients(self, max_norm: float) -> Tensor:
@@ -149,20 +140,13 @@ class Stacked:
         """The norm of the gradient of the last training step of each run, before clipping, [R]. It costs a pass over them."""
         return self._norms if self.configs[0].optim.grad_clip_norm > 0 else self._total_norms()
 
-    def _update(self, rates: Tensor) -> None:
-        if isinstance(self.optimizer, StackedOptimizer):
-            self.optimizer.step(rates)
-        else:
-            self._rate.copy_(rates[0])
-            self.optimizer.step()
-
     @torch.no_grad()
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
         """Mean losses [R], and `predictions` for each image, [R, B] each, of the same images. x: [B, C, S, S]; y: [B]
 
         With `features`, also the pre-logits of each image, [R, B, D].
         """
-        self.template.eval()
+        in_mode(self.model, training=False)
         with self._arithmetic():
             evaluate = self._eval_with_features if features else self._eval
             return evaluate(self._tensors(), self.shared, x, y)
@@ -174,7 +158,7 @@ class Stacked:
     def states(self) -> list[dict[str, Tensor]]:
         """The state of each run for a resume, in the format of `Solo.states`. Each stack is copied to the CPU once."""
         stacks = prefixed("weights", {name: t.detach() for name, t in {**self.params, **self.buffers}.items()})
-        tensors = {**stacks, **optimizer_state(self.optimizer, self.params)}
+        tensors = {**stacks, **self.optimizer.tensors()}
         whole = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
         return [{name: t if t.ndim == 0 else t[r] for name, t in whole.items()} for r in range(len(self.configs))]
 
@@ -183,11 +167,11 @@ class Stacked:
         with torch.no_grad():
             for name, stack in {**self.params, **self.buffers}.items():
                 stack.copy_(torch.stack([state[f"weights/{name}"] for state in states]))
-        for key in (key for key in states[0] if key.startswith("optim/")):
-            _, field, name = key.split("/", 2)
-            values = [state[key] for state in states]
-            value = values[0] if field == "step" else torch.stack(values)
-            if isinstance(self.optimizer, StackedOptimizer):
-                self.optimizer.load(self.params[name], field, value)
-            else:
-                self.optimizer.state[self.params[name]][field] = value.to(self.device).clone()
+        shared = {key for key in states[0] if key.startswith("optim/step/")}  # a number for all runs
+        self.optimizer.load(
+            {
+                key: states[0][key] if key in shared else torch.stack([state[key] for state in states])
+                for key in states[0]
+                if key.startswith("optim/")
+            }
+        )

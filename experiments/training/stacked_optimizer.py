@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from experiments.sections import OptimConfig
+from experiments.training.optimizer import BETA1, BETA2, EPSILON, Optimizer
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults for Adam and AdamW
 
-
-class StackedOptimizer:
+class StackedOptimizer(Optimizer):
     """AdamW, Adam or SGD over parameters [R, ...], with a learning rate and a weight decay per run.
 
-    It computes what torch's optimiser computes for each run, up to rounding, with one update for all runs. `state` has
-    torch's layout: parameter -> field -> tensor, with fields `step`, `exp_avg` and `exp_avg_sq`, or `momentum_buffer`.
+    It computes what torch's optimiser computes for each run, up to rounding, with one update for all runs.
     """
 
     def __init__(self, params: Mapping[str, Tensor], exempt: set[str], optims: Sequence[OptimConfig]) -> None:
-        self.name, self.momentum = optims[0].name, optims[0].momentum
-        self.params = list(params.values())
-        self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
+        super().__init__(params, exempt, optims)
         decays = [optim.weight_decay for optim in optims]
         self._decayed = {p for name, p in params.items() if name not in exempt} if any(decays) else set()
-        first = self.params[0]
-        self._step = torch.zeros((), device=first.device)  # number of steps, as torch stores it
-        self._decays = torch.tensor(decays, dtype=torch.float64, device=first.device)  # [R]
+        device = next(iter(params.values())).device
+        self._step = torch.zeros((), device=device)  # number of steps of all parameters, as torch stores it
+        self._decays = torch.tensor(decays, dtype=torch.float64, device=device)  # [R]
 
     @torch.no_grad()
     def step(self, rates: Tensor) -> None:
         """Update all parameters that have a gradient. rates: [R], float64, learning rates. The host waits for nothing."""
-        params = [p for p in self.params if p.grad is not None]
+        params = [p for p in self.named.values() if p.grad is not None]
         grads = [p.grad for p in params if p.grad is not None]
         dtype = params[0].dtype
-        if self.name == "adamw":
+        if self.optim.name == "adamw":
             shrink = (1 - rates * self._decays).to(dtype)
             for p in params:
                 if p in self._decayed:
@@ -47,21 +42,21 @@ class StackedOptimizer:
                 g.addcmul(p, _per_run(decays, p)) if p in self._decayed else g
                 for p, g in zip(params, grads, strict=True)
             ]
-        updates, scale = (self._sgd if self.name == "sgd" else self._adam)(params, grads)
+        updates, scale = (self._momentum if self.optim.name == "sgd" else self._moments)(params, grads)
         scale = (-rates * scale).to(dtype)
         for p, update in zip(params, updates, strict=True):
             p.addcmul_(update, _per_run(scale, p))
 
-    def _sgd(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], Tensor | float]:
+    def _momentum(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], Tensor | float]:
         """Momentum as in `torch.optim.SGD`. Returns the update of each parameter, and 1."""
-        if not self.momentum:
+        if not self.optim.momentum:
             return grads, 1.0
         buffers = [self._moment(p, "momentum_buffer") for p in params]
-        torch._foreach_mul_(buffers, self.momentum)
+        torch._foreach_mul_(buffers, self.optim.momentum)
         torch._foreach_add_(buffers, grads)
         return buffers, 1.0
 
-    def _adam(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], Tensor | float]:
+    def _moments(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], Tensor | float]:
         """Moments as in `torch.optim.Adam`. Returns updates u and a scalar s; a parameter changes by -lr s u.
 
         The bias corrections c1 and c2 are in s, in float64: m / c1 / (sqrt(v / c2) + e) = s m / (sqrt(v) + e sqrt(c2)) with
@@ -81,19 +76,11 @@ class StackedOptimizer:
         torch.ops.aten._foreach_add_.Tensor(scales, epsilon)  # (torch._foreach_add_ would read its value on the host)
         return list(torch._foreach_div(means, scales)), root / (1 - BETA1**step)
 
-    def _moment(self, p: Tensor, field: str) -> Tensor:
-        state = self.state[p]
-        if field not in state:
-            state[field] = torch.zeros_like(p)
-        return state[field]
-
-    def load(self, p: Tensor, field: str, value: Tensor) -> None:
-        """Set a field of a parameter's state. All parameters share the number of steps."""
+    def _set(self, p: Tensor, field: str, value: Tensor) -> None:
         if field == "step":
             self._step.copy_(value)
-            self.state[p][field] = self._step
-        else:
-            self.state[p][field] = value.to(p.device).clone()
+            value = self._step
+        super()._set(p, field, value)
 
 
 def _per_run(values: Tensor, p: Tensor) -> Tensor:

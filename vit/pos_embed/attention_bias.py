@@ -38,6 +38,9 @@ class Relative(PosEmbed):
         logits = F.pad(logits.flatten(-2), (0, n)).unflatten(-1, (n, 2 * n))[..., :n].flip(-1)  # [B, H, N, N]
         return F.pad(logits, (prefix, 0, prefix, 0))  # [B, H, T, T]
 
+    def flops(self) -> int:
+        return 2 * self.num_patches * self.table.numel()
+
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """Interpolate over raster offsets: offsets of whole rows carry over, offsets of columns only roughly."""
         offsets = 2 * cfg.num_patches - 1
@@ -133,6 +136,7 @@ class IrpeKeys(PosEmbed):
         largest = int(self.BETA)
         bins = torch.arange(-largest, largest + 1)  # [S]
         one_hot = self._bin(i[:, None] - i[None, :])[:, None, :] == bins[:, None]  # [G (query), S, G (key)]
+        self.num_heads = cfg.num_heads
         self.register_buffer("one_hot", one_hot.to(torch.get_default_dtype()), persistent=False)
         self.table = nn.Parameter(torch.empty(len(bins) ** 2, cfg.head_dim))  # [S S, Dh], row bins first
         nn.init.trunc_normal_(self.table, std=STD)
@@ -153,6 +157,11 @@ class IrpeKeys(PosEmbed):
         logits = torch.einsum("bhyxst,ysk->bhyxkt", logits, one_hot)
         logits = torch.einsum("bhyxkt,xtl->bhyxkl", logits, one_hot)  # keys in row k, column l
         return F.pad(logits.flatten(-2).flatten(2, 3), (prefix, 0, prefix, 0))  # [B, H, T, T]
+
+    def flops(self) -> int:
+        size, bins, _ = self.one_hot.shape
+        rows = size * bins**2 + size**2 * bins  # products of a query with the one-hot matrices
+        return 2 * self.num_heads * size**2 * (self.table.numel() + rows)
 
 
 class LookHere(PosEmbed):

@@ -55,6 +55,10 @@ class PosEmbed(nn.Module):
         """The bias to add to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
         return None
 
+    def flops(self) -> int:
+        """FLOPs of the matrix products and convolutions of one use in a layer, for one image. Plug-ins are counted by torch."""
+        return 0
+
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:
         """The values of this module for the model `cfg`, which differs in image size: name -> tensor.
 

@@ -26,3 +26,6 @@ class Conditional(Additive):
         n = self.grid_size**2
         patches = x[:, -n:].transpose(1, 2).unflatten(2, (self.grid_size, self.grid_size))  # [B, D, G, G]
         return x + F.pad(self.conv(patches).flatten(2).transpose(1, 2), (0, 0, x.shape[1] - n, 0))
+
+    def flops(self) -> int:
+        return 2 * self.grid_size**2 * self.conv.weight.numel()

@@ -155,7 +155,7 @@ def test_frozen_and_unused_parameters_do_not_change(
     for r, weights in enumerate(begun):
         kept = {name for name, t in weights.items() if torch.equal(t, stack.weights(r)[name])}
         assert kept == {"pos.0.frozen", "pos.0.spare"}
-    cost = model_cost(configs[0].vit_config())
+    cost = model_cost(stack.model)
     assert cost["params_fixed"] == 16 * 16  # 4 x 4 patches of width 16
     assert cost["params"] == sum(t.numel() for name, t in begun[0].items() if name != "pos.0.frozen")
 
