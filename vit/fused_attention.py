@@ -14,7 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_CUDA_ALIGNMENT = 8  # the memory-efficient kernel needs strides of a bias that are multiples of this
+from vit import cpu_bfloat16
+
+_CUDA_ALIGNMENT = 8  # the memory-efficient kernel needs head widths and strides of a bias that are multiples of this
 _LIBRARY = torch.library.Library("vit", "DEF")
 _LIBRARY.define("attend(Tensor q, Tensor k, Tensor v, Tensor? bias) -> Tensor")
 
@@ -28,17 +30,23 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
-        return _attend_by_products(q, k, v, bias)
+    if cpu_bfloat16.applies(q):
+        return cpu_bfloat16.attend(q, k, v, bias)
+    if _needs_padding(q, bias):
+        return _attend_padded(q, k, v, bias)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
 
 
-def _attend_by_products(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention in separate operations: in bfloat16 on a CPU several times faster than PyTorch's fused kernel."""
-    logits = q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)  # [B, H, Tq, T]
-    if bias is not None:
-        logits = logits + bias
-    return logits.softmax(-1) @ v
+def _needs_padding(q: Tensor, bias: Tensor | None) -> bool:
+    """Whether PyTorch would compute attention in separate operations because of the width of a head."""
+    return q.is_cuda and q.dtype == torch.bfloat16 and bias is not None and q.shape[-1] % _CUDA_ALIGNMENT > 0
+
+
+def _attend_padded(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
+    """Attention with head widths padded by zeros."""
+    width = q.shape[-1]
+    q, k, v = (F.pad(x, (0, -width % _CUDA_ALIGNMENT)) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=width**-0.5)[..., :width]
 
 
 def _attend_stacked(

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vit import init, pos_embed
-from vit.activation import Gelu
+from vit import cpu_bfloat16, init, pos_embed
 from vit.config import ViTConfig
 from vit.dropout import Dropout
 from vit.fused_attention import attend
 
 LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
+ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
 
 
 class PatchEmbed(nn.Module):
@@ -127,6 +127,19 @@ class SlicedAttention(Attention):
 
     def _merge(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)  # [B, T, D]
+
+
+class Gelu(nn.Module):
+    """GELU, exact or approximated by tanh, of any shape."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.approximate = ACTIVATIONS[name]
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.approximate == "tanh" and cpu_bfloat16.applies(x):
+            return cpu_bfloat16.tanh_gelu(x)
+        return F.gelu(x, approximate=self.approximate)
 
 
 class Mlp(nn.Module):

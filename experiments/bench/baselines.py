@@ -25,8 +25,7 @@ from experiments.sections import DataConfig
 from experiments.training.compile import OFF
 from experiments.training.engine import Solo, losses
 from vit import ViTConfig
-from vit.activation import ACTIVATIONS
-from vit.model import LAYER_NORM_EPS
+from vit.model import ACTIVATIONS, LAYER_NORM_EPS
 
 LOADER_WORKERS = 2  # as in the tutorials
 MARGIN = 4  # untimed batches at each end of the tutorial's epoch: as many as its loader prefetches

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import vmap
 
-from vit.activation import Gelu
 from vit.fused_attention import attend
+from vit.model import Gelu
 
 ROUNDING = 2.0**-8  # of bfloat16, relative
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from experiments.presets import preset
 from vit import ViT, ViTConfig
-from vit.activation import ACTIVATIONS
 from vit.dropout import Dropout, keep_mask, uniform
+from vit.model import ACTIVATIONS
 
 SIZES = [
     {"img_size": 32, "patch_size": 4, "in_chans": 3, "embed_dim": 48, "depth": 4, "num_heads": 4},
