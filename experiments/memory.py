@@ -18,6 +18,12 @@ from experiments.errors import UserError
 T = TypeVar("T")
 
 GIB = 2**30
+OUT_OF_MEMORY = (
+    "DefaultCPUAllocator",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 BYTES_PER_WEIGHT = 12  # float32 weight, its gradient and at least one value of the optimizer
 
 
@@ -63,7 +69,7 @@ def in_smaller_batches(compute: Callable[[int], T], size: int, side: int) -> T:
         try:
             return compute(size)
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if size == 1:
                 raise ImageDoesNotFit(
@@ -74,18 +80,20 @@ def in_smaller_batches(compute: Callable[[int], T], size: int, side: int) -> T:
 
 
 def free_memory() -> None:
-    """Free the memory of earlier engines. An engine is part of a reference cycle, so this runs the garbage collector."""
+    """Return the memory of earlier engines to the GPU."""
     import torch
 
     gc.collect()
     torch.cuda.empty_cache()
 
 
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether the memory of the device or of the machine is exhausted."""
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the memory of the device or of the machine is exhausted. Some of PyTorch's errors say so in words only."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+    )
 
 
 @contextlib.contextmanager
@@ -96,7 +104,7 @@ def batch_named(config: RunConfig) -> Iterator[None]:
     except ImageDoesNotFit as error:
         raise UserError(f"model: {error}") from error
     except RuntimeError as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         size = f"{config.train.batch_size} images of {config.data.image_shape[1]} px"
         raise UserError(f"train.batch_size: a batch of {size} does not fit in memory: {error}") from error

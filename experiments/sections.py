@@ -126,8 +126,9 @@ class TrainConfig(Section):
     precision: Literal["float32", "bfloat16", "float64"] = Field(
         "float32", description="floating-point precision; bfloat16 is autocast with float32 weights"
     )
-    compile: Literal["none", "default", "reduce-overhead"] = Field(
-        "none", description="torch.compile mode; reduce-overhead uses CUDA graphs. Changes floating-point rounding only"
+    compile: Literal["none", "default", "max-autotune-no-cudagraphs", "reduce-overhead"] = Field(
+        "none",
+        description="torch.compile mode; on a GPU all modes use CUDA graphs. Changes floating-point rounding only",
     )
 
 

@@ -13,6 +13,7 @@ from vit import cpu_bfloat16, init, pos_embed
 from vit.config import ViTConfig
 from vit.dropout import Dropout
 from vit.fused_attention import attend
+from vit.linear import Linear
 
 LAYER_NORM_EPS = 1e-6  # timm's and big_vision's
 ACTIVATIONS = {"gelu": "none", "gelu-tanh": "tanh"}  # our names -> F.gelu's `approximate`
@@ -27,7 +28,7 @@ class PatchEmbed(nn.Module):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
         self.grid_size, self.patch_size = cfg.grid_size, cfg.patch_size
-        self.proj = nn.Linear(cfg.in_chans * cfg.patch_size**2, cfg.embed_dim)
+        self.proj = Linear(cfg.in_chans * cfg.patch_size**2, cfg.embed_dim)
 
     def forward(self, images: Tensor) -> Tensor:
         b, c, _, _ = images.shape
@@ -57,7 +58,7 @@ class ConvStem(nn.Module):
                 for before, after in itertools.pairwise(widths)
             )
         )
-        self.proj = nn.Linear(widths[-1], cfg.embed_dim)
+        self.proj = Linear(widths[-1], cfg.embed_dim)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.proj(self.convs(images).flatten(2).transpose(1, 2))  # [B, C, S, S] -> [B, N, D]
@@ -81,8 +82,8 @@ class Attention(nn.Module):
         self._projections(cfg)
 
     def _projections(self, cfg: ViTConfig) -> None:
-        self.qkv = nn.Linear(cfg.embed_dim, 3 * cfg.embed_dim, bias=cfg.qkv_bias)
-        self.proj = nn.Linear(cfg.embed_dim, cfg.embed_dim)
+        self.qkv = Linear(cfg.embed_dim, 3 * cfg.embed_dim, bias=cfg.qkv_bias)
+        self.proj = Linear(cfg.embed_dim, cfg.embed_dim)
 
     def _split(self, x: Tensor) -> tuple[Tensor, ...]:
         b, t, _ = x.shape
@@ -117,7 +118,7 @@ class SlicedAttention(Attention):
 
     def _projections(self, cfg: ViTConfig) -> None:
         self.qkv = nn.ModuleList(
-            nn.Linear(cfg.head_dim, 3 * cfg.head_dim, bias=cfg.qkv_bias) for _ in range(cfg.num_heads)
+            Linear(cfg.head_dim, 3 * cfg.head_dim, bias=cfg.qkv_bias) for _ in range(cfg.num_heads)
         )
 
     def _split(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -147,10 +148,10 @@ class Mlp(nn.Module):
 
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(cfg.embed_dim, cfg.hidden_dim)
+        self.fc1 = Linear(cfg.embed_dim, cfg.hidden_dim)
         self.act = Gelu(cfg.act)
         self.act_drop = Dropout(cfg.mlp_act_drop_rate, stream)
-        self.fc2 = nn.Linear(cfg.hidden_dim, cfg.embed_dim)
+        self.fc2 = Linear(cfg.hidden_dim, cfg.embed_dim)
         self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
 
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
@@ -220,9 +221,9 @@ class AttentionPool(nn.Module):
         super().__init__()
         self.num_heads = cfg.num_heads
         self.probe = nn.Parameter(torch.empty(1, 1, cfg.embed_dim))
-        self.q = nn.Linear(cfg.embed_dim, cfg.embed_dim, bias=cfg.qkv_bias)
-        self.kv = nn.Linear(cfg.embed_dim, 2 * cfg.embed_dim, bias=cfg.qkv_bias)
-        self.proj = nn.Linear(cfg.embed_dim, cfg.embed_dim)
+        self.q = Linear(cfg.embed_dim, cfg.embed_dim, bias=cfg.qkv_bias)
+        self.kv = Linear(cfg.embed_dim, 2 * cfg.embed_dim, bias=cfg.qkv_bias)
+        self.proj = Linear(cfg.embed_dim, cfg.embed_dim)
         self.norm = nn.LayerNorm(cfg.embed_dim, eps=LAYER_NORM_EPS)
         self.mlp = Mlp(cfg.model_copy(update={"mlp_drop_rate": 0.0, "mlp_act_drop_rate": 0.0}), 0)
 
@@ -248,9 +249,9 @@ class Head(nn.Sequential):
     """The classifier: linear, linear with softmax before the loss (Pulfer 2022), or one tanh hidden layer."""
 
     def __init__(self, cfg: ViTConfig) -> None:
-        hidden = [nn.Linear(cfg.embed_dim, cfg.embed_dim), nn.Tanh()] if cfg.head == "mlp" else []
+        hidden = [Linear(cfg.embed_dim, cfg.embed_dim), nn.Tanh()] if cfg.head == "mlp" else []
         softmax = [nn.Softmax(-1)] if cfg.head == "softmax" else []
-        super().__init__(*hidden, nn.Linear(cfg.embed_dim, cfg.num_classes), *softmax)
+        super().__init__(*hidden, Linear(cfg.embed_dim, cfg.num_classes), *softmax)
         self.classifier = len(hidden)  # the index of the layer whose outputs are the logits
 
     def forward(self, x: Tensor, pre_logits: list[Tensor] | None = None) -> Tensor:

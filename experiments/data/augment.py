@@ -54,10 +54,15 @@ def wanted(hflip: bool, crop_padding: int, rrc_scale: float) -> bool:
     return hflip or crop_padding > 0 or rrc_scale < 1
 
 
+def used_draws(rrc_scale: float) -> int:
+    """How many of the `DRAWS` numbers of an image are used: without random resized crops, flip and corner."""
+    return DRAWS if rrc_scale < 1 else 3
+
+
 def boxes(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale: float) -> Tensor:
     """The crop of each image and whether it is flipped (1 or 0): (top, left, height, width, flip) [..., 5], in pixels.
 
-    draws: [..., DRAWS] uniform on [0, 1).
+    draws: [..., `used_draws`], uniform on [0, 1).
     """
     if rrc_scale < 1:
         crop = crop_boxes(draws[..., 1:], size, rrc_scale)

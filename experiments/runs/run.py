@@ -17,7 +17,7 @@ from experiments.data import loading
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
-from experiments.memory import check_model, free_memory, machine_memory
+from experiments.memory import check_model, free_memory, is_out_of_memory, machine_memory
 from experiments.metric import GRADIENT_NORM
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
@@ -72,7 +72,8 @@ def train(
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
     GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
-    differently. The record names the members of the cohort (`cost.cohort_runs`).
+    differently, and for at most 128 tokens: beyond that, PyTorch's attention adds parts of a gradient in any order. The
+    record names the members of the cohort (`cost.cohort_runs`).
 
     Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and `RecordError` where a
     folder holds another run or a record that was changed.
@@ -165,14 +166,16 @@ def _groups(
 def _train_or_divide(
     group: dict[int, RunState], data: Data, device: torch.device, tracking: Tracking, on_row: OnRow | None
 ) -> None:
-    """Train a group. If the GPU's memory is exhausted, train it in halves from the last saved epoch.
+    """Train a group. If memory is exhausted, train it in halves from the last saved epoch.
 
-    Raises `torch.OutOfMemoryError` if a single run does not fit.
+    Raises PyTorch's error if a single run does not fit.
     """
+    if device.type == "cuda":
+        free_memory()  # of the engine before
     try:
         return _train_group(group, data, device, tracking, on_row)
-    except torch.OutOfMemoryError:
-        if len(group) == 1:
+    except RuntimeError as error:
+        if len(group) == 1 or not is_out_of_memory(error):
             raise
     free_memory()  # here, because the exception refers to the model
     rest = {i: run.reopen() for i, run in group.items() if not record.is_finished(run.dir)}
@@ -334,6 +337,7 @@ def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device:
         "device_seconds": seconds,
         "images_per_second": images / seconds,
         "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
+        **({"captured": engine.captured} if device.type == "cuda" else {}),
         "cohort": len(engine.configs),
         "cohort_runs": [run_id(config) for config in engine.configs],
     }

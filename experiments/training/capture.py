@@ -2,51 +2,68 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 
 import torch
+
+from experiments.memory import is_out_of_memory
 
 WARM_UP = 3  # steps before the capture. They create gradients, optimiser state and compiled kernels.
 
 Step = Callable[[], None]
 
 
-def captured(step: Step, device: torch.device, mode: str) -> Step:
-    """The step as a CUDA graph on a GPU; elsewhere, and where `train.compile` makes graphs itself, the step as it is."""
-    return CapturedStep(step, device) if device.type == "cuda" and mode != "reduce-overhead" else step
+class PlainStep:
+    """Runs steps one operation at a time."""
+
+    captured: bool | None = None
+
+    def __call__(self, step: Step) -> None:
+        step()
 
 
 class CapturedStep:
-    """A step without arguments on a GPU. The first calls run it one operation at a time; later calls replay its graph.
+    """Runs a step on a GPU: the first calls one operation at a time, later calls by a replay of its graph.
 
-    The step must read all that changes from tensors whose address stays the same. If it cannot be captured, that is
-    reported in one line on stderr, and all calls run it one operation at a time.
+    The step must be the same at each call and read all that changes from tensors whose address stays the same. It is not
+    kept, so that an engine is freed as soon as nobody uses it. A step that cannot be captured is reported in one line on
+    stderr, and all calls run it one operation at a time. `captured`: whether the graph is used; None before the capture.
     """
 
-    def __init__(self, step: Step, device: torch.device) -> None:
-        self._step, self._device, self._calls = step, device, 0
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._calls = device, 0
         self._replay: Step | None = None
         self._stream = side_stream(device)
+        self.captured: bool | None = None
 
-    def __call__(self) -> None:
+    def __call__(self, step: Step) -> None:
         self._calls += 1
         if self._calls == WARM_UP + 1:
-            self._replay = self._capture()
+            self._replay = self._capture(step)
+            self.captured = self._replay is not None
         if self._replay is not None:
             self._replay()
         elif self._calls <= WARM_UP:
-            run_on(self._stream, self._step, self._device)
+            run_on(self._stream, step, self._device)
         else:
-            self._step()
+            step()
 
-    def _capture(self) -> Step | None:
+    def _capture(self, step: Step) -> Step | None:
         try:
-            return record(self._step, self._stream, self._device)
+            return record(step, self._stream, self._device)
         except RuntimeError as error:  # PyTorch's errors of CUDA and of the capture are RuntimeErrors
+            if is_out_of_memory(error):
+                raise
             reason = " ".join(str(error).split())[:200]
             print(f"CUDA graph: not used, training is slower without it ({reason})", file=sys.stderr, flush=True)
             return None
+
+
+def launcher(device: torch.device, mode: str) -> PlainStep | CapturedStep:
+    """How to run the steps of an engine: as a CUDA graph on a GPU, unless `train.compile` makes graphs itself."""
+    return CapturedStep(device) if device.type == "cuda" and mode != "reduce-overhead" else PlainStep()
 
 
 def side_stream(device: torch.device) -> torch.cuda.Stream:
@@ -66,10 +83,18 @@ def run_on(stream: torch.cuda.Stream, step: Step, device: torch.device) -> None:
 def record(step: Step, stream: torch.cuda.Stream, device: torch.device) -> Step:
     """Capture a step, without running it, and return the function that replays it. Raises `RuntimeError`.
 
-    Other threads may allocate memory meanwhile (`thread_local`), such as the one that prepares the next epoch.
+    Other threads may allocate memory meanwhile (`thread_local`), such as the one that prepares the next epoch. Python
+    collects no garbage meanwhile: freeing an older graph would break the capture.
     """
-    with torch.cuda.device(device):
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            step()
+    before, collects = torch.cuda.current_stream(device), gc.isenabled()
+    gc.disable()
+    try:
+        with torch.cuda.device(device):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+                step()
+    finally:
+        torch.cuda.set_stream(before)  # a capture that fails at its end leaves its own stream current
+        if collects:
+            gc.enable()
     return graph.replay

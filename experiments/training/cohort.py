@@ -11,7 +11,7 @@ import torch
 
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data.images import Images, Splits
-from experiments.memory import free_memory
+from experiments.memory import free_memory, is_out_of_memory
 from experiments.training.compile import OFF
 from experiments.training.engine import DTYPES, GRID_LIMIT, Solo, eval_batch
 from experiments.training.stacked import Stacked
@@ -65,8 +65,8 @@ def step_times(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
     while True:
         try:
             times[size] = known[size] = known.get(size) or _step_seconds(configs[:size], num_classes, device)
-        except torch.OutOfMemoryError:
-            if size == 1:
+        except RuntimeError as error:
+            if size == 1 or not is_out_of_memory(error):
                 raise
             break
         finally:
@@ -106,7 +106,9 @@ def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device
         return len(configs)
     try:
         peaks = [_step_peak(configs[:n], num_classes, device) for n in (1, 2)]
-    except torch.OutOfMemoryError:
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
         peaks = None  # two runs do not fit; one run may
     free_memory()
     if peaks is None:

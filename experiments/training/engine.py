@@ -42,16 +42,19 @@ def initial_model(config: RunConfig, num_classes: int) -> ViT:
 
 
 def prepare(device: torch.device) -> None:
-    """Disable cuDNN attention on a GPU. Its gradients can be NaN with a mask (PyTorch issue 196678)."""
+    """Set up PyTorch for a GPU: convolutions that repeat their numbers and, in float32, round as float32.
+
+    Attention by cuDNN is off, because its gradients can be NaN with a mask (PyTorch issue 196678).
+    """
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.allow_tf32 = False
 
 
 def eval_batch(configs: Sequence[RunConfig], device: torch.device) -> int:
-    """Images per evaluation step of R runs. On a GPU, R x images x heads is at most `GRID_LIMIT`."""
-    if device.type != "cuda":
-        return EVAL_BATCH
-    return max(1, min(EVAL_BATCH, GRID_LIMIT // (len(configs) * configs[0].model.num_heads)))
+    """Images per evaluation step of R runs. On a GPU, R x images is at most `GRID_LIMIT`."""
+    return max(1, min(EVAL_BATCH, GRID_LIMIT // len(configs))) if device.type == "cuda" else EVAL_BATCH
 
 
 def static_shape(config: RunConfig, device: torch.device) -> bool:
@@ -125,7 +128,9 @@ def training_copy(model: ViT) -> ViT:
 
 
 class Solo:
-    """The engine of a single run: one model and one optimiser of torch."""
+    """The engine of a single run: one model and one optimiser."""
+
+    captured: bool | None = None  # whether its steps are replays of a CUDA graph; None on a CPU
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)
@@ -137,17 +142,19 @@ class Solo:
         self.optimizer = Optimizer(self.params, self.model.no_weight_decay(), [self.config.optim])
         self._norm = torch.zeros((), device=device)  # before clipping, of the last step that clipped
         mode = self.config.train.compile
-        self._train = self._loss_and_hits if mode == OFF else self._compiled_step(num_classes, mode)
+        self._compiled = None if mode == OFF else self._compiled_step(num_classes, mode)
 
-    def _compiled_step(self, num_classes: int, mode: str) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
-        smoothing, buffers = self.config.train.label_smoothing, dict(self.model.named_buffers())
+    def _compiled_step(self, num_classes: int, mode: str) -> Step:
+        self._all_buffers = dict(self.model.named_buffers())
         key = ("solo", cohort_key(self.config), num_classes, self.device)
-        step = compiled(key, lambda: step_function(training_copy(self.model), smoothing), mode)
-        for tensor in (*self.params.values(), *buffers.values()):
+        smoothing = self.config.train.label_smoothing
+        for tensor in (*self.params.values(), *self._all_buffers.values()):
             torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step
-        return lambda x, y, key: step(self.params, buffers, x, y, key)
+        return compiled(key, lambda: step_function(training_copy(self.model), smoothing), mode)
 
     def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        if self._compiled is not None:
+            return self._compiled(self.params, self._all_buffers, x, y, key)
         scores = self.model(x, key)
         return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
@@ -158,7 +165,7 @@ class Solo:
         """
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
-            loss, hits = self._train(x[0], y[0], keys[0])
+            loss, hits = self._loss_and_hits(x[0], y[0], keys[0])
         for p in self.params.values():
             p.grad = None
         loss.backward()

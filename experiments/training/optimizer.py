@@ -53,7 +53,7 @@ class Optimizer:
             means,
             squares,
             [],
-            [self._steps(p) for p in params],
+            [self._moment(p, "step") for p in params],
             fused=True,
             decoupled_weight_decay=self.optim.name == "adamw",
             amsgrad=False,
@@ -83,14 +83,11 @@ class Optimizer:
             if buffer is not None:
                 self.state[p]["momentum_buffer"] = buffer
 
-    def _steps(self, p: Tensor) -> Tensor:
-        """The number of steps of a parameter so far, on its device."""
-        return self.state[p].setdefault("step", torch.zeros((), device=p.device))
-
     def _moment(self, p: Tensor, field: str) -> Tensor:
+        """A field of a parameter's state, zero at first. The number of its steps is a scalar."""
         state = self.state[p]
         if field not in state:
-            state[field] = torch.zeros_like(p)
+            state[field] = torch.zeros((), device=p.device) if field == "step" else torch.zeros_like(p)
         return state[field]
 
     def tensors(self) -> dict[str, Tensor]:

@@ -43,6 +43,8 @@ TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all argument
 class Stacked:
     """The engine of R runs, with the interface of `engine.Solo`."""
 
+    captured: bool | None = None
+
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         if len(set(map(cohort_key, configs))) > 1:
             raise ValueError(f"the runs of a cohort may differ only in {', '.join(FREE)}")

@@ -12,7 +12,7 @@ from experiments.config import RunConfig
 from experiments.data import augment
 from experiments.data.images import Splits
 from experiments.data.streaming import StreamedPixels
-from experiments.training.capture import captured
+from experiments.training.capture import PlainStep, launcher
 from experiments.training.engine import DTYPES, IGNORED, Solo, static_shape
 from experiments.training.stacked import Stacked
 from experiments.training.tables import EpochTables
@@ -22,7 +22,7 @@ class DeviceStep:
     """The steps of an epoch: batch, augmentation, forward, backward and update of all runs of an engine.
 
     The tables of the epoch, the number of the step and the sums of losses and hits are tensors on the device
-    with a fixed address. On a GPU the step is `capture.captured`, unless `capture` is False.
+    with a fixed address. On a GPU the step becomes a CUDA graph, unless `capture` is False.
     """
 
     def __init__(self, engine: Solo | Stacked, splits: Splits, capture: bool = True) -> None:
@@ -43,21 +43,21 @@ class DeviceStep:
         self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are streamed
         self._tables: list[Tensor] = []
         self._uploading: EpochTables | None = None
-        run = partial(self._run, self.size)
-        self._step = captured(run, self.device, self.config.train.compile) if capture else run
-        self._last_step = self._step if static_shape(self.config, self.device) else partial(self._run, self.last)
+        self._launch = launcher(self.device, self.config.train.compile) if capture else PlainStep()
 
     def run_epoch(self, tables: EpochTables) -> tuple[Tensor, Tensor]:
         """Do all steps of an epoch. Returns the sums over its images of losses and of hits, [R] each, float64."""
         self._load(tables)
-        steps = [self._step] * (self.steps - 1) + [self._last_step]
-        if self._stream is None:
-            for step in steps:
-                step()
-        else:
-            for step, pixels in zip(steps, self._stream.batches(tables.order), strict=True):
-                self._pixels.copy_(pixels, non_blocking=True)
-                step()
+        batches = iter(self._stream.batches(tables.order)) if self._stream else None
+        whole = self.steps if static_shape(self.config, self.device) else self.steps - 1
+        for number in range(self.steps):
+            if batches is not None:
+                self._pixels.copy_(next(batches), non_blocking=True)
+            if number < whole:
+                self._launch(partial(self._run, self.size))
+            else:
+                self._run(self.last)
+        self.engine.captured = self._launch.captured
         return self.loss, self.hits
 
     def _load(self, tables: EpochTables) -> None:

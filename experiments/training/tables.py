@@ -27,7 +27,7 @@ class EpochTables:
     """The tables of an epoch of R runs, on the CPU. The rows of the last step are padded with zeros."""
 
     order: Tensor  # [steps, R, B] int64: images
-    draws: Tensor | None  # [steps, R, B, augment.DRAWS]: random numbers of the augmentation; None without augmentation
+    draws: Tensor | None  # [steps, R, B, augment.used_draws]: random numbers of the augmentation; None without augmentation
     keys: Tensor  # [steps, R] int32: dropout keys
     rates: Tensor  # [steps, R] float64: learning rates
 
@@ -52,11 +52,12 @@ def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) ->
 
 
 def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, DRAWS] or None, dropout keys [steps]."""
+    """The random numbers of an epoch, from the run's seed: order [n], augmentation [n, used_draws] or None, dropout keys [steps]."""
     data = config.data
     augmented = augment.wanted(data.hflip, data.crop_padding, data.rrc_scale)
     order = torch.randperm(n, generator=stream(config.seed, "order", epoch))
     draws = torch.rand(n, augment.DRAWS, generator=stream(config.seed, "augment", epoch)) if augmented else None
+    draws = None if draws is None else draws[:, : augment.used_draws(data.rrc_scale)]
     keys = torch.randint(2**31 - 1, (steps,), dtype=torch.int32, generator=stream(config.seed, "dropout", epoch))
     return order, draws, keys
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.sections import OptimConfig
-from experiments.training.engine import load_optimizer_state, optimizer, optimizer_state
+from experiments.training.optimizer import Optimizer
 from experiments.training.stacked_optimizer import StackedOptimizer
 
 RUNS = [(1e-2, 0.0), (3e-3, 0.1), (5e-2, 0.3)]  # learning rate, weight decay
@@ -40,17 +40,15 @@ def scale(step: int) -> float:
     return 1 / (1 + step)
 
 
-def train_alone(name: str, dtype: torch.dtype, steps: int, momentum: float) -> list[tuple[dict, torch.optim.Optimizer]]:
+def train_alone(name: str, dtype: torch.dtype, steps: int, momentum: float) -> list[tuple[dict, Optimizer]]:
     """torch's optimiser for each run: its parameters and itself after some steps."""
     done = []
     for r, (params, optim) in enumerate(zip(initial(dtype), optims(name, momentum), strict=True)):
-        torchs = optimizer(params, EXEMPT, optim, fused=False)
+        torchs = Optimizer(params, EXEMPT, [optim])
         for step in range(steps):
             for key, gradient in gradients(step, dtype)[r].items():
                 params[key].grad = gradient
-            for group in torchs.param_groups:
-                group["lr"] = optim.lr * scale(step)
-            torchs.step()
+            torchs.step(torch.tensor([optim.lr * scale(step)], dtype=torch.float64))
         done.append((params, torchs))
     return done
 
@@ -73,12 +71,12 @@ def test_it_equals_torchs_optimiser_of_each_run(name: str, momentum: float, dtyp
     params = stack(initial(dtype))
     ours = StackedOptimizer(params, EXEMPT, optims(name, momentum))
     train_stack(ours, params, dtype, range(6))
-    found = optimizer_state(ours, params)
+    found = ours.tensors()
     for r, (expected, torchs) in enumerate(train_alone(name, dtype, 6, momentum)):
         tolerance = {"rtol": TOLERANCE[dtype], "atol": TOLERANCE[dtype]}
         for key, p in expected.items():
             torch.testing.assert_close(params[key][r], p, **tolerance)
-        state = optimizer_state(torchs, expected)
+        state = torchs.tensors()
         assert found.keys() == state.keys()
         for key, value in state.items():
             torch.testing.assert_close(found[key] if "/step/" in key else found[key][r], value, **tolerance)
@@ -91,22 +89,44 @@ def test_it_continues_from_the_states_of_torchs_optimisers_and_they_from_its_own
     halfway = train_alone(name, dtype, 3, 0.9)
     params = stack([run for run, _ in halfway])
     ours = StackedOptimizer(params, EXEMPT, optims(name))
-    states = [optimizer_state(torchs, run) for run, torchs in halfway]
-    for key in states[0]:
-        _, field, parameter = key.split("/")
-        values = [state[key] for state in states]
-        ours.load(params[parameter], field, values[0] if field == "step" else torch.stack(values))
-    back = {key: value.clone() for key, value in optimizer_state(ours, params).items()}
+    states = [torchs.tensors() for _, torchs in halfway]
+    values = {key: [state[key] for state in states] for key in states[0]}
+    ours.load({key: v[0] if "/step/" in key else torch.stack(v) for key, v in values.items()})
+    back = {key: value.clone() for key, value in ours.tensors().items()}
     train_stack(ours, params, dtype, range(3, 6))
     for r, (run, _) in enumerate(expected):
         for key, p in run.items():
             torch.testing.assert_close(params[key][r], p, rtol=1e-12, atol=1e-12)
         own, _ = halfway[r]
-        fresh = optimizer(own, EXEMPT, optims(name)[r], fused=False)
-        load_optimizer_state(fresh, own, {k: v if "/step/" in k else v[r] for k, v in back.items()})
-        assert {k: v.tolist() for k, v in optimizer_state(fresh, own).items()} == {
-            k: v.tolist() for k, v in states[r].items()
-        }
+        fresh = Optimizer(own, EXEMPT, [optims(name)[r]])
+        fresh.load({k: v if "/step/" in k else v[r] for k, v in back.items()})
+        assert {k: v.tolist() for k, v in fresh.tensors().items()} == {k: v.tolist() for k, v in states[r].items()}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("name", "momentum"), [("adamw", 0.9), ("adam", 0.9), ("sgd", 0.9), ("sgd", 0.0)])
+def test_an_optimiser_of_equal_settings_is_torchs_class_bit_for_bit(
+    name: str, momentum: float, dtype: torch.dtype
+) -> None:
+    for (ours, _), theirs, optim in zip(
+        train_alone(name, dtype, 6, momentum), initial(dtype), optims(name, momentum), strict=True
+    ):
+        r = optims(name, momentum).index(optim)
+        kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
+        more = {"momentum": momentum} if name == "sgd" else {}
+        groups = [
+            {"params": [p for n, p in theirs.items() if n not in EXEMPT], "weight_decay": optim.weight_decay},
+            {"params": [p for n, p in theirs.items() if n in EXEMPT], "weight_decay": 0.0},
+        ]
+        torchs = kind(groups, lr=torch.tensor(0.0, dtype=torch.float64), fused=True, **more)
+        for step in range(6):
+            for key, gradient in gradients(step, dtype)[r].items():
+                theirs[key].grad = gradient
+            for group in torchs.param_groups:
+                group["lr"] = torch.tensor(optim.lr * scale(step), dtype=torch.float64)
+            torchs.step()
+        for key, p in theirs.items():
+            assert torch.equal(ours[key], p), key
 
 
 def test_rates_too_large_for_the_dtype_affect_their_own_run_only() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import gc
 import math
+import re
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +24,9 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.images import Images, Splits
 from experiments.presets import preset
+from experiments.runs import run as run_module
+from experiments.runs.run import train
+from experiments.runs.spec import RunSpec
 from experiments.training import capture, engine, stacked, tables
 from experiments.training import step as step_module
 from experiments.training.engine import Solo, initial_model, stream
@@ -55,8 +61,6 @@ def fused(*args: Any, **kwargs: Any) -> None:
 @pytest.fixture
 def meta(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines work on the device `meta`, where tensors have no values and reading one on the host raises an error."""
-    optimizers = importlib.import_module("torch.optim.optimizer")
-    monkeypatch.setattr(optimizers, "_get_fused_kernels_supported_devices", lambda: ["meta"])
     for name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_"):
         monkeypatch.setattr(torch, name, fused)
     monkeypatch.setattr(torch, "equal", lambda a, b: True)  # compares buffers while the engine is built
@@ -109,20 +113,20 @@ class Recorder(TorchDispatchMode):
 
 
 class ReplayedStep:
-    """In place of `capture.captured`: the first step runs, the second is recorded, all others are replays of it."""
+    """In place of `capture.CapturedStep`: the first step runs, the second is recorded, all others are replays of it."""
 
-    replays = 0
+    replays, captured = 0, True
 
-    def __init__(self, step: Callable[[], None], device: torch.device, mode: str) -> None:
-        self.step, self.calls, self.recorder = step, 0, Recorder()
+    def __init__(self, device: torch.device, mode: str) -> None:
+        self.calls, self.recorder = 0, Recorder()
 
-    def __call__(self) -> None:
+    def __call__(self, step: Callable[[], None]) -> None:
         self.calls += 1
         if self.calls == 1:
-            self.step()
+            step()
         elif self.calls == 2:
             with self.recorder:
-                self.step()
+                step()
         else:
             self.recorder.replay()
             ReplayedStep.replays += 1
@@ -179,7 +183,7 @@ def test_a_replayed_step_trains_as_a_plain_loop_does(
 ) -> None:
     """Seven of nine steps are replays. They take batch, flips and learning rate of their own step; the last is padded."""
     monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
-    monkeypatch.setattr(step_module, "captured", ReplayedStep)
+    monkeypatch.setattr(step_module, "launcher", ReplayedStep)
     ReplayedStep.replays = 0
     configs = [tiny.config(seed=s, optim__lr=lr, optim__name=optimiser, **SCHEDULED) for s, lr in enumerate(rates)]
     splits = loading.load(configs[0])
@@ -194,52 +198,138 @@ def test_a_replayed_step_trains_as_a_plain_loop_does(
             torch.testing.assert_close(trained.weights(run)[name], p, rtol=1e-5, atol=1e-7)
 
 
-class Stream:
-    """In place of the calls of CUDA: notes what a captured step does."""
+class Cuda:
+    """In place of the calls of CUDA: notes what a captured step does. `error`: what the end of the capture raises."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: str = "") -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
         self.log: list[str] = []
-        self.error = error
-        monkeypatch.setattr(capture, "side_stream", lambda device: self)
+        self.error, self.current = error, "main stream"
+        monkeypatch.setattr(capture, "side_stream", lambda device: "side stream")
         monkeypatch.setattr(capture, "run_on", lambda stream, step, device: (self.log.append("warm-up"), step()))
-        monkeypatch.setattr(capture, "record", self.record)
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: self)
+        monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+        monkeypatch.setattr(torch.cuda, "graph", self.graph)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.current)
+        monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: setattr(self, "current", stream))
 
-    def record(self, step: Callable[[], None], stream: Stream, device: torch.device) -> Callable[[], None]:
-        if self.error:
-            raise RuntimeError(self.error)
+    @contextlib.contextmanager
+    def graph(self, graph: Cuda, stream: str, capture_error_mode: str) -> Iterator[None]:
+        assert capture_error_mode == "thread_local"
+        assert not gc.isenabled(), "a collection could free an older graph"
+        self.current = stream
         self.log.append("capture")
-        return lambda: self.log.append("replay")
+        yield
+        if self.error:
+            raise self.error
+        self.current = "main stream"
+
+    def replay(self) -> None:
+        self.log.append("replay")
+
+
+def run_steps(count: int) -> tuple[capture.CapturedStep, list[int]]:
+    steps: list[int] = []
+    launch = capture.CapturedStep(torch.device("cuda"))
+    for number in range(count):
+        launch(lambda number=number: steps.append(number))
+    return launch, steps
 
 
 def test_a_step_is_captured_once_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda, steps = Stream(monkeypatch), []
-    step = capture.CapturedStep(lambda: steps.append(1), torch.device("cuda"))
-    for _ in range(6):
-        step()
+    cuda = Cuda(monkeypatch)
+    launch, steps = run_steps(6)
     assert cuda.log == ["warm-up"] * 3 + ["capture"] + ["replay"] * 3  # each call is one step; the capture runs none
-    assert len(steps) == 3
+    assert steps == [0, 1, 2, 3]  # the capture records the fourth
+    assert launch.captured
+    assert gc.isenabled()
 
 
 def test_a_step_that_cannot_be_captured_goes_on_without_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cuda, steps = Stream(monkeypatch, "operation not permitted\nwhen stream is capturing"), []
-    step = capture.CapturedStep(lambda: steps.append(1), torch.device("cuda"))
-    for _ in range(6):
-        step()
-    assert len(steps) == 6
-    assert cuda.log == ["warm-up"] * 3
+    cuda = Cuda(monkeypatch, RuntimeError("operation not permitted\nwhen stream is capturing"))
+    launch, steps = run_steps(6)
+    assert cuda.log == ["warm-up"] * 3 + ["capture"]
+    assert steps == [0, 1, 2, 3, 3, 4, 5]  # the fourth again: the capture does not run it
+    assert launch.captured is False
+    assert cuda.current == "main stream"
+    assert gc.isenabled()
     error = "operation not permitted when stream is capturing"
     assert capsys.readouterr().err == f"CUDA graph: not used, training is slower without it ({error})\n"
 
 
-def test_memory_exhausted_in_a_step_is_an_error_and_no_reason_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted() -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+EXHAUSTED = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+]
 
-    Stream(monkeypatch)
-    with pytest.raises(torch.OutOfMemoryError):
-        capture.CapturedStep(exhausted, torch.device("cuda"))()
+
+@pytest.mark.parametrize("error", EXHAUSTED, ids=lambda error: str(error)[:30])
+def test_memory_exhausted_in_a_step_or_its_capture_is_an_error_and_no_reason_to_go_on(
+    error: RuntimeError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted() -> None:
+        raise error
+
+    cuda = Cuda(monkeypatch, error)
+    with pytest.raises(RuntimeError, match=re.escape(str(error))):
+        capture.CapturedStep(torch.device("cuda"))(exhausted)
+    with pytest.raises(RuntimeError, match=re.escape(str(error))):
+        run_steps(4)
+    assert cuda.current == "main stream"
+
+
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
+@pytest.mark.parametrize("compile_mode", ["none", "default"])
+def test_an_engine_is_freed_without_the_garbage_collector(
+    runs: int, compile_mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its CUDA graph holds memory that the next cohort needs."""
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    Cuda(monkeypatch)
+    monkeypatch.setattr(step_module, "launcher", lambda device, mode: capture.CapturedStep(device))
+    configs = [tiny.config(seed=seed, train__compile=compile_mode) for seed in range(runs)]
+    splits = loading.load(configs[0])
+    trained = made(configs)
+    freed = weakref.ref(trained)
+    gc.disable()
+    try:
+        list(fit(trained, splits))
+        del trained
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
+def test_a_cohort_is_freed_before_the_next_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three cohorts of a study that `train` divides; with the garbage collector off."""
+    alive: list[weakref.ref] = []
+    initialize = Stacked.__init__
+
+    def noted(self: Stacked, *arguments: Any) -> None:
+        assert [engine() for engine in alive] == [None] * len(alive)
+        alive.append(weakref.ref(self))
+        initialize(self, *arguments)
+
+    monkeypatch.setattr(Stacked, "__init__", noted)
+    monkeypatch.setattr(run_module, "cohort_sizes", lambda configs, *more: [2, 2, 2])
+    gc.disable()
+    try:
+        train([RunSpec(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)], tmp_path, device="cpu")
+    finally:
+        gc.enable()
+    assert len(alive) == 3
+
+
+def test_convolutions_on_a_gpu_repeat_their_numbers_and_round_as_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    for flags, name in ((torch.backends.cudnn, "deterministic"), (torch.backends.cudnn, "allow_tf32")):
+        monkeypatch.setattr(flags, name, getattr(flags, name))  # restored at the end
+    engine.prepare(torch.device("cuda"))
+    assert torch.backends.cudnn.deterministic
+    assert not torch.backends.cudnn.allow_tf32
+    assert not torch.backends.cuda.matmul.allow_tf32
 
 
 def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same() -> None:

@@ -1,0 +1,55 @@
+"""The linear layer of a GPU, computed on the CPU, against PyTorch's."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from vit import linear
+from vit.linear import Linear
+
+
+@pytest.fixture(autouse=True)
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "in_parts", lambda x: True)
+
+
+def results(tensors: list[Tensor], stacked: bool) -> list[list[Tensor]]:
+    """The value and all gradients of three runs: PyTorch's layer one by one, and ours."""
+    found = []
+    for ours in (False, True):
+        leaves = [t.clone().requires_grad_() for t in tensors]
+        layer = linear.linear if ours else torch.nn.functional.linear
+        out = vmap(layer)(*leaves) if ours and stacked else torch.stack([layer(*run) for run in zip(*leaves)])
+        found.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
+    return found
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("shape", [(256, 65, 6), (99, 65, 6), (5, 6), (6,)], ids=["parts", "odd", "few rows", "vector"])
+def test_value_and_gradients_equal_torchs(shape: tuple[int, ...], stacked: bool, bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(3, *shape), (3, 4, 6)] + [(3, 4)] * bias
+    tensors = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+    for theirs, ours in zip(*results(tensors, stacked), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-11)
+
+
+def test_images_that_runs_share_are_not_copied() -> None:
+    """As in an evaluation: the runs differ in weights only."""
+    x, weight = torch.randn(4, 6), torch.randn(3, 5, 6)
+    found = vmap(lambda w: linear.linear(x, w))(weight)
+    torch.testing.assert_close(found, torch.stack([x @ w.T for w in weight]))
+
+
+def test_autocast_gives_the_dtype_of_torchs_layer() -> None:
+    layer, x = Linear(6, 4), torch.randn(8, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = layer(x)
+        expected = torch.nn.functional.linear(x, layer.weight, layer.bias)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=2**-7, atol=1e-2)
+    found.sum().backward()
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.dtype == torch.float32
