@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from experiments.config import RunConfig, cohort_key, override
-from experiments.data.images import Images, Splits
 from experiments.memory import free_memory, is_out_of_memory
 from experiments.training.compile import OFF
-from experiments.training.engine import DTYPES, GRID_LIMIT, Solo, eval_batch
+from experiments.training.engine import DTYPES, GRID_LIMIT, eval_batch
 from experiments.training.stacked import Stacked
-from experiments.training.step import DeviceStep
-from experiments.training.tables import epoch_tables
+from experiments.training.step_time import step_timer
 
-STEPS = 8  # timed at once
-TURNS = 3  # of which the fastest counts
+TURNS = 3  # of timed steps; the fastest counts
 MIN_GAIN = 0.03  # in runs x steps a second; a larger stack that gains less ends the measurement
 Times = dict[int, float]  # runs of a stack -> seconds of a step
 _measured: dict[tuple[bytes, torch.device], Times] = {}
@@ -80,21 +76,9 @@ def step_times(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
 
 def _step_seconds(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> float:
     """Seconds of a training step on a GPU, with the CUDA graph if there is one."""
-    configs = [override(config, {"train.compile": OFF}) for config in configs]
-    first, n = configs[0], STEPS * configs[0].train.batch_size
-    channels, side = first.data.image_shape
-    images = Images(torch.zeros(n, channels, side, side, dtype=torch.uint8), torch.zeros(n, dtype=torch.long))
-    half = torch.full((channels,), 0.5)
-    splits = Splits(images, images, images, ("",) * num_classes, half, half).to(device)
-    step = DeviceStep((Solo if len(configs) == 1 else Stacked)(configs, num_classes, device), splits)
-    tables, seconds = epoch_tables(configs, n, 0, step.size), []
-    for _ in range(1 + TURNS):  # the first turn creates the optimiser's state and captures the step
-        torch.cuda.synchronize(device)
-        begin = time.perf_counter()
-        step.run_epoch(tables)
-        torch.cuda.synchronize(device)
-        seconds.append((time.perf_counter() - begin) / STEPS)
-    return min(seconds[1:])
+    turn = step_timer(configs, num_classes, device)
+    turn()
+    return min(turn() for _ in range(TURNS))
 
 
 def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:

@@ -83,6 +83,7 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
     """The plan of the study that the arguments name, with their changes. Raises `UserError`."""
     from sweeps.builtin import load_study
     from sweeps.plan import make_plan
+    from sweeps.precision import PRECISION, resolved
     from sweeps.study import parse_study
 
     study = load_study(arguments.study)
@@ -93,8 +94,18 @@ def parse_plan(arguments: argparse.Namespace) -> Plan:
     changes = {path: value for text in arguments.set for path, value in _assignments(text).items()} | settings(
         arguments
     )
-    plan = make_plan(study, arguments.preset, changes, out_dir(arguments) / study.name)
+    study_dir = out_dir(arguments) / study.name
+    if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
+        changes[PRECISION] = precision
+        setattr(arguments, PRECISION, precision)  # for the commands that this one prints
+    plan = make_plan(study, arguments.preset, changes, study_dir)
     return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
+
+
+def device_of(arguments: argparse.Namespace) -> str:
+    """The device of the workers. A job that asked for GPUs must not train on a CPU where it sees none."""
+    device: str = getattr(arguments, "device", "auto")
+    return "cuda" if device == "auto" and getattr(arguments, "gpus_per_node", None) else device
 
 
 def out_dir(arguments: argparse.Namespace) -> Path:

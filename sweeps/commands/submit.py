@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder, runs_to_train
+from sweeps.commands.arguments import (
+    PROG,
+    add_study_command,
+    add_tuned,
+    count,
+    device_of,
+    plan_and_folder,
+    runs_to_train,
+)
 from sweeps.commands.run import add_worker_arguments
 
 if TYPE_CHECKING:
@@ -187,10 +195,7 @@ def _resources(arguments: argparse.Namespace) -> Resources:
 
 
 def worker_options(arguments: argparse.Namespace) -> list[str]:
-    """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder.
-
-    A job that asked for GPUs and sees none must fail: with the device auto it would train on the CPU.
-    """
+    """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder."""
     workers = arguments.workers
     if not (workers or arguments.workers_per_gpu or arguments.gpus_per_node):
         workers = arguments.cpus_per_task or 1
@@ -198,7 +203,7 @@ def worker_options(arguments: argparse.Namespace) -> list[str]:
         "--workers": workers,
         "--workers-per-gpu": arguments.workers_per_gpu,
         "--cohort": arguments.cohort,
-        "--device": "cuda" if arguments.gpus_per_node and arguments.device == "auto" else arguments.device,
+        "--device": device_of(arguments),
         "--tracking": arguments.tracking,
         "--project": arguments.project,
         "--entity": arguments.entity,

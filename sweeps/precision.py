@@ -1,0 +1,61 @@
+"""`train.precision` auto of a study: float32 or bfloat16, whichever is faster, measured before the study is first planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.config import RunConfig, load
+from experiments.errors import UserError, writing
+from experiments.runs import record
+from sweeps.plan import make_plan
+from sweeps.study import Study
+
+PRECISION = "train.precision"
+AUTO = "auto"
+MIN_SPEEDUP = 1.05  # bfloat16 rounds more, so it is not used for less
+
+
+def resolved(
+    study: Study, preset_name: str | None, changes: Mapping[str, Any], study_dir: Path, device: str
+) -> str | None:
+    """The precision that auto stands for, which is printed; None where the base of the study gives another value.
+
+    It is that of the study, or of its tuning, in `study_dir`. Where there is none, it is measured on `device`. Raises
+    `UserError` where the study is not allowed, and where the device is not available or has too little memory.
+    """
+    own = study.base if isinstance(study.base, Mapping) else {}
+    if {**own, **changes}.get(PRECISION) != AUTO:
+        return None
+    if known := _stored(study_dir):
+        print(f"{PRECISION}: auto is {known}, as in {study_dir}", flush=True)
+        return known
+    plan = make_plan(study, preset_name, {**changes, PRECISION: "float32"}, study_dir)  # refuses before it is measured
+    speedup = _speedup(plan.base, device)
+    if speedup >= MIN_SPEEDUP:
+        found, reason = "bfloat16", f"{speedup:.2f} times as fast as float32"
+    else:
+        found, reason = "float32", f"bfloat16 is only {speedup:.2f} times as fast"
+    print(f"{PRECISION}: auto is {found} here ({reason})", flush=True)
+    return found
+
+
+def _stored(study_dir: Path) -> str | None:
+    """The precision of the study in the folder, else of a trial that tunes it there."""
+    with writing(study_dir):
+        if (study_dir / record.STUDY).exists():
+            return load(record.read_study(study_dir)["base"]).train.precision
+        trials = sorted(study_dir.glob(f"*tuning/*/{record.CONFIG}"))
+        return load(record.read_config(trials[0].parent)).train.precision if trials else None
+
+
+def _speedup(config: RunConfig, device: str) -> float:
+    """How many times as fast a training step is in bfloat16 as in float32. Raises `UserError`."""
+    from experiments.runs.run import pick_device
+    from experiments.training.step_time import bfloat16_speedup
+
+    try:
+        return bfloat16_speedup(config, pick_device(device))
+    except UserError as error:
+        raise UserError(f"{PRECISION}: {AUTO!r} cannot be measured here: {error}") from error

@@ -1,0 +1,228 @@
+"""`train.precision: auto` of a study: measured once, then the stored value; refused as a level and by `vit-train`."""
+
+import json
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import tiny
+import torch
+
+from experiments.errors import UserError
+from experiments.main import main as train_main
+from experiments.runs import record
+from experiments.training import step_time
+from experiments.training.step_time import bfloat16_speedup
+from sweeps.commands.arguments import device_of
+from sweeps.main import main
+from sweeps.plan import make_plan
+from sweeps.study import parse_study
+from sweeps.study_folder import plan_of, write_plan
+
+CPU = torch.device("cpu")
+AUTO = {"train.precision": "auto"}
+
+
+def command(capsys, *words, entry=main) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr."""
+    with pytest.raises(SystemExit) as exited:
+        entry(list(map(str, words)))
+    out, err = capsys.readouterr()
+    return exited.value.code, out, err
+
+
+def study(folder: Path, **fields) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}, "seeds": 2, **fields}))
+    return path
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list:
+    """Let bfloat16 be 1.7 times as fast. Returns (configuration, device) of each measurement."""
+    seen = []
+
+    def measure(config, device):
+        seen.append((config, device))
+        return 1.7
+
+    monkeypatch.setattr(step_time, "bfloat16_speedup", measure)
+    return seen
+
+
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(*_):
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(step_time, "bfloat16_speedup", measure)
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ({}, ["--train.precision", "auto"]),
+        ({}, ["--set", "train.precision=auto"]),
+        ({}, ["--set", "train.precision+train.epochs=[auto, 7]"]),
+        (AUTO, []),
+        ({"train.precision": "float64"}, ["train.precision=auto"]),
+    ],
+)
+def test_it_is_measured_for_the_base_of_a_new_study(base, words, capsys, tmp_path, measured):
+    path = study(tmp_path, base={**base, "train.batch_size": 17})
+    status, out, _ = command(capsys, "show", path, "--out", tmp_path, *words)
+    said, *plan = out.splitlines()
+    assert (status, said) == (0, "train.precision: auto is bfloat16 here (1.70 times as fast as float32)")
+    assert "train.precision=bfloat16" in plan[1]
+    ((config, device),) = measured
+    assert config.train.batch_size == 17 and device == torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("base", "words"), [({}, []), (AUTO, ["--train.precision", "bfloat16"]), ({"train.precision": "float64"}, [])]
+)
+def test_another_value_is_not_measured(base, words, capsys, tmp_path, unmeasured):
+    status, out, _ = command(capsys, "show", study(tmp_path, base=base), "--out", tmp_path, *words)
+    assert status == 0 and "auto" not in out
+
+
+@pytest.mark.parametrize(
+    ("speedup", "said"),
+    [
+        (0.6, "auto is float32 here (bfloat16 is only 0.60 times as fast)"),
+        (1.04, "auto is float32 here (bfloat16 is only 1.04 times as fast)"),
+        (1.06, "auto is bfloat16 here (1.06 times as fast as float32)"),
+    ],
+)
+def test_bfloat16_is_chosen_where_it_is_five_percent_faster(speedup, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: speedup)
+    _, out, _ = command(capsys, "show", study(tmp_path, base=AUTO), "--out", tmp_path)
+    assert out.startswith(f"train.precision: {said}\n")
+    assert ("train.precision=bfloat16" in out) == (speedup > 1.05)
+
+
+def test_a_study_trains_what_was_measured(capsys, tmp_path, monkeypatch):
+    """The records are those of a study that names the value."""
+    path = study(tmp_path, base={**tiny.settings(), **AUTO}, factors={"model.pool": ["cls", "gap"]}, seeds=1)
+    words = ["run", path, "--out", tmp_path, "--workers", "1", "--device", "cpu", "--tracking", "off"]
+    monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 2.0)
+    status, out, _ = command(capsys, *words)
+    assert status == 0 and out.startswith("train.precision: auto is bfloat16 here (2.00 times as fast as float32)\n")
+    named = make_plan(parse_study(json.loads(path.read_text()), "mine"), None, {"train.precision": "bfloat16"})
+    assert [run.run_id for run in plan_of(tmp_path / "mine").runs] == [run.run_id for run in named.runs]
+    configs = [record.read_config(tmp_path / "mine" / run.name) for run in named.runs]
+    assert {config["train"]["precision"] for config in configs} == {"bfloat16"}
+
+
+@pytest.mark.parametrize("words", [["show"], ["run", "--dry-run", "--workers", "1"]], ids=lambda words: words[0])
+def test_the_stored_value_is_used(words, capsys, tmp_path, unmeasured):
+    """Also with more seeds. All runs have a record, so --dry-run measures no time either."""
+    path = study(tmp_path, base=AUTO)
+    fields, named = json.loads(path.read_text()), {"train.precision": "bfloat16"}
+    plan = make_plan(parse_study(fields, "mine"), None, named)
+    write_plan(plan, tmp_path / "mine", "here")
+    for run in make_plan(parse_study({**fields, "seeds": 3}, "mine"), None, named).runs:
+        folder = tmp_path / "mine" / run.name
+        folder.mkdir()
+        for file in (record.CONFIG, record.METRICS, record.CHECKPOINT):
+            (folder / file).touch()
+        record.write_summary(folder, {"status": "finished"})
+    status, out, err = command(capsys, words[0], path, "--out", tmp_path, "--seeds", "3", *words[1:])
+    assert (status, err) == (0, "")
+    assert out.startswith(f"train.precision: auto is bfloat16, as in {tmp_path / 'mine'}\n")
+    assert "6 runs, 6 done" in out
+    assert plan_of(tmp_path / "mine") == plan  # what workers and other machines read; the study still says auto
+
+
+def test_a_tuning_keeps_what_its_trials_used(capsys, tmp_path, monkeypatch):
+    """And the command for the tuned runs, which may lie elsewhere, names it."""
+    path = study(tmp_path, base={**tiny.settings(), **AUTO}, factors={"model.pool": ["cls"]}, seeds=1)
+    words = ["tune", path, "--out", tmp_path, "--trials", "1", "--workers", "1", "--device", "cpu"]
+    monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 2.0)
+    status, out, _ = command(capsys, *words)
+    assert status == 0 and out.startswith("train.precision: auto is bfloat16 here")
+    monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 0.5)
+    status, out, _ = command(capsys, *words)
+    assert status == 0 and out.startswith(f"train.precision: auto is bfloat16, as in {tmp_path / 'mine'}\n")
+    later = next(line for line in out.splitlines() if line.startswith("next: "))
+    assert shlex.split(later)[-2:] == ["--train.precision", "bfloat16"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words", "said"),
+    [
+        ({"factors": {"train.precision": ["float32", "auto"]}}, [], "variant 'auto': train.precision: 'auto' is not"),
+        (
+            {"factors": {"train.precision": ["float32", "float64"]}, "extra": [{"train.precision": "auto"}]},
+            [],
+            "train.precision: 'auto' is not allowed: input should be 'float32', 'bfloat16' or 'float64'",
+        ),
+        ({"factors": {"train.precision": ["float32", "float64"]}}, ["--train.precision", "auto"], "is a factor of"),
+        ({"base": {**AUTO, "model.patch_size": 3}}, [], "patch_size: 3 does not divide"),
+        (
+            {"base": AUTO},
+            ["--device", "tpu9"],
+            "train.precision: 'auto' cannot be measured here: device: 'tpu9' is not",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_a_measurement(fields, words, said, capsys, tmp_path, unmeasured):
+    status, out, err = command(capsys, "run", study(tmp_path, **fields), "--out", tmp_path / "out", *words)
+    assert (status, out) == (2, "")
+    assert said in err and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_vit_train_refuses_it(capsys, tmp_path):
+    status, out, err = command(capsys, "--out", tmp_path, "--train.precision", "auto", entry=train_main)
+    said = "train.precision: 'auto' is not allowed: input should be 'float32', 'bfloat16' or 'float64'"
+    assert (status, out, err) == (2, "", f"vit-train: error: {said}\n")
+
+
+def test_a_job_with_gpus_is_measured_on_one():
+    def device(name, gpus):
+        return device_of(SimpleNamespace(device=name, gpus_per_node=gpus))
+
+    assert [device("auto", 2), device("auto", None), device("cuda:1", 2)] == ["cuda", "auto", "cuda:1"]
+    assert device_of(SimpleNamespace()) == "auto"
+
+
+def test_the_measurement_is_the_median_of_turns(monkeypatch):
+    """By hand: 4 / 2, 6 / 2 and 5 / 1 are 2, 3 and 5. The first turns, which are slow, do not count."""
+    steps = {"float32": iter([100.0, 4.0, 6.0, 5.0]), "bfloat16": iter([900.0, 2.0, 2.0, 1.0])}
+    seen, clock, threads = [], iter([0.0, 0.4, 0.8, 1.2]), torch.get_num_threads()
+
+    def timer(configs, num_classes, device, count):
+        (config,) = configs
+        seen.append((config, device, torch.get_num_threads()))
+        return lambda: next(steps[config.train.precision])
+
+    monkeypatch.setattr(step_time, "step_timer", timer)
+    monkeypatch.setattr(step_time.time, "perf_counter", lambda: next(clock))
+    config = tiny.config(train__precision="float64")
+    assert bfloat16_speedup(config, CPU) == 3.0
+    assert [each[0].train.precision for each in seen] == ["float32", "bfloat16"]
+    assert {each[0].train.batch_size for each in seen} == {config.train.batch_size}
+    assert [each[1:] for each in seen] == [(CPU, 1)] * 2 and torch.get_num_threads() == threads
+
+
+def test_a_step_is_timed(monkeypatch):
+    """By hand: a clock that advances 6 s between its two readings, for 3 steps. The steps change the weights."""
+    readings = iter([10.0, 16.0])
+    monkeypatch.setattr(step_time.time, "process_time", lambda: next(readings))
+    done = []
+    train_step = step_time.Solo.train_step
+    monkeypatch.setattr(step_time.Solo, "train_step", lambda *a: done.append(a[1].shape) or train_step(*a))
+    assert step_time.step_timer([tiny.config(train__precision="bfloat16")], 10, CPU, 3)() == 2.0
+    assert done == [(1, 32, 1, 8, 8)] * 3
+
+
+def test_a_batch_that_does_not_fit_is_one_line(monkeypatch):
+    def exhausted(*_):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(step_time, "step_timer", exhausted)
+    with pytest.raises(UserError, match="train.batch_size: a batch of 32 images of 8 px does not fit in memory"):
+        bfloat16_speedup(tiny.config(), CPU)
