@@ -1,15 +1,16 @@
-"""On a GPU: every variant, alone and stacked, against float64 on the CPU; a CUDA graph against single operations."""
+"""On a GPU: how every variant moves its parameters, against float64 on the CPU; a CUDA graph against single operations."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+import movements
 import pytest
 import tiny
 import torch
 
-from experiments.config import RunConfig, override
+from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.runs.run import train
 from experiments.runs.spec import RunSpec
@@ -19,8 +20,6 @@ from experiments.training.stacked import Stacked
 from vit.registry import REGISTRY
 
 DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cuda"))  # cpu tries these tests without a GPU
-CPU = torch.device("cpu")
-TOLERANCE = {"float64": 1e-5, "float32": 5e-3, "bfloat16": 5e-2}  # of a mean loss after six steps
 CHANGES = {"data__hflip": True, "model__pos_drop_rate": 0.1, "model__depth": 2, "train__epochs": 2}
 
 pytestmark = pytest.mark.skipif(DEVICE.type == "cuda" and not torch.cuda.is_available(), reason="no GPU")
@@ -35,14 +34,13 @@ def losses(configs: list[RunConfig], device: torch.device, capture: bool = True)
 
 
 @pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
-@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("precision", movements.TOLERANCE)
+@pytest.mark.parametrize("shape", movements.SHAPES)
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_every_variant_agrees_with_float64_on_the_cpu(kind: str, precision: str, runs: int) -> None:
-    configs = [
-        tiny.config(seed=seed, model__pos_embed=kind, train__precision=precision, **CHANGES) for seed in range(runs)
-    ]
-    exact = losses([override(config, {"train.precision": "float64"}) for config in configs], CPU)
-    assert losses(configs, DEVICE) == pytest.approx(exact, abs=TOLERANCE[precision])
+def test_parameters_move_as_in_float64_on_the_cpu(kind: str, shape: str, precision: str, runs: int) -> None:
+    configs = [movements.config(kind, precision, shape, seed) for seed in range(runs)]
+    errors = movements.errors(configs, DEVICE)
+    assert max(errors.values()) < movements.TOLERANCE[precision], max(errors, key=lambda name: errors[name])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""The comparison of `movements` with float64, which the tests on a GPU use, sees gradients that are wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import movements
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vit import cpu_bfloat16
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("missing", [None, 0, 1, 2, 3], ids=["nothing", "queries", "keys", "values", "bias"])
+def test_a_missing_gradient_of_attention_shows(
+    missing: int | None, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses hardly change: with the bias detached, by 1e-4."""
+    ours, torchs = cpu_bfloat16.attend, F.scaled_dot_product_attention
+
+    def detached(tensors: tuple[Tensor | None, ...]) -> list[Any]:
+        return [t.detach() if t is not None and number == missing else t for number, t in enumerate(tensors)]
+
+    def attend(*tensors: Tensor | None) -> Tensor:
+        return ours(*detached(tensors))
+
+    def fused(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+        right = q.dtype == torch.float64  # the reference
+        return torchs(q, k, v, attn_mask) if right else torchs(*detached((q, k, v, attn_mask)))
+
+    monkeypatch.setattr(cpu_bfloat16, "attend", attend)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", fused)
+    config = movements.config("rel-bias-2d", precision, "17 tokens, width 4")
+    error = max(movements.errors([config], movements.CPU).values())
+    assert (error > 3 * movements.TOLERANCE[precision]) == (missing is not None)
+    assert error < movements.TOLERANCE[precision] or missing is not None
