@@ -6,6 +6,8 @@ of the tests.
 
 from __future__ import annotations
 
+import itertools
+
 from vit.config import ViTConfig
 from vit.model import ViT
 
@@ -21,7 +23,7 @@ def _stem(cfg: ViTConfig) -> int:
     if cfg.stem == "patchify":
         return 2 * cfg.num_patches * cfg.in_chans * cfg.patch_size**2 * cfg.embed_dim
     widths, side, products = [cfg.in_chans, *cfg.stem_widths], cfg.img_size, cfg.num_patches * cfg.embed_dim**2
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in itertools.pairwise(widths):
         side //= 2
         products += side**2 * 9 * before * after
     return 2 * products

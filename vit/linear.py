@@ -65,9 +65,7 @@ class _InParts(torch.autograd.Function):
         )
 
 
-def _of_stacks(
-    info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor | None
-) -> tuple[Tensor, int]:
+def _of_stacks(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor | None) -> tuple[Tensor, int]:
     """The rule for `vmap`: its runs and those of each stack become one axis."""
     runs = info.batch_size
     stacks = (

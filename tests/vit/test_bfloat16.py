@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch.func import vmap
 
 from vit.fused_attention import attend
