@@ -24,26 +24,23 @@ CPU = torch.device("cpu")
 PARAMS = 119_098  # of the model of tintn (2023), as its repository prints
 
 
-def tiny(**changes: object) -> RunConfig:
+def tiny() -> RunConfig:
     size = {"model.embed_dim": 16, "model.num_heads": 2, "model.depth": 2, "train.batch_size": 8, "train.epochs": 2}
-    return override(preset("tintn-cifar10"), {**size, "data.hflip": False, "data.rrc_scale": 1.0, **changes})
+    return override(preset("tintn-cifar10"), {**size, "data.hflip": False, "data.rrc_scale": 1.0})
 
 
-def images(n: int = 24) -> Splits:
-    part = Images(torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8), torch.arange(n) % 10)
+def images() -> Splits:
+    part = Images(torch.randint(256, (24, 3, 32, 32), dtype=torch.uint8), torch.arange(24) % 10)
     return Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))
 
 
 def to_tutorial(ours: ViT, theirs: TutorialViT) -> nn.Module:
     """Copy our weights into the tutorial's model: our QKV rows, head by head, into its single projections."""
     weights, size = ours.state_dict(), ours.cfg.head_dim
-    state = {
-        "patches.weight": weights["patch_embed.proj.weight"].reshape(theirs.patches.weight.shape),
-        "patches.bias": weights["patch_embed.proj.bias"],
-        "cls_token": weights["cls_token"],
-        "position": weights["pos.0.table"][None],
-        **{f"classifier.{kind}": weights[f"head.0.{kind}"] for kind in ("weight", "bias")},
-    }
+    state = {"cls_token": weights["cls_token"], "position": weights["pos.0.table"][None]}
+    state |= {f"classifier.{kind}": weights[f"head.0.{kind}"] for kind in ("weight", "bias")}
+    state |= {f"patches.{kind}": weights[f"patch_embed.proj.{kind}"] for kind in ("weight", "bias")}
+    state["patches.weight"] = state["patches.weight"].reshape(theirs.patches.weight.shape)
     for name, tensor in weights.items():
         if ".attn.qkv." in name:
             block, kind = name.split(".attn.qkv.")
@@ -151,8 +148,7 @@ def test_file_is_complete_after_each_turn(tmp_path, monkeypatch, capsys) -> None
     states = [json.loads(text) for text in written]
     counts = [[len(row["turns"]) for row in state["contenders"].values()] for state in states]
     assert counts == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    for state in states:
-        assert state["schema"] == 5 and state["setting"]["versions"]["timm"] and state["setting"]["hardware"]
+    assert all(state["setting"]["versions"]["timm"] and state["setting"]["hardware"] for state in states)
     rows = states[-1]["contenders"]
     kinds = [(name, row["runs"], row["precision"]) for name, row in rows.items()]
     assert kinds == list(zip(names, (1, 1, 2), ("float32", "float32", "bfloat16"), strict=True))
@@ -169,10 +165,8 @@ def test_file_is_complete_after_each_turn(tmp_path, monkeypatch, capsys) -> None
         (["--rounds", "0"], "argument --rounds: '0' is not allowed: expected an integer from 1 up"),
         (["--only", "tim"], "argument --only: invalid choice: 'tim' (choose from 'tutorial', 'timm',"),
         (["--kind", "rope"], "model.pos_embed: 'rope' is not known; did you mean"),
-        (["--device", "cuda:99"], "device: 'cuda:99' is not available; allowed: auto, cpu,"),
         (["--data-root", "nowhere"], "data.root: 'nowhere' does not hold the files of cifar10"),
         (["--out", "old.json"], "out: 'old.json' cannot be written: File exists"),
-        (["--out", "nowhere/x.json"], "out: 'nowhere/x.json' cannot be written: No such file or directory"),
     ],
 )
 def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys) -> None:
