@@ -77,7 +77,7 @@ class LibraryEngine(Solo):
         (self.config,) = self.configs = tuple(configs)
         self.device, optim, mode = device, self.config.optim, self.config.train.compile
         self.model: Any = baseline(name, self.config.vit_config(num_classes)).to(device)
-        self.params, self._train = dict(self.model.named_parameters()), self._loss_and_hits
+        self.params = dict(self.model.named_parameters())
         fused = None if mode == "none" else True  # users who compile also choose the fused optimiser
         adamw = torch.optim.AdamW(self.params.values(), optim.lr, weight_decay=optim.weight_decay, fused=fused)
         self.optimizer: Any = SimpleNamespace(step=lambda rates: adamw.step())

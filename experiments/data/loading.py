@@ -15,6 +15,7 @@ from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest, read_folder
 from experiments.data.images import Images, Pixels, Splits
+from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import check_images
@@ -129,13 +130,11 @@ def _split(
     images: Images, second: float, data: DataConfig, field: str, seed: int, classes: Sequence[str]
 ) -> tuple[Images, Images]:
     """Split in two, stratified by class. The second part gets a fraction (float) or a number (int) of the images."""
-    from sklearn.model_selection import train_test_split
-
     try:
-        parts = train_test_split(range(len(images)), test_size=second, stratify=images.y.tolist(), random_state=seed)
+        parts = stratified_split(images.y.cpu().numpy(), second, seed)
     except ValueError as error:
         raise UserError(_why_not_split(images, data, field, classes)) from error
-    first, rest = (images.pick(torch.tensor(sorted(part))) for part in parts)
+    first, rest = (images.pick(torch.from_numpy(part)) for part in parts)
     return first, rest
 
 
