@@ -8,6 +8,8 @@ from analysis.sources.read import read
 
 REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 RUNS = {
+    "bfloat16/positions": 90,
+    "bfloat16/table-8": 80,
     "digits/controls": 90,
     "digits/position": 20,
     "digits/positions": 90,
@@ -43,6 +45,8 @@ def test_a_reference_study_is_complete_and_unchanged(name):
 @pytest.mark.parametrize(
     "name",
     [
+        "bfloat16/positions",
+        "bfloat16/table-8",
         "digits/controls",
         "digits/position",
         "digits/positions",
