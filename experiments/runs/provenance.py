@@ -79,12 +79,13 @@ def model_cost(model: ViT) -> dict[str, int]:
 
 
 def _counted_flops(model: ViT) -> int:
-    """FLOPs counted in a forward pass: nobody states those of a plug-in."""
+    """FLOPs counted in a forward pass: nobody states those of a plug-in. torch 2.11 does not count fused attention."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
     cfg, training = model.cfg, model.training
     like = next(model.parameters())
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model.eval()(like.new_zeros(1, cfg.in_chans, cfg.img_size, cfg.img_size))
     model.train(training)
     return counter.get_total_flops()
