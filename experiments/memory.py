@@ -18,12 +18,7 @@ from experiments.errors import UserError
 T = TypeVar("T")
 
 GIB = 2**30
-OUT_OF_MEMORY = (
-    "DefaultCPUAllocator",
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-)
+OUT_OF_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "DefaultCPUAllocator")  # parts of messages
 BYTES_PER_WEIGHT = 12  # float32 weight, its gradient and at least one value of the optimizer
 
 
@@ -80,7 +75,7 @@ def in_smaller_batches(compute: Callable[[int], T], size: int, side: int) -> T:
 
 
 def free_memory() -> None:
-    """Return the memory of earlier engines to the GPU."""
+    """Free unused memory: Python's garbage, and PyTorch's cache on the GPU."""
     import torch
 
     gc.collect()
@@ -88,12 +83,10 @@ def free_memory() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the memory of the device or of the machine is exhausted. Some of PyTorch's errors say so in words only."""
+    """Whether the memory of the device or of the machine is exhausted. Some of these errors are known by their text only."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or (
-        isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
-    )
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in OUT_OF_MEMORY)
 
 
 @contextlib.contextmanager

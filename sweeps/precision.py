@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.config import RunConfig, load
-from experiments.errors import UserError, writing
+from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.plan import make_plan
 from sweeps.study import Study
@@ -43,11 +43,10 @@ def resolved(
 
 def _stored(study_dir: Path) -> str | None:
     """The precision of the study in the folder, else of a trial that tunes it there."""
-    with writing(study_dir):
-        if (study_dir / record.STUDY).exists():
-            return load(record.read_study(study_dir)["base"]).train.precision
-        trials = sorted(study_dir.glob(f"*tuning/*/{record.CONFIG}"))
-        return load(record.read_config(trials[0].parent)).train.precision if trials else None
+    if (study_dir / record.STUDY).exists():
+        return load(record.read_study(study_dir)["base"]).train.precision
+    trials = sorted(study_dir.glob(f"*tuning/*/{record.CONFIG}"))
+    return load(record.read_config(trials[0].parent)).train.precision if trials else None
 
 
 def _speedup(config: RunConfig, device: str) -> float:

@@ -1,7 +1,6 @@
 """The FLOPs of a forward pass in closed form: matrix products and convolutions, with two FLOPs for a multiply-add.
 
-torch's `FlopCounterMode` counts the same operations. It takes longer than a short training to import, so it is the oracle
-of the tests.
+torch's `FlopCounterMode` counts the same operations. Importing it takes a second, so only the tests compare with it.
 """
 
 from __future__ import annotations

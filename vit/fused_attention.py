@@ -30,7 +30,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    if cpu_bfloat16.applies(q):
+    if cpu_bfloat16.applies(q) and cpu_bfloat16.fits(k):
         return cpu_bfloat16.attend(q, k, v, bias)
     if _needs_padding(q, bias):
         return _attend_padded(q, k, v, bias)

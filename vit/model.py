@@ -138,7 +138,7 @@ class Gelu(nn.Module):
         self.approximate = ACTIVATIONS[name]
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.approximate == "tanh" and cpu_bfloat16.applies(x):
+        if self.approximate == "tanh" and cpu_bfloat16.applies(x) and torch.is_grad_enabled():
             return cpu_bfloat16.tanh_gelu(x)
         return F.gelu(x, approximate=self.approximate)
 

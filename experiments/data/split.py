@@ -1,4 +1,4 @@
-"""The stratified split of scikit-learn's `train_test_split`, whose import takes longer than a small training starts."""
+"""The stratified split of scikit-learn's `train_test_split`, without importing scikit-learn, which takes a second."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def model_cost(model: ViT) -> dict[str, int]:
 
 
 def _counted_flops(model: ViT) -> int:
-    """FLOPs counted in a forward pass: nobody states those of a plug-in. torch 2.11 does not count fused attention."""
+    """FLOPs counted in a forward pass: a plug-in does not state its own. torch 2.11 does not count fused attention."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 

@@ -72,7 +72,7 @@ def train(
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
     GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
-    differently, and for at most 128 tokens: beyond that, PyTorch's attention adds parts of a gradient in any order. The
+    differently, and for at most 128 tokens: beyond that, PyTorch's attention adds parts of a gradient in an order that varies. The
     record names the members of the cohort (`cost.cohort_runs`).
 
     Raises `UserError` where the plug-in, the data, the device, the compiler or the folder cannot be used, and `RecordError` where a

@@ -28,7 +28,7 @@ class CapturedStep:
     """Runs a step on a GPU: the first calls one operation at a time, later calls by a replay of its graph.
 
     The step must be the same at each call and read all that changes from tensors whose address stays the same. It is not
-    kept, so that an engine is freed as soon as nobody uses it. A step that cannot be captured is reported in one line on
+    stored, so that an engine is freed as soon as nobody uses it. A step that cannot be captured is reported in one line on
     stderr, and all calls run it one operation at a time. `captured`: whether the graph is used; None before the capture.
     """
 
@@ -54,6 +54,8 @@ class CapturedStep:
         try:
             return record(step, self._stream, self._device)
         except RuntimeError as error:  # PyTorch's errors of CUDA and of the capture are RuntimeErrors
+            if error.__context__ and is_out_of_memory(error.__context__):
+                raise error.__context__ from None  # the end of the capture raises an error of its own
             if is_out_of_memory(error):
                 raise
             reason = " ".join(str(error).split())[:200]
@@ -86,15 +88,17 @@ def record(step: Step, stream: torch.cuda.Stream, device: torch.device) -> Step:
     Other threads may allocate memory meanwhile (`thread_local`), such as the one that prepares the next epoch. Python
     collects no garbage meanwhile: freeing an older graph would break the capture.
     """
-    before, collects = torch.cuda.current_stream(device), gc.isenabled()
+    collects = gc.isenabled()
     gc.disable()
     try:
         with torch.cuda.device(device):
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                step()
+            graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+            try:
+                with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+                    step()
+            finally:
+                torch.cuda.set_stream(before)  # a capture that fails at its end leaves its own stream current
     finally:
-        torch.cuda.set_stream(before)  # a capture that fails at its end leaves its own stream current
         if collects:
             gc.enable()
     return graph.replay

@@ -129,7 +129,7 @@ def training_copy(model: ViT) -> ViT:
 class Solo:
     """The engine of a single run: one model and one optimiser."""
 
-    captured: bool | None = None  # whether its steps are replays of a CUDA graph; None on a CPU
+    captured: bool | None = None  # whether its steps are replays of a CUDA graph; None where none was tried yet
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         (self.config,) = self.configs = tuple(configs)

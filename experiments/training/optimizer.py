@@ -46,14 +46,14 @@ class Optimizer:
                     (self._sgd if self.optim.name == "sgd" else self._adam)(params, gradients, weight_decay)
 
     def _adam(self, params: list[Tensor], gradients: list[Tensor], weight_decay: float) -> None:
-        means, squares = ([self._moment(p, field) for p in params] for field in ("exp_avg", "exp_avg_sq"))
+        means, squares = ([self._field(p, field) for p in params] for field in ("exp_avg", "exp_avg_sq"))
         adam(
             params,
             gradients,
             means,
             squares,
             [],
-            [self._moment(p, "step") for p in params],
+            [self._field(p, "step") for p in params],
             fused=True,
             decoupled_weight_decay=self.optim.name == "adamw",
             amsgrad=False,
@@ -83,7 +83,7 @@ class Optimizer:
             if buffer is not None:
                 self.state[p]["momentum_buffer"] = buffer
 
-    def _moment(self, p: Tensor, field: str) -> Tensor:
+    def _field(self, p: Tensor, field: str) -> Tensor:
         """A field of a parameter's state, zero at first. The number of its steps is a scalar."""
         state = self.state[p]
         if field not in state:

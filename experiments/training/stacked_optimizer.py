@@ -21,7 +21,7 @@ class StackedOptimizer(Optimizer):
         super().__init__(params, exempt, optims)
         decays = [optim.weight_decay for optim in optims]
         self._decayed = {p for name, p in params.items() if name not in exempt} if any(decays) else set()
-        device = next(iter(params.values())).device
+        device = self._rate.device
         self._step = torch.zeros((), device=device)  # number of steps of all parameters, as torch stores it
         self._decays = torch.tensor(decays, dtype=torch.float64, device=device)  # [R]
 
@@ -51,7 +51,7 @@ class StackedOptimizer(Optimizer):
         """Momentum as in `torch.optim.SGD`. Returns the update of each parameter, and 1."""
         if not self.optim.momentum:
             return grads, 1.0
-        buffers = [self._moment(p, "momentum_buffer") for p in params]
+        buffers = [self._field(p, "momentum_buffer") for p in params]
         torch._foreach_mul_(buffers, self.optim.momentum)
         torch._foreach_add_(buffers, grads)
         return buffers, 1.0
@@ -62,7 +62,7 @@ class StackedOptimizer(Optimizer):
         The bias corrections c1 and c2 are in s, in float64: m / c1 / (sqrt(v / c2) + e) = s m / (sqrt(v) + e sqrt(c2)) with
         s = sqrt(c2) / c1 (Kingma & Ba, 2015, section 2).
         """
-        means, squares = ([self._moment(p, field) for p in params] for field in ("exp_avg", "exp_avg_sq"))
+        means, squares = ([self._field(p, field) for p in params] for field in ("exp_avg", "exp_avg_sq"))
         for p in params:
             self.state[p]["step"] = self._step
         self._step += 1

@@ -77,7 +77,7 @@ class DeviceStep:
             tensor.zero_()
 
     def _boxes(self, draws: Tensor) -> Tensor:
-        """The crops [steps, R, B, 5] of random numbers [steps, R, B, DRAWS], run by run to save memory."""
+        """The crops [steps, R, B, 5] of random numbers [steps, R, B, augment.used_draws], run by run to save memory."""
         data, size = self.config.data, self.splits.train.x.shape[-1]
         parts = [augment.boxes(run, size, data.hflip, data.crop_padding, data.rrc_scale) for run in draws.unbind(1)]
         return torch.stack(parts, 1)

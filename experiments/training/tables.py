@@ -27,9 +27,7 @@ class EpochTables:
     """The tables of an epoch of R runs, on the CPU. The rows of the last step are padded with zeros."""
 
     order: Tensor  # [steps, R, B] int64: images
-    draws: (
-        Tensor | None
-    )  # [steps, R, B, augment.used_draws]: random numbers of the augmentation; None without augmentation
+    draws: Tensor | None  # [steps, R, B, augment.used_draws]: random numbers of the augmentation, if there is one
     keys: Tensor  # [steps, R] int32: dropout keys
     rates: Tensor  # [steps, R] float64: learning rates
 

@@ -45,7 +45,7 @@ def _weights(engine: Solo | Stacked) -> list[dict[str, Tensor]]:
 def errors(configs: list[RunConfig], device: torch.device) -> dict[str, float]:
     """For each parameter the largest error of its movement over the runs, relative to the movement in float64 on the CPU.
 
-    A parameter that moves a thousand times less than the others counts relative to that.
+    The divisor is at least a thousandth of the largest movement.
     """
     exact = movements([override(config, {"train.precision": "float64"}) for config in configs], CPU)
     found: dict[str, float] = {}

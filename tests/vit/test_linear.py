@@ -36,7 +36,7 @@ def test_value_and_gradients_equal_torchs(shape: tuple[int, ...], stacked: bool,
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-11)
 
 
-def test_images_that_runs_share_are_not_copied() -> None:
+def test_runs_may_share_their_images() -> None:
     """As in an evaluation: the runs differ in weights only."""
     x, weight = torch.randn(4, 6), torch.randn(3, 5, 6)
     found = vmap(lambda w: linear.linear(x, w))(weight)

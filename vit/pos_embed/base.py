@@ -56,7 +56,7 @@ class PosEmbed(nn.Module):
         return None
 
     def flops(self) -> int:
-        """FLOPs of the matrix products and convolutions of one use in a layer, for one image. Plug-ins are counted by torch."""
+        """FLOPs of the matrix products and convolutions of one use in a layer, for one image. For plug-ins torch counts them."""
         return 0
 
     def resized(self, cfg: ViTConfig) -> dict[str, Tensor]:

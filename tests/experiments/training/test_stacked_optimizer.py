@@ -41,15 +41,15 @@ def scale(step: int) -> float:
 
 
 def train_alone(name: str, dtype: torch.dtype, steps: int, momentum: float) -> list[tuple[dict, Optimizer]]:
-    """torch's optimiser for each run: its parameters and itself after some steps."""
+    """The optimiser of equal settings for each run: its parameters and itself after some steps."""
     done = []
     for r, (params, optim) in enumerate(zip(initial(dtype), optims(name, momentum), strict=True)):
-        torchs = Optimizer(params, EXEMPT, [optim])
+        fused = Optimizer(params, EXEMPT, [optim])
         for step in range(steps):
             for key, gradient in gradients(step, dtype)[r].items():
                 params[key].grad = gradient
-            torchs.step(torch.tensor([optim.lr * scale(step)], dtype=torch.float64))
-        done.append((params, torchs))
+            fused.step(torch.tensor([optim.lr * scale(step)], dtype=torch.float64))
+        done.append((params, fused))
     return done
 
 
@@ -108,10 +108,8 @@ def test_it_continues_from_the_states_of_torchs_optimisers_and_they_from_its_own
 def test_an_optimiser_of_equal_settings_is_torchs_class_bit_for_bit(
     name: str, momentum: float, dtype: torch.dtype
 ) -> None:
-    for (ours, _), theirs, optim in zip(
-        train_alone(name, dtype, 6, momentum), initial(dtype), optims(name, momentum), strict=True
-    ):
-        r = optims(name, momentum).index(optim)
+    runs = zip(train_alone(name, dtype, 6, momentum), initial(dtype), optims(name, momentum), strict=True)
+    for r, ((ours, _), theirs, optim) in enumerate(runs):
         kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
         more = {"momentum": momentum} if name == "sgd" else {}
         groups = [

@@ -209,7 +209,7 @@ class Cuda:
         monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: self)
         monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
         monkeypatch.setattr(torch.cuda, "graph", self.graph)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.current)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: self.current)
         monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: setattr(self, "current", stream))
 
     @contextlib.contextmanager
@@ -261,6 +261,8 @@ def test_a_step_that_cannot_be_captured_goes_on_without_and_says_so_once(
 EXHAUSTED = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
     RuntimeError("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`"),
+    RuntimeError("CUDA driver error: out of memory"),
+    RuntimeError("Triton Error [CUDA]: out of memory"),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
 ]
@@ -278,6 +280,28 @@ def test_memory_exhausted_in_a_step_or_its_capture_is_an_error_and_no_reason_to_
         capture.CapturedStep(torch.device("cuda"))(exhausted)
     with pytest.raises(RuntimeError, match=re.escape(str(error))):
         run_steps(4)
+    assert cuda.current == "main stream"
+
+
+def test_memory_exhausted_in_a_capture_is_the_error_even_where_its_end_raises_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def exhausted() -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    cuda = Cuda(monkeypatch)
+
+    @contextlib.contextmanager
+    def graph(*_: Any, **more: Any) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    monkeypatch.setattr(torch.cuda, "graph", graph)
+    launch, _ = run_steps(3)
+    with pytest.raises(torch.OutOfMemoryError):
+        launch(exhausted)
     assert cuda.current == "main stream"
 
 
