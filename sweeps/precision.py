@@ -11,6 +11,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.plan import make_plan
 from sweeps.study import Study
+from vit.plugins import PluginError
 
 PRECISION = "train.precision"
 AUTO = "auto"
@@ -56,5 +57,5 @@ def _speedup(config: RunConfig, device: str) -> float:
 
     try:
         return bfloat16_speedup(config, pick_device(device))
-    except UserError as error:
-        raise UserError(f"{PRECISION}: {AUTO!r} cannot be measured here: {error}") from error
+    except (UserError, PluginError, RuntimeError) as error:  # RuntimeError: a plug-in that fails in one precision
+        raise UserError(f"{PRECISION}: {AUTO!r} cannot be measured here, set float32 or bfloat16: {error}") from error

@@ -20,6 +20,7 @@ from vit.probe import check_plugin
 
 STEPS = 8  # timed at once on a GPU
 SECONDS = 1.0  # in which float32 and bfloat16 take turns; each has at least one
+MOST_IMAGES = 512  # of a batch in that comparison, which depends little on the batch size
 
 
 def step_timer(
@@ -71,7 +72,9 @@ def bfloat16_speedup(config: RunConfig, device: torch.device) -> float:
 def _median_ratio(config: RunConfig, num_classes: int, device: torch.device) -> float:
     """The median of seconds in float32 / seconds in bfloat16. They take turns, because the speed of a machine varies."""
     steps = STEPS if device.type == "cuda" else 1
-    runs = [override(config, {"train.precision": precision}) for precision in ("float32", "bfloat16")]
+    size = min(config.train.batch_size, config.data.train_limit or MOST_IMAGES, MOST_IMAGES)
+    changes = {"train.batch_size": size}
+    runs = [override(config, {"train.precision": precision, **changes}) for precision in ("float32", "bfloat16")]
     timers = [step_timer([run], num_classes, device, steps) for run in runs]
     for timer in timers:
         timer()

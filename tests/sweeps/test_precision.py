@@ -164,7 +164,7 @@ def test_a_tuning_keeps_what_its_trials_used(capsys, tmp_path, monkeypatch):
         (
             {"base": AUTO},
             ["--device", "tpu9"],
-            "train.precision: 'auto' cannot be measured here: device: 'tpu9' is not",
+            "train.precision: 'auto' cannot be measured here, set float32 or bfloat16: device: 'tpu9' is not",
         ),
     ],
 )
@@ -226,3 +226,28 @@ def test_a_batch_that_does_not_fit_is_one_line(monkeypatch):
     monkeypatch.setattr(step_time, "step_timer", exhausted)
     with pytest.raises(UserError, match="train.batch_size: a batch of 32 images of 8 px does not fit in memory"):
         bfloat16_speedup(tiny.config(), CPU)
+
+
+def test_a_step_that_fails_in_one_precision_is_one_line(capsys, tmp_path, monkeypatch):
+    """As a plug-in that cannot be autocast."""
+
+    def failing(config, device):
+        raise RuntimeError("no bf16")
+
+    monkeypatch.setattr(step_time, "bfloat16_speedup", failing)
+    status, _, err = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--train.precision", "auto")
+    assert status == 2 and err.count("\n") == 1
+    assert "train.precision: 'auto'" in err and "float32 or bfloat16" in err and "no bf16" in err
+
+
+def test_a_batch_larger_than_the_training_set_is_not_measured(monkeypatch):
+    sizes = []
+
+    def timer(configs, *_):
+        sizes.append(configs[0].train.batch_size)
+        return lambda: 1.0
+
+    monkeypatch.setattr(step_time, "step_timer", timer)
+    monkeypatch.setattr(step_time, "SECONDS", 0.0)
+    bfloat16_speedup(tiny.config(train__batch_size=10**6, data__train_limit=80), CPU)
+    assert sizes == [80, 80]
