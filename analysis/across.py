@@ -205,14 +205,13 @@ def _part(study: Study, dataset: str, factors: dict[str, list[str]], renamed: Ma
     curves = study.curves[study.curves["run"].isin(set(runs["run"]))]
     runs, curves = (frame.assign(variant=frame["variant"].map(renamed)) for frame in (runs, curves))
     baseline, own = renamed[study.baseline], set(runs["run"])
-    entries = [
-        {**entry, "variant": renamed[entry["variant"]]} for entry in study.plan.get("runs", ()) if entry["run"] in own
-    ]
+    planned = [run for run in study.plan.runs if run.name in own]
+    names = {run.variant: renamed[run.variant] for run in planned}
+    parts = [run.model_copy(update={"variant": names[run.variant]}) for run in planned]
     order = list(dict.fromkeys(renamed.values()))
-    plan = {**study.plan, "factors": factors, "baseline": baseline, "runs": entries}
-    if tuned := study.plan.get("tuned"):
-        names = {entry["variant"]: renamed[entry["variant"]] for entry in study.plan["runs"] if entry["run"] in own}
-        plan["tuned"] = _part_of_tuning(tuned, dataset, names)
+    plan = study.plan.model_copy(update={"factors": factors, "baseline": baseline, "runs": parts})
+    if plan.tuned:
+        plan = plan.model_copy(update={"tuned": _part_of_tuning(plan.tuned, dataset, names)})
     return replace(
         study,
         plan=plan,

@@ -147,9 +147,11 @@ def analyze(study: Study) -> Results:
 
 def _claims(study: Study, tested: Values, counted: Values | None, floor: float, looks: StudyLooks) -> list[ClaimResult]:
     """What the study says about published claims. None where its margin is of another unit than its metric."""
-    if looks.waiting or Metric(study.plan["metric"]).is_share != study.metric.is_share:
+    if looks.waiting or Metric(study.plan.metric).is_share != study.metric.is_share:
         return []
-    plan = {**study.plan, "metric": study.metric}  # an exploratory report has another metric than the plan
+    plan = study.plan.model_copy(
+        update={"metric": study.metric}
+    )  # an exploratory report has another metric than the plan
     return check(published_claims(), plan, tested, ALPHA, floor, counted, looks.tests)
 
 

@@ -248,8 +248,10 @@ def plain_settings(config: RunConfig) -> dict[str, Any]:
     own default is None.
     """
     settings = dict(flatten(config.model_dump()))
-    settings["model.pos_site"] = config.vit_config(config.data.num_classes or 2).site
-    for field, default in REGISTRY[config.model.pos_embed].defaults.items():
+    kind = REGISTRY[config.model.pos_embed]
+    if settings["model.pos_site"] == "natural":
+        settings["model.pos_site"] = kind.sites[0]
+    for field, default in kind.defaults.items():
         if settings[f"model.{field}"] == default:
             settings[f"model.{field}"] = None
     return settings

@@ -112,7 +112,7 @@ def _body(argv: Sequence[str]) -> int:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    from experiments.config import override, run_id
+    from experiments.config import override
     from experiments.presets import preset
     from experiments.runs.known_weights import with_known_weights
 
@@ -125,17 +125,18 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
     from experiments.runs.source import warn_of_uncommitted_plugins
-    from experiments.runs.spec import RunSpec
     from experiments.runs.tracking.agent import asked_for
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import Tracking
     from experiments.runs.tracking.sync import send_to_agent
     from experiments.runs.unsaved import removed_if_unsaved
+    from experiments.study import RunSpec
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    name = f"{config.data.name}-{config.model.pos_embed}-s{config.seed}-{run_id(config)[:8]}"
-    run, out = RunSpec(name, config, config.model.pos_embed), Path(arguments.out)
+    kind, out = config.model.pos_embed, Path(arguments.out)
+    run = RunSpec.of(f"{config.data.name}-{kind}-s{config.seed}-{{}}", config, kind)
+    name = run.name
     agent = asked_for()
     tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()

@@ -17,8 +17,8 @@ from experiments.canonical import canonical
 from experiments.config import DEFAULTS, SETTINGS, RunConfig, flatten, load, override
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.settings import Tracking
+from experiments.study import RunSpec
 from sweeps.study_folder import LOG
 from sweeps.workers.worker import Worker, WorkerConfig
 
@@ -107,7 +107,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
         worker = Worker(replace(config, test=False, tracking=Tracking("off"), log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
-                worker.submit([replace(run, config=shortened(run.config))], Path(folder))
+                worker.submit([RunSpec.of(run.name, shortened(run.config))], Path(folder))
                 seconds, finished = _time_epoch(worker, end, run.config.data.download)
                 if math.isfinite(seconds):
                     found[shape] = seconds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from experiments.metric import Metric
 from experiments.runs import record
-from sweeps.plan import Plan
+from experiments.study import StudyPlan
 
 
 def result_text(folder: Path, metric: Metric, status: str) -> str:
@@ -19,13 +19,13 @@ def result_text(folder: Path, metric: Metric, status: str) -> str:
     return f"{status}, {metric} {_score(metric, value)}" if status == "finished" and value is not None else status
 
 
-def outcome_lines(plan: Plan, study_dir: Path) -> list[str]:
+def outcome_lines(plan: StudyPlan, study_dir: Path) -> list[str]:
     """A table of the mean score of every variant with finished runs, in the order of the plan, as lines of text.
 
     The interval is Student's, at 95 %, for the mean over seeds. Where it is not known, or leaves the range of an
     accuracy, the line shows the lowest and the highest seed instead.
     """
-    metric = Metric(plan.study.metric)
+    metric = Metric(plan.metric)
     scores: dict[str, list[float]] = {}
     others: dict[str, Counter[str]] = {}
     for run in plan.runs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,11 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
 from experiments.runs.known_weights import with_known_weights
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec, StudyPlan
 from sweeps.study import Levels, Study, format_level, split_linked
 from vit.registry import nearest
 
 MAX_SLUG = 60  # characters of a variant's label in the name of a folder
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A study on a base configuration, and its runs. The runs are ordered by seed, so that early results are paired."""
-
-    study: Study
-    preset: str
-    base: RunConfig
-    factors: dict[str, list[Any]]  # levels as the configuration parses them: "1e-3" as 0.001
-    extra: list[Levels]
-    baseline: str
-    runs: list[RunSpec]
-    tuned: Mapping[str, Any] = field(default_factory=dict)  # the content of a tuned.yaml; see `apply_tuned`
-
-    def base_changes(self) -> dict[str, Any]:
-        """The settings of the base that differ from the preset, by dotted path."""
-        usual = dict(flatten(preset(self.preset).model_dump()))
-        return {path: value for path, value in flatten(self.base.model_dump()) if value != usual[path]}
 
 
 def make_plan(
@@ -46,10 +26,10 @@ def make_plan(
     preset_name: str | None = None,
     changes: Mapping[str, Any] | None = None,
     study_dir: Path | None = None,
-) -> Plan:
+) -> StudyPlan:
     """Check every variant of a study and list its runs. `preset_name` and `changes` override the study's own base.
 
-    The records in `study_dir`, the study's folder, name the weights of a source (`init_from`) that is gone. Raises
+    The runs are ordered by seed, so that early results are paired. The records in `study_dir`, the study's folder, name the weights of a source (`init_from`) that is gone. Raises
     `UserError` naming the first setting, level or combination that is not allowed.
     """
     name, base = base_config(study, preset_name, changes or {}, study_dir)
@@ -65,10 +45,20 @@ def make_plan(
     baseline = _baseline(study, {label: levels for label, (levels, _) in variants.items()})
     runs = [make_run(label, *variant, seed) for seed in study.seed_list for label, variant in variants.items()]
     _check_sources(study, runs)
-    return Plan(study, name, base, factors, [levels for levels, _ in extra], baseline, runs)
+    return StudyPlan(
+        **study.model_dump(include={"name", "description", "metric", "margin", "looks"}),
+        preset=name,
+        factors=factors,
+        extra=[levels for levels, _ in extra],
+        baseline=baseline,
+        seeds=sorted(study.seed_list),
+        base=base.model_dump(),
+        study=study.model_dump(exclude_defaults=True),
+        runs=runs,
+    )
 
 
-def apply_tuned(plan: Plan, tuned: Mapping[str, Any]) -> Plan:
+def apply_tuned(plan: StudyPlan, tuned: dict[str, Any]) -> StudyPlan:
     """The plan with the settings that were tuned for each of its variants. `tuned` is as in tuned.yaml.
 
     Raises `UserError` where a variant is missing, unknown or does not take its settings, and where a seed of the plan was
@@ -76,26 +66,26 @@ def apply_tuned(plan: Plan, tuned: Mapping[str, Any]) -> Plan:
     """
     if not tuned:
         return plan
-    known, given = list(dict.fromkeys(run.variant for run in plan.runs)), tuned["variants"]
+    known, given = plan.labels, tuned["variants"]
     if missing := [variant for variant in known if variant not in given]:
-        raise UserError(f"--tuned: has no settings for the variant {missing[0]!r} of {plan.study.name}")
+        raise UserError(f"--tuned: has no settings for the variant {missing[0]!r} of {plan.name}")
     if unknown := [variant for variant in given if variant not in known]:
-        raise UserError(f"--tuned: {unknown[0]!r} is not a variant of {plan.study.name}; {nearest(unknown[0], known)}")
+        raise UserError(f"--tuned: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
     if used := sorted({run.seed for run in plan.runs} & {trial["seed"] for trial in tuned["trials"]}):
         raise UserError(f"--tuned: seed {used[0]} was used for tuning; compare the variants on other seeds")
     configs = {}
     for variant in known:
         first = next(run for run in plan.runs if run.variant == variant)
         if given[variant]["levels"] != first.levels:
-            raise UserError(f"--tuned: variant {variant!r}: has other levels than in {plan.study.name}")
+            raise UserError(f"--tuned: variant {variant!r}: has other levels than in {plan.name}")
         if factors := [path for path in given[variant]["settings"] if path in first.levels]:
-            raise UserError(f"--tuned: {factors[0]} is a factor of {plan.study.name}")
+            raise UserError(f"--tuned: {factors[0]} is a factor of {plan.name}")
         try:
             configs[variant] = override(first.config, given[variant]["settings"])
         except UserError as error:
             raise UserError(f"--tuned: variant {variant!r}: {error}") from error
     runs = [make_run(run.variant, run.levels, configs[run.variant], run.seed) for run in plan.runs]
-    return replace(plan, runs=runs, tuned=tuned)
+    return plan.model_copy(update={"runs": runs, "tuned": tuned})
 
 
 def base_config(
@@ -213,8 +203,8 @@ def _matches(levels: Levels, wanted: Levels) -> bool:
     return all(path in levels and format_level(levels[path]) == format_level(level) for path, level in wanted.items())
 
 
-def make_run(label: str, levels: Mapping[str, Any], config: RunConfig, seed: int) -> RunSpec:
+def make_run(label: str, levels: Levels, config: RunConfig, seed: int) -> RunSpec:
     """The run of a variant with a seed. The name of its folder shows the variant, the seed and the run id."""
     config = config.model_copy(update={"seed": seed})  # already validated: the variant here, the seed by the study
     slug = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", label.replace(", ", ","))[:MAX_SLUG].strip(".-,") or "variant"
-    return RunSpec(f"{slug}-s{seed}-{run_id(config)[:8]}", config, label, levels)
+    return RunSpec.of(f"{slug}-s{seed}-{{}}", config, label, levels)

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.config import RunConfig, load
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.study import StudyPlan
 from sweeps.plan import make_plan
 from sweeps.study import Study
 from vit.plugins import PluginError
@@ -33,7 +34,7 @@ def resolved(
         print(f"{PRECISION}: auto is {known}, as in {study_dir}", flush=True)
         return known
     plan = make_plan(study, preset_name, {**changes, PRECISION: "float32"}, study_dir)  # refuses before it is measured
-    speedup = _speedup(plan.base, device)
+    speedup = _speedup(load(plan.base), device)
     if speedup >= MIN_SPEEDUP:
         found, reason = "bfloat16", f"{speedup:.2f} times as fast as float32"
     else:
@@ -45,7 +46,7 @@ def resolved(
 def _stored(study_dir: Path) -> str | None:
     """The precision of the study in the folder, else of a trial that tunes it there."""
     if (study_dir / record.STUDY).exists():
-        return load(record.read_study(study_dir)["base"]).train.precision
+        return load(StudyPlan.read(study_dir).base).train.precision
     trials = sorted(study_dir.glob(f"*tuning/*/{record.CONFIG}"))
     return load(record.read_config(trials[0].parent)).train.precision if trials else None
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.tracking.register import Registered
-from sweeps.plan import Plan
+from experiments.study import StudyPlan
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 PROGRAM = "vit-sweep"
@@ -30,14 +30,16 @@ class Noted:
 _NOTE = TypeAdapter(dict[str, Noted])
 
 
-def runs_sweep(plan: Plan, study_dir: Path, options: Sequence[str], project: str, entity: str | None) -> dict[str, Any]:
+def runs_sweep(
+    plan: StudyPlan, study_dir: Path, options: Sequence[str], project: str, entity: str | None
+) -> dict[str, Any]:
     """The specification of a sweep that trains each run of a study once. `options`: of `vit-sweep cell`.
 
     Its one parameter is the name of the run, so every study can be a grid: with linked factors, extra variants, null levels.
     """
     return {
-        "name": plan.study.name,
-        **({"description": plan.study.description} if plan.study.description else {}),
+        "name": plan.name,
+        **({"description": plan.description} if plan.description else {}),
         **place(project, entity),
         "program": PROGRAM,
         "method": "grid",

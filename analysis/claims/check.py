@@ -16,7 +16,7 @@ statement as a rule, not the source's measurement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -30,6 +30,7 @@ from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.looks import Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 from experiments.metric import Metric
+from experiments.study import StudyPlan
 
 Outcome = Literal["holds here", "does not hold here", "undecided here"]
 
@@ -81,23 +82,23 @@ class ClaimResult:
 
 def check(
     claims: Iterable[Claim],
-    study: Mapping,
+    study: StudyPlan,
     values: Values,
     alpha: float = 0.05,
     floor: float = 0.0,
     with_diverged: Values | None = None,
     looks: Looks | None = None,
 ) -> list[ClaimResult]:
-    """Check each claim that makes a hypothesis about the study; `study` is as in study.json, whose margin is used.
+    """Check each claim that makes a hypothesis about the study, with its margin.
 
     `floor` is the smallest standard deviation of one run. `with_diverged` are the values where diverged runs count as runs
     at chance level; None where no run diverged. With planned `looks`, the values are those of the current look, in the planned
     order of the seeds. A claim with the same hypotheses as an earlier one is left out. All claims
     are about accuracies (`Metric.is_accuracy`): a study of another metric yields none.
     """
-    if not Metric(study["metric"]).is_accuracy:
+    if not Metric(study.metric).is_accuracy:
         return []
-    margin = study.get("margin", 0.01)
+    margin = study.margin
     found: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
         if hypotheses := claim.hypotheses(study, values, margin, floor):

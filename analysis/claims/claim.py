@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import ClassVar
@@ -13,8 +12,8 @@ import numpy as np
 
 from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, Hypothesis, PublishedHypothesis
 from analysis.claims.settings import KIND, Values, differ_only, flat_settings, variant_settings
-from analysis.sources.settings import tuned_settings
 from analysis.stats.comparisons import paired
+from experiments.study import StudyPlan
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Claim(ABC):
     kind: ClassVar[str] = ""
 
     @abstractmethod
-    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
         """The hypotheses that the claim makes about a study; empty where it makes none.
 
         `floor` is the smallest standard deviation of one run.
@@ -45,14 +44,14 @@ class Above(Claim):
     lower: frozenset[str] = frozenset()
     at_all: bool = False
 
-    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
         settings = variant_settings(study, values)
         pairs = [
             (a, b)
             for a, b in permutations(settings, 2)
             if settings[b].get(self.path) in self.lower
             and self._is_higher(settings[a].get(self.path))
-            and differ_only(settings[a], settings[b], self.path, tuned_settings(study))
+            and differ_only(settings[a], settings[b], self.path, study.tuned_settings)
         ]
         bound = 0.0 if self.at_all else margin
         return [
@@ -72,7 +71,7 @@ class Alike(Claim):
     kinds: frozenset[str] = frozenset()
     """empty means all but none"""
 
-    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
         settings = {
             variant: found
             for variant, found in variant_settings(study, values).items()
@@ -83,7 +82,7 @@ class Alike(Claim):
             for i, a in enumerate(settings)
             for b in list(settings)[:i]
             if settings[a].get(self.path) != settings[b].get(self.path)
-            and differ_only(settings[a], settings[b], self.path, tuned_settings(study))
+            and differ_only(settings[a], settings[b], self.path, study.tuned_settings)
         ]
         return [
             AlikeHypothesis((a, b), diffs, margin, math.sqrt(2) * floor)
@@ -99,8 +98,8 @@ class Published(Claim):
     preset: str = ""
     accuracy: float = float("nan")
 
-    def hypotheses(self, study: Mapping, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
-        if study.get("preset") != self.preset or study["metric"] != "test/acc":
+    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+        if study.preset != self.preset or study.metric != "test/acc":
             return []
         from experiments.presets import preset
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis.sources.settings import PLACES
 from experiments.data.catalogue import DATASETS
+from experiments.study import StudyPlan
 from vit.registry import REGISTRY
 
 KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
@@ -22,15 +23,15 @@ def site_of(kind: str, site: str | None = None) -> str:
     return REGISTRY[kind].sites[0] if kind in REGISTRY else "stem"
 
 
-def variant_settings(study: Mapping, values: Values) -> dict[str, dict[str, Any]]:
+def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, Any]]:
     """Variant -> all its settings by dotted path, with the site resolved and those that were tuned for it.
 
-    Variants without values and controls are left out. `study` is as in study.json.
+    Variants without values and controls are left out.
     """
-    levels = {run["variant"]: run.get("levels") or {} for run in study["runs"]}
-    tuned = (study.get("tuned") or {}).get("variants", {})
+    levels = {run.variant: run.levels for run in study.runs}
+    tuned = study.tuned.get("variants", {})
     found = {
-        variant: flat_settings(study.get("base", {}), levels[variant] | tuned.get(variant, {}).get("settings", {}))
+        variant: flat_settings(study.base, levels[variant] | tuned.get(variant, {}).get("settings", {}))
         for variant in values
         if variant in levels
     }

@@ -24,7 +24,7 @@ def audit_warnings(results: Results) -> list[str]:
 def _changed(change: PlanChange, study: Study) -> str:
     runs = formatting.plural(sum(change.before.values()), "run")
     before = formatting.listing([f"{value}" for value in change.before], "or")
-    when, now = _when(change), study.stated_plan.get(change.field)
+    when, now = _when(change), getattr(study.stated_plan, change.field, None)
     if change.field == "looks":
         return (
             f"The planned looks were changed after runs had started: they were others when {runs} started, and are "

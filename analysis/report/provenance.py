@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Mapping
 
 import pandas as pd
 import yaml
@@ -36,7 +35,7 @@ def reproduce(study: Study) -> Section:
             f"# `vit-sweep tune` found the settings of each variant; they are in {place}, which --tuned accepts"
         )
     lines += [_with_all_seeds(study)] if study.command else []
-    if source := study.plan.get("source"):  # W&B or Optuna, which hold no plan
+    if source := study.plan.source:  # W&B or Optuna, which hold no plan
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
     else:
         words = [f"{_out(study.command)}/{study.name}", *_explored(study)]
@@ -47,7 +46,7 @@ def reproduce(study: Study) -> Section:
 def _explored(study: Study) -> list[str]:
     """The flags of an exploratory report: its metric and baseline where the plan states others."""
     stated = (("metric", study.metric), ("baseline", study.baseline))
-    return [word for name, own in stated if study.plan.get(name, own) != own for word in (f"--{name}", own)]
+    return [word for name, own in stated if getattr(study.plan, name) != own for word in (f"--{name}", own)]
 
 
 def study_provenance(anchor: str, name: str, study: Study) -> Section:
@@ -99,9 +98,9 @@ def _origin(study: Study) -> list[tuple[str, str]]:
 def _definition(study: Study) -> list[Code]:
     """The user's own study file, as the sweep read it."""
     file = next((word for word in _words(study.command) if word.endswith((".yaml", ".yml"))), None)
-    if file is None or "study" not in study.plan:
+    if file is None or not study.plan.study:
         return []
-    text = yaml.safe_dump(study.plan["study"], sort_keys=False, allow_unicode=True)
+    text = yaml.safe_dump(study.plan.study, sort_keys=False, allow_unicode=True)
     return [Code(f"# {file}, as the sweep read it\n{text.rstrip()}")]
 
 
@@ -125,16 +124,17 @@ def _sources(study: Study) -> list[Code]:
 
 def _with_all_seeds(study: Study) -> str:
     """The sweep's command with every planned seed: the last command may have named only some of them."""
-    planned = study.plan.get("seeds", [])
-    given, same = ",".join(map(str, planned)) + "," * (len(planned) == 1), [planned]
+    planned = study.plan.seeds
+    same: list[int | list[int]] = [planned]
+    given = ",".join(map(str, planned)) + "," * (len(planned) == 1)
     if planned == list(range(len(planned))):
         given, same = str(len(planned)), [planned, len(planned)]
-    words, definition = _words(study.command), study.plan.get("study")
+    words, definition = _words(study.command), study.plan.study
     found = _option(words, "--seeds")
     if found is not None and planned:
         place, value = found
         words[place] = words[place].removesuffix(value) + given
-    elif words and planned and isinstance(definition, Mapping) and definition.get("seeds") not in same:
+    elif words and planned and definition and definition.get("seeds") not in same:
         words += ["--seeds", given]  # an earlier command may have named more than this one trains by itself
     else:
         return study.command or ""

@@ -17,7 +17,7 @@ def warnings(results: Results) -> list[str]:
     """Return every warning, the most important first."""
     study = results.study
     return [
-        *study.plan.get("notes", []),
+        *study.plan.notes,
         *_settings(study),
         *tuning_warnings(results),
         *_images(study),

@@ -30,7 +30,7 @@ def explore(study: Study, metric: str | None, baseline: str | None) -> Study:
             )
     if baseline not in (None, study.baseline):
         notes.append(_note("baseline", str(baseline), study.baseline))
-    plan = {**study.plan, "notes": [*study.plan.get("notes", []), *notes]} if notes else study.plan
+    plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes]}) if notes else study.plan
     return replace(study, metric=wanted, baseline=baseline or study.baseline, plan=plan)
 
 

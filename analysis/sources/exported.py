@@ -23,7 +23,6 @@ import pandas as pd
 from analysis.sources import tables
 from analysis.sources.hits import from_bytes as hits_from_bytes
 from analysis.sources.hits import to_bytes as hits_to_bytes
-from analysis.sources.plan import read_plan
 from analysis.sources.plugin_source import from_bytes as sources_from_bytes
 from analysis.sources.plugin_source import to_bytes as sources_to_bytes
 from analysis.sources.settings import flatten, nested
@@ -34,9 +33,11 @@ from experiments.errors import UserError
 from experiments.metric import is_metric
 from experiments.runs import record
 from experiments.runs.looks import from_json as looks_from_json
+from experiments.study import StudyPlan
 
 Part = TypeVar("Part")
 SCHEMA = 1
+EXPORT = "export"
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
 OPTIONAL = (HITS, PLUGINS)
 FILES = (RUNS, CURVES, *OPTIONAL, record.STUDY)
@@ -44,7 +45,7 @@ FILES = (RUNS, CURVES, *OPTIONAL, record.STUDY)
 
 def is_export(folder: Path) -> bool:
     """Whether the folder holds an exported study: its study.json says so."""
-    return (folder / record.STUDY).is_file() and record.EXPORT in record.read_study(folder)
+    return (folder / record.STUDY).is_file() and StudyPlan.read(folder).export is not None
 
 
 def export(study: Study, folder: Path) -> Path:
@@ -63,12 +64,12 @@ def export(study: Study, folder: Path) -> Path:
 def read_export(folder: Path) -> Study:
     """Read an exported study. Raises `RecordError` naming the file that is missing or was changed."""
     folder = Path(folder)
-    plan = read_plan(folder)
-    parts = _checked(folder / record.STUDY)
+    plan = StudyPlan.read(folder)
+    parts = _checked(plan, folder / record.STUDY)
     rows, curves = (_read_table(folder / name, parts["tables"].get(name) or {}) for name in (RUNS, CURVES))
-    if "source" not in plan:
+    if plan.source is None:
         rows = [_completed(row) for row in rows]
-    plan = {key: value for key, value in plan.items() if key != record.EXPORT}
+    plan = plan.model_copy(update={"export": None})
     hits = _read_part(folder / HITS, parts["hits"], hits_from_bytes) if "hits" in parts else None
     sources = _read_part(folder / PLUGINS, parts["plugins"], sources_from_bytes) if "plugins" in parts else None
     looks = map(looks_from_json, parts.get("looks", []))
@@ -81,32 +82,31 @@ def _files(study: Study) -> dict[str, bytes]:
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
         texts[name], types = tables.to_csv(frame)
         parts[name] = {"digest": tables.digest(texts[name]), "types": types}
-    plan = finite(study.plan)
-    plan[record.EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
+    plan = finite(study.plan.tree())
+    plan[EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
     if study.looks:
-        plan[record.EXPORT]["looks"] = [look.to_json() for look in study.looks]
+        plan[EXPORT]["looks"] = [look.to_json() for look in study.looks]
     files = {name: text.encode() for name, text in texts.items()}
     if study.hits:
         files[HITS] = hits_to_bytes(study.hits)
-        plan[record.EXPORT]["hits"] = {"digest": hashlib.sha256(files[HITS]).hexdigest()}
+        plan[EXPORT]["hits"] = {"digest": hashlib.sha256(files[HITS]).hexdigest()}
     if study.sources:
         files[PLUGINS] = sources_to_bytes(study.sources)
-        plan[record.EXPORT]["plugins"] = {"digest": hashlib.sha256(files[PLUGINS]).hexdigest()}
-    plan[record.EXPORT]["digest"] = _digest(plan)
+        plan[EXPORT]["plugins"] = {"digest": hashlib.sha256(files[PLUGINS]).hexdigest()}
+    plan[EXPORT]["digest"] = _digest(plan)
     return {**files, record.STUDY: (json.dumps(plan, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
 def _digest(plan: Mapping[str, Any]) -> str:
     """SHA-256 over study.json without this digest."""
-    parts = {key: value for key, value in plan[record.EXPORT].items() if key != "digest"}
-    return hashlib.sha256(canonical({**plan, record.EXPORT: parts})).hexdigest()
+    parts = {key: value for key, value in plan[EXPORT].items() if key != "digest"}
+    return hashlib.sha256(canonical({**plan, EXPORT: parts})).hexdigest()
 
 
-def _checked(path: Path) -> dict[str, Any]:
+def _checked(plan: StudyPlan, path: Path) -> dict[str, Any]:
     """The export's part of study.json, its digest checked."""
-    written = record.read_study(path.parent)  # as it is in the file: `plan` has defaults filled in
-    parts = written.get(record.EXPORT)
-    if not isinstance(parts, dict) or parts.get("digest") != _digest(written):
+    parts = plan.export
+    if parts is None or parts.get("digest") != _digest(plan.tree()):
         raise record.RecordError(f"{path}: does not match its own digest; it was changed after the export")
     if parts.get("schema") != SCHEMA:
         raise record.RecordError(f"{path}: export.schema: {parts.get('schema')!r} is not known; allowed: {SCHEMA}")

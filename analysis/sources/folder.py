@@ -6,14 +6,12 @@ has not ended is a row with the status "incomplete". No planned run is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from analysis.sources.hits import RunHits, read_hits
-from analysis.sources.plan import read_plan
 from analysis.sources.plugin_source import Sources, read_sources
 from analysis.sources.settings import flatten, level_text
 from analysis.sources.study import Study, assemble, run_row
@@ -22,6 +20,7 @@ from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.looks import read_looks
+from experiments.study import RunSpec, StudyPlan
 
 
 def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
@@ -35,14 +34,14 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
         raise UserError(f"{study_dir}: no such folder; give the folder of a study, OUT/STUDY")
     if not (study_dir / record.STUDY).is_file():
         raise record.RecordError(f"{study_dir / record.STUDY}: no such file; give the folder of a study, OUT/STUDY")
-    plan = read_plan(study_dir)
-    for entry in plan["runs"]:
-        if Path(str(entry["run"])).name != entry["run"]:
-            raise record.RecordError(f"{study_dir / record.STUDY}: runs: {entry['run']!r} is not the name of a folder")
+    plan = StudyPlan.read(study_dir)
+    for run in plan.runs:
+        if Path(run.name).name != run.name:
+            raise record.RecordError(f"{study_dir / record.STUDY}: runs: {run.name!r} is not the name of a folder")
     reader = _Reader(skip_unreadable)
-    for entry in plan["runs"]:
-        reader.add_planned(study_dir, entry)
-    planned = {entry["run"] for entry in plan["runs"]}
+    for run in plan.runs:
+        reader.add_planned(study_dir, run)
+    planned = {run.name for run in plan.runs}
     for folder in sorted(study_dir.iterdir()):
         if folder.name not in planned and (folder / record.CONFIG).is_file():
             reader.add_unplanned(folder)
@@ -62,51 +61,52 @@ class _Reader:
         self.hits: dict[str, RunHits] = {}
         self.labels: dict[str, np.ndarray] = {}  # of the test images; see read_hits
 
-    def add_planned(self, study_dir: Path, entry: Mapping[str, Any]) -> None:
-        folder = study_dir / entry["run"]
+    def add_planned(self, study_dir: Path, planned: RunSpec) -> None:
+        folder = study_dir / planned.name
         if not record.is_finished(folder):
-            self.rows.append(run_row(entry, "incomplete", {}, {}))
+            self.rows.append(run_row(planned, "incomplete", {}, {}))
             return
         try:
             run = read_checked(folder)
-            _check_plan(run, entry)
+            _check_plan(run, planned)
             config = completed(run.config)
             hits = read_hits(run, config, self.labels)
             read_sources(run, self.sources)
         except record.RecordError as error:
-            self._trouble(entry, error)
+            self._trouble(planned, error)
             return
-        self.rows.append(run_row(entry, run.summary["status"], config, run.summary))
+        self.rows.append(run_row(planned, run.summary["status"], config, run.summary))
         if hits is not None:
             self.hits[run.name] = hits
         self.curves.extend(
-            {"run": run.name, "variant": str(entry["variant"]), "seed": entry["seed"], **row} for row in run.rows
+            {"run": run.name, "variant": planned.variant, "seed": planned.seed, **row} for row in run.rows
         )
 
     def add_unplanned(self, folder: Path) -> None:
         """List a run that the plan lacks. It is excluded from every number."""
         self.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
-        self.rows.append(run_row({"run": folder.name, "variant": "", "seed": None}, "unplanned", {}, {}))
+        run = RunSpec(name=folder.name, run_id="", variant="", seed=0)
+        self.rows.append({**run_row(run, "unplanned", {}, {}), "seed": None})
 
-    def _trouble(self, entry: Mapping[str, Any], error: record.RecordError) -> None:
+    def _trouble(self, planned: RunSpec, error: record.RecordError) -> None:
         if not self.skip:
             raise record.RecordError(
                 f"{error}; delete the folder and run the sweep again, or report without it by --skip-unreadable"
             ) from error
-        self.troubles[entry["run"]] = str(error)
-        self.rows.append(run_row(entry, "unreadable", {}, {}))
+        self.troubles[planned.name] = str(error)
+        self.rows.append(run_row(planned, "unreadable", {}, {}))
 
 
-def _check_plan(run: record.Run, entry: Mapping[str, Any]) -> None:
+def _check_plan(run: record.Run, planned: RunSpec) -> None:
     """Raise `RecordError` where a record belongs to another run than the plan says."""
-    if run.summary.get("run_id") != entry["run_id"]:
+    if run.summary.get("run_id") != planned.run_id:
         raise record.RecordError(
-            f"{run.dir / record.SUMMARY}: run_id is {run.summary.get('run_id')!r}, planned is {entry['run_id']!r}"
+            f"{run.dir / record.SUMMARY}: run_id is {run.summary.get('run_id')!r}, planned is {planned.run_id!r}"
         )
     settings = dict(flatten(run.config))
-    for path, planned in {**(entry.get("levels") or {}), "seed": entry["seed"]}.items():
-        planned = level_text(planned) if isinstance(planned, list) else planned
-        if path not in settings or settings[path] != planned:
+    for path, level in {**planned.levels, "seed": planned.seed}.items():
+        level = level_text(level) if isinstance(level, list) else level
+        if path not in settings or settings[path] != level:
             raise record.RecordError(
-                f"{run.dir / record.CONFIG}: {path} is {settings.get(path)!r}, planned is {planned!r}"
+                f"{run.dir / record.CONFIG}: {path} is {settings.get(path)!r}, planned is {level!r}"
             )

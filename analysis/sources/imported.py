@@ -16,7 +16,7 @@ from analysis.sources.settings import PLACES, flatten, level_text, nested
 from analysis.sources.study import COLUMNS, ENDED, Study, assemble, run_row
 from experiments.errors import UserError
 from experiments.metric import Metric
-from experiments.runs import record
+from experiments.study import RunSpec, StudyPlan
 
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
@@ -67,15 +67,14 @@ def infer(
         raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
     order = sorted(kept, key=lambda key: (variants.index(key[0]), key[1]))
     chosen = [runs[kept[key]] for key in order]
-    entries = [_entry(runs[kept[key]], key, settings[kept[key]], factors) for key in order]
-    rows = [run_row(entry, run.status, run.config, run.summary) for entry, run in zip(entries, chosen)]
+    planned_runs = [_planned(runs[kept[key]], key, settings[kept[key]], factors) for key in order]
+    rows = [run_row(planned, run.status, run.config, run.summary) for planned, run in zip(planned_runs, chosen)]
     curves = [
-        {"run": entry["run"], "variant": entry["variant"], "seed": entry["seed"], **row}
-        for entry, run in zip(entries, chosen)
+        {"run": planned.name, "variant": planned.variant, "seed": planned.seed, **row}
+        for planned, run in zip(planned_runs, chosen)
         for row in run.rows
     ]
-    plan = {
-        "schema": record.SCHEMA,
+    tree = {
         "name": name,
         "factors": {"+".join(paths): levels for paths, levels in factors},
         "baseline": baseline or variants[0],
@@ -83,11 +82,11 @@ def infer(
         "margin": MARGIN,
         "seeds": sorted({seed for _, seed in order}),
         "base": _shared(settings),
-        "runs": entries,
+        "runs": planned_runs,
         "source": source,
         "notes": [_note(source, metric or METRIC, baseline, folder)],
     }
-    return assemble(plan, rows, curves, troubles, folder)
+    return assemble(StudyPlan.parse(tree, source), rows, curves, troubles, folder)
 
 
 def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,10 +181,11 @@ def _label(factors: Factors, own: Mapping[str, Any]) -> str:
     return ", ".join(f"{paths[0].rpartition('.')[2]}={text}" for paths, text in texts.items()) or "all"
 
 
-def _entry(run: ImportedRun, key: tuple[str, int], own: Mapping[str, Any], factors: Factors) -> dict[str, Any]:
+def _planned(run: ImportedRun, key: tuple[str, int], own: Mapping[str, Any], factors: Factors) -> RunSpec:
     variant, seed = key
     levels = {path: own.get(path) for paths, _ in factors for path in paths}
-    return {"run": run.run, "run_id": run.summary.get("run_id"), "variant": variant, "levels": levels, "seed": seed}
+    digits = run.summary.get("run_id") or ""
+    return RunSpec(name=run.run, run_id=digits, variant=variant, levels=levels, seed=seed)
 
 
 def _shared(settings: list[dict[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -43,7 +42,7 @@ def plan_changes(study: Study) -> list[PlanChange]:
     found = []
     for name in record.COMPARISON:
         values = ended[f"planned_{name}"].dropna()
-        found.append(_change(study, name, values[values != planned_cell(study.stated_plan.get(name))]))
+        found.append(_change(study, name, values[values != planned_cell(getattr(study.stated_plan, name))]))
     then = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
     now = _digests_now(study, ended.loc[then.index])
     named = {field for fields in (*then, *now) for field in fields}
@@ -56,8 +55,7 @@ def plan_changes(study: Study) -> list[PlanChange]:
 def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
     """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
     plan = study.stated_plan
-    base = plan.get("base")
-    settings = dict(flatten(base)) if isinstance(base, Mapping) else {}
+    settings = dict(flatten(plan.base))
     if settings.get("data.name") not in DATASETS:
         return [field_digests(plan)] * len(runs)
     places = [path for path in locations(settings["data.name"]) if path in settings and path in runs]
@@ -65,7 +63,7 @@ def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
     keys = [tuple(map(cell_value, row)) for row in runs[places].itertuples(index=False)]
     for key in keys:
         if key not in found:
-            found[key] = field_digests({**plan, "base": {**settings, **dict(zip(places, key, strict=True))}})
+            found[key] = field_digests(plan.model_copy(update={"base": settings | dict(zip(places, key, strict=True))}))
     return [found[key] for key in keys]
 
 

@@ -12,11 +12,6 @@ PLACES = (*LOCATIONS, "seed")
 """Settings that may differ between any two runs of a study: where files are, and the seed."""
 
 
-def tuned_settings(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings that were tuned for each variant, by a plan as in study.json; empty for a study that was not tuned."""
-    return tuple((plan.get("tuned") or {}).get("space", ()))
-
-
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted path, value) of every leaf of a nested mapping. A list is a leaf and becomes text."""
     for key, value in tree.items():

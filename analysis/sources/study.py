@@ -12,11 +12,12 @@ import pandas as pd
 
 from analysis.sources.hits import RunHits
 from analysis.sources.plugin_source import Sources
-from analysis.sources.settings import PLACES, cell_value, flatten, level_text, tuned_settings
-from experiments.errors import UserError
-from experiments.metric import EXPECTED, METRICS, Metric, is_metric, known_metrics
+from analysis.sources.settings import PLACES, cell_value, flatten, level_text
+from experiments.config import completed
+from experiments.metric import METRICS, Metric, known_metrics
 from experiments.runs import record
 from experiments.runs.looks import Look
+from experiments.study import RunSpec, StudyPlan
 
 COST = (
     "params",
@@ -89,30 +90,29 @@ class Study:
     margin: float
     runs: pd.DataFrame
     curves: pd.DataFrame
-    plan: Mapping[str, Any] = field(default_factory=dict)
+    plan: StudyPlan
     base: dict[str, Any] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     hits: dict[str, RunHits] = field(default_factory=dict)
     sources: Sources = field(default_factory=dict)
     looks: tuple[Look, ...] = ()
     folder: Path | None = None
-    stated: Mapping[str, Any] | None = None
+    stated: StudyPlan | None = None
 
     @property
-    def stated_plan(self) -> Mapping[str, Any]:
+    def stated_plan(self) -> StudyPlan:
         """The plan that the runs state: that of the whole study, also for a part of it."""
         return self.plan if self.stated is None else self.stated
 
     @property
     def command(self) -> str | None:
         """The command that made the runs; None where it is unknown."""
-        return self.plan.get("command")
+        return self.plan.command
 
     @property
     def names(self) -> dict[str, str]:
         """The names that the study gives to factors: factor -> name."""
-        definition = self.plan.get("study")
-        given = definition.get("names") if isinstance(definition, Mapping) else None
+        given = self.plan.study.get("names")
         return {str(key): str(name) for key, name in given.items()} if isinstance(given, Mapping) else {}
 
     @property
@@ -123,17 +123,17 @@ class Study:
     @property
     def tuned_settings(self) -> tuple[str, ...]:
         """The settings that were tuned for each variant; empty for a study that was not tuned."""
-        return tuned_settings(self.plan)
+        return self.plan.tuned_settings
 
     @property
     def planned_looks(self) -> tuple[int, ...]:
         """The numbers of seeds at which the study plans to be tested; empty where it plans none."""
-        return tuple(self.plan.get("looks") or ())
+        return tuple(self.plan.looks)
 
     @property
     def recorded(self) -> bool:
         """Whether looks at this study are recorded: not those at runs that no study has planned."""
-        return "source" not in self.plan
+        return self.plan.source is None
 
     @property
     def metrics(self) -> list[Metric]:
@@ -156,7 +156,7 @@ class Study:
 
 
 def assemble(
-    plan: Mapping[str, Any],
+    plan: StudyPlan,
     rows: list[dict[str, Any]],
     curves: list[dict[str, Any]],
     troubles: Mapping[str, str] | None = None,
@@ -165,30 +165,33 @@ def assemble(
     sources: Sources | None = None,
     looks: Iterable[Look] = (),
 ) -> Study:
-    """A `Study` from a plan (as in study.json), the rows of its runs (see `run_row`) and their epochs."""
+    """A `Study` from a plan, the rows of its runs (see `run_row`) and their epochs.
+
+    The base of a plan that was not inferred gets the defaults of settings that are newer than the plan.
+    """
+    if plan.source is None:
+        plan = plan.model_copy(update={"base": completed(plan.base)})
     runs = pd.DataFrame(rows, columns=list(dict.fromkeys([*COLUMNS, *(key for row in rows for key in row)])))
-    if not is_metric(plan["metric"]):
-        raise UserError(f"metric: {plan['metric']!r} is not allowed: {EXPECTED}")
-    if plan["metric"] not in runs:
-        runs[plan["metric"]] = math.nan  # no run has measured it yet
+    if plan.metric not in runs:
+        runs[plan.metric] = math.nan  # no run has measured it yet
     for column in dict.fromkeys([*NUMBERS, *known_metrics(runs.columns)]):
         runs[column] = pd.to_numeric(runs[column], errors="coerce")
     seeds = [row["seed"] for row in rows]
     runs["seed"] = pd.Series(seeds, dtype=object)  # a run without a seed must not turn the others into floats
     return Study(
-        name=str(plan["name"]),
-        description=str(plan.get("description") or ""),
-        factors={factor: [level_text(level) for level in levels] for factor, levels in plan["factors"].items()},
-        baseline=str(plan["baseline"]),
-        metric=Metric(plan["metric"]),
-        margin=float(plan["margin"]),
+        name=plan.name,
+        description=plan.description,
+        factors={factor: [level_text(level) for level in levels] for factor, levels in plan.factors.items()},
+        baseline=plan.baseline,
+        metric=Metric(plan.metric),
+        margin=plan.margin,
         runs=runs,
         curves=pd.DataFrame(
             curves,
             columns=list(dict.fromkeys(["run", "variant", "seed", "epoch", *(key for row in curves for key in row)])),
         ),
         plan=plan,
-        base=dict(flatten(plan.get("base") or {})),
+        base=dict(flatten(plan.base)),
         troubles=dict(troubles or {}),
         hits=dict(hits or {}),
         sources=dict(sources or {}),
@@ -197,23 +200,21 @@ def assemble(
     )
 
 
-def run_row(
-    entry: Mapping[str, Any], status: str, config: Mapping[str, Any], summary: Mapping[str, Any]
-) -> dict[str, Any]:
+def run_row(run: RunSpec, status: str, config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
     """One row of `Study.runs`.
 
-    `entry`: the run as the plan lists it. `config`: nested settings. `summary`: as in summary.json. `config` and
+    `config`: nested settings. `summary`: as in summary.json. `config` and
     `summary` are empty for a run without a record.
     """
-    settings = dict(flatten(config)) or dict(entry.get("levels") or {})
+    settings = dict(flatten(config)) or dict(run.levels)
     provenance, cost, images, planned = (_section(summary, key) for key in ("provenance", "cost", "data", "planned"))
     versions = sorted(_section(provenance, "versions").items())
     return {
         **settings,
-        "run": entry["run"],
-        "run_id": summary.get("run_id") or entry.get("run_id"),
-        "variant": str(entry["variant"]),
-        "seed": entry["seed"],
+        "run": run.name,
+        "run_id": summary.get("run_id") or run.run_id or None,
+        "variant": run.variant,
+        "seed": run.seed,
         "status": status,
         "epochs": summary.get("epochs", 0),
         **{metric: summary.get(metric) for metric in known_metrics(summary)},

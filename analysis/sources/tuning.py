@@ -55,7 +55,7 @@ def read_tuning(study: Study) -> Tuning | None:
 
     Raises `RecordError` where a part of it is missing or wrong.
     """
-    tree = study.plan.get("tuned")
+    tree = study.plan.tuned
     if not tree:
         return None
     try:

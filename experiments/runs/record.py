@@ -17,36 +17,25 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
-import os
-import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.canonical import canonical, finite
-from experiments.errors import UserError
+from experiments.files import PART as PART
+from experiments.files import RecordError, read_json, write_json
+from experiments.files import write_bytes as write_bytes
+from experiments.files import write_text as write_text
+from experiments.study import STUDY as STUDY
 from experiments.weights import CHECKPOINT
 
 SCHEMA = 1
-STUDY, CONFIG, METRICS, SUMMARY, PREDICTIONS = (
-    "study.json",
-    "config.json",
-    "metrics.csv",
-    "summary.json",
-    "test_predictions.npz",
-)
+CONFIG, METRICS, SUMMARY, PREDICTIONS = "config.json", "metrics.csv", "summary.json", "test_predictions.npz"
 PLUGIN, DIFF = "plugin", "uncommitted.diff"
 TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
-EXPORT = "export"  # a key of study.json in an exported study: its runs are in tables beside it, without run folders
-PART = ".part-"  # prefix of a file that is being written
 STATUSES = ("finished", "diverged", "pruned")
 COMPARISON = ("metric", "margin", "baseline", "seeds")  # what a study states before its runs
-
-
-class RecordError(UserError):
-    """A record that is missing, unreadable or changed. The message names the file and the reason."""
 
 
 @dataclass(frozen=True)
@@ -58,42 +47,6 @@ class Run:
     config: dict[str, Any]
     rows: list[dict[str, float]]
     summary: dict[str, Any]
-
-
-def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
-    """Write a file atomically: a reader sees the complete old file or the complete new one. Raises `RecordError`.
-
-    `durable` waits for the disk, so that a power cut does not change this.
-    """
-    try:
-        _replace(Path(path), body, durable)
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _replace(path: Path, body: bytes, durable: bool) -> None:
-    temporary = path.parent / f"{PART}{secrets.token_hex(8)}"
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-            if durable:
-                file.flush()
-                os.fsync(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def write_text(path: Path, text: str) -> None:
-    """`write_bytes` for text, as UTF-8."""
-    write_bytes(path, text.encode())
-
-
-def write_json(path: Path, value: Any) -> None:
-    """`write_text` for a JSON value; a number that is not finite becomes null, because JSON has no NaN."""
-    write_text(path, json.dumps(finite(value), indent=1, ensure_ascii=False) + "\n")
 
 
 def metrics_csv(rows: Iterable[Mapping[str, float]]) -> str:
@@ -130,26 +83,6 @@ def plugin_files(run_dir: Path) -> list[str]:
     return [path.relative_to(run_dir).as_posix() for path in found]
 
 
-def write_study(study_dir: Path, study: Mapping[str, Any]) -> None:
-    """Write study.json; see `read_study`."""
-    write_json(Path(study_dir) / STUDY, {"schema": SCHEMA, **study})
-
-
-def read_study(study_dir: Path) -> dict[str, Any]:
-    """Read study.json: factors, base, baseline, metric, margin, seeds and the list of the runs.
-
-    Raises `RecordError` where the file is missing, is not a JSON object or lacks one of those.
-    """
-    path = Path(study_dir) / STUDY
-    study = _json(path)
-    for key in ("name", "factors", "base", "baseline", "metric", "margin", "seeds", "runs"):
-        if key not in study:
-            raise RecordError(f"{path}: has no {key!r}")
-    if study.get("schema") != SCHEMA:
-        raise RecordError(f"{path}: unknown schema {study.get('schema')!r}")
-    return study
-
-
 def is_finished(run_dir: Path) -> bool:
     """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
@@ -173,13 +106,13 @@ def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False)
     for name in dict.fromkeys((*always, *(name for name in summary["files"] if name not in large))):
         if _sha256(run_dir / name) != summary["files"].get(name):
             raise RecordError(f"{run_dir / name}: does not match the digest in {SUMMARY}; it was changed after the run")
-    return Run(run_dir.name, run_dir, _json(run_dir / CONFIG), _rows(run_dir / METRICS), summary)
+    return Run(run_dir.name, run_dir, read_json(run_dir / CONFIG), _rows(run_dir / METRICS), summary)
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
     """Read the summary only, and check its digest. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
-    summary = _json(path)
+    summary = read_json(path)
     body = {key: value for key, value in summary.items() if key != "digest"}
     if summary.get("digest") != hashlib.sha256(canonical(body)).hexdigest():
         raise RecordError(f"{path}: does not match its own digest; it was changed after the run")
@@ -190,7 +123,7 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
 
 def read_config(run_dir: Path) -> dict[str, Any]:
     """Read the configuration of a run. Raises `RecordError`."""
-    return _json(Path(run_dir) / CONFIG)
+    return read_json(Path(run_dir) / CONFIG)
 
 
 def read_bytes(path: Path, digest: str) -> bytes:
@@ -202,18 +135,6 @@ def read_bytes(path: Path, digest: str) -> bytes:
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordError(f"{path}: does not match the digest in {SUMMARY}; it was changed after the run")
     return body
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")
-    return value
 
 
 def _rows(path: Path) -> list[dict[str, float]]:

@@ -21,13 +21,13 @@ from experiments.memory import check_model, free_memory, is_out_of_memory, machi
 from experiments.metric import GRADIENT_NORM
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
-from experiments.runs.spec import RunSpec
 from experiments.runs.state import RunState, is_finite, now, remove_temporary_files
 from experiments.runs.tracking import pictures
 from experiments.runs.tracking.epoch_log import EpochLog
 from experiments.runs.tracking.settings import Tracking
 from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.sections import DataConfig
+from experiments.study import RunSpec
 from experiments.training.cohort import cohort_sizes
 from experiments.training.compile import require
 from experiments.training.engine import Solo, batches

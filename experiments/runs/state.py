@@ -21,9 +21,9 @@ from experiments.errors import TakenOver, UserError, writing
 from experiments.metric import Metric
 from experiments.runs import record, resume
 from experiments.runs.source import source_files
-from experiments.runs.spec import RunSpec
 from experiments.runs.stated import read_stated
 from experiments.runs.tracking.epoch_log import EpochLog
+from experiments.study import RunSpec
 
 Row = dict[str, float]
 

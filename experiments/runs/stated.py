@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments.canonical import canonical
 from experiments.config import DEFAULTS, flatten
 from experiments.runs import record
+from experiments.study import StudyPlan
 
 # Keys of study.json that are no statement, or are compared in another way: seeds may be added.
-IGNORED = ("schema", "name", "runs", "seeds", "command", "study", "preset", "notes", "source", record.EXPORT)
+IGNORED = ("schema", "name", "runs", "seeds", "command", "study", "preset", "notes", "source", "export")
 
 
 def read_stated(study_dir: Path) -> dict[str, Any] | None:
     """What study.json states now: the fields of `record.COMPARISON`, and digests. None where there is no study.json."""
     if not (Path(study_dir) / record.STUDY).is_file():
         return None
-    plan = record.read_study(study_dir)
+    plan = StudyPlan.read(study_dir)
     fields = field_digests(plan)
     digest = hashlib.sha256(canonical(fields)).hexdigest()
-    return {**{key: plan[key] for key in record.COMPARISON}, "digest": digest, "fields": fields}
+    return {**{key: getattr(plan, key) for key in record.COMPARISON}, "digest": digest, "fields": fields}
 
 
-def field_digests(plan: Mapping[str, Any]) -> dict[str, str]:
+def field_digests(plan: StudyPlan) -> dict[str, str]:
     """A digest for each field of a plan: 12 hex digits. Empty fields are left out, so that a new field changes nothing.
 
     For the same reason, settings of the base count only where they differ from their defaults.
     """
-    stated = {key: value for key, value in plan.items() if key not in IGNORED and value not in (None, "", [], {})}
-    if isinstance(stated.get("base"), Mapping):
-        base = dict(flatten(stated["base"]))
-        stated["base"] = {
-            path: value for path, value in base.items() if path not in DEFAULTS or value != DEFAULTS[path]
-        }
+    stated = {
+        key: value for key, value in plan.tree().items() if key not in IGNORED and value not in (None, "", [], {})
+    }
+    if plan.base:
+        base = flatten(plan.base)
+        stated["base"] = {path: value for path, value in base if path not in DEFAULTS or value != DEFAULTS[path]}
     return {key: hashlib.sha256(canonical(value)).hexdigest()[:12] for key, value in sorted(stated.items())}

@@ -12,7 +12,7 @@ from experiments.cli import folder, settings
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
-    from sweeps.plan import Plan
+    from experiments.study import StudyPlan
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
@@ -79,7 +79,7 @@ def _seeds(text: str) -> int | list[int]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def parse_plan(arguments: argparse.Namespace) -> Plan:
+def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     """The plan of the study that the arguments name, with their changes. Raises `UserError`."""
     from sweeps.builtin import load_study
     from sweeps.plan import make_plan
@@ -113,14 +113,14 @@ def out_dir(arguments: argparse.Namespace) -> Path:
     return Path(arguments.out or OUT)
 
 
-def warn_of_plan(plan: Plan) -> None:
+def warn_of_plan(plan: StudyPlan) -> None:
     """Print a line where a plan is allowed but probably not meant; see `warn_of_long_warmup`."""
     from experiments.effects import warn_of_long_warmup
 
     warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
 
 
-def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
+def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path, bool]:
     """The plan, its folder, and whether the plan has to be written there: not if the folder was named as the study."""
     from experiments.runs.record import STUDY
     from sweeps.study_folder import plan_of, with_known_names
@@ -128,7 +128,7 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
     study_dir = Path(arguments.study)
     if not is_file(study_dir / STUDY, f"STUDY: {arguments.study!r}"):
         plan = parse_plan(arguments)
-        study_dir = out_dir(arguments) / plan.study.name
+        study_dir = out_dir(arguments) / plan.name
         return with_known_names(plan, study_dir), study_dir, True
     changes = {"preset": arguments.preset, "seeds": arguments.seeds, "tuned": arguments.tuned, "set": arguments.set}
     for flag, value in {**changes, "out": arguments.out, **settings(arguments)}.items():
@@ -137,7 +137,9 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[Plan, Path, bool]:
     return plan_of(study_dir), study_dir, False
 
 
-def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, arguments: argparse.Namespace) -> list[str]:
+def runs_to_train(
+    plan: StudyPlan, study_dir: Path, is_new: bool, command: str, arguments: argparse.Namespace
+) -> list[str]:
     """The names of the runs that are left, for jobs or agents that will train them. Failed runs are tried again.
 
     `is_new`: the plan is written to the folder first. Raises `UserError`.
@@ -157,7 +159,7 @@ def runs_to_train(plan: Plan, study_dir: Path, is_new: bool, command: str, argum
     return queue.reconcile().waiting
 
 
-def _with_tuned(plan: Plan, path: str, changes: Collection[str]) -> Plan:
+def _with_tuned(plan: StudyPlan, path: str, changes: Collection[str]) -> StudyPlan:
     """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
     from sweeps.plan import apply_tuned
     from sweeps.tuning.tuned import read_tuned
@@ -218,7 +220,7 @@ def add_study_dir_command(
     return command
 
 
-def existing_plan(arguments: argparse.Namespace) -> tuple[Plan, Path]:
+def existing_plan(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
     """The plan in the folder of a study, and the folder. Raises `UserError` where it holds no study."""
     from sweeps.study_folder import plan_of
 
@@ -231,15 +233,14 @@ def existing_study(arguments: argparse.Namespace) -> Path:
 
     Raises `UserError` where it holds no study, or an exported one.
     """
-    from experiments.runs.record import STUDY, read_study
-    from sweeps.study_folder import check_not_exported
+    from experiments.study import STUDY, StudyPlan
 
     study_dir = Path(arguments.study_dir)
     if not is_file(study_dir / STUDY, f"STUDY_DIR: {arguments.study_dir!r}"):
         inside = Path("runs") / study_dir
         hint = f"did you mean {inside}?" if (inside / STUDY).is_file() else f"`{PROG} run` makes such a folder"
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
-    check_not_exported(read_study(study_dir), f"STUDY_DIR: {arguments.study_dir!r}")
+    StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
 
 

@@ -39,11 +39,12 @@ def add_collect(commands: Any) -> None:
 
 def collect(arguments: argparse.Namespace, command: str) -> int:
     """Copy what is missing. Returns 1 if records are still missing or were refused."""
-    from experiments.runs.record import SUMMARY, is_finished, read_study
+    from experiments.runs.record import SUMMARY, is_finished
+    from experiments.study import StudyPlan
     from sweeps.queue.elsewhere import ended_runs
 
     study_dir = existing_study(arguments)
-    entries = {entry["run_id"]: entry for entry in read_study(study_dir)["runs"]}
+    names = {run.run_id: run.name for run in StudyPlan.read(study_dir).runs}
     ended = ended_runs(study_dir)
     collected, refused = 0, []
     for place in map(Path, arguments.folders):
@@ -51,28 +52,28 @@ def collect(arguments: argparse.Namespace, command: str) -> int:
             raise UserError(f"FOLDER: {str(place)!r} is not a folder")
         for source in sorted(path.parent for path in place.glob(f"*/{SUMMARY}")):
             try:
-                collected += _collect(source, study_dir, entries, ended)
+                collected += _collect(source, study_dir, names, ended)
             except UserError as error:
                 refused.append(str(error))
     for reason in refused:
         print(f"refused: {reason}")
-    places = {entries[key]["run"] if key in entries else known.run: known for key, known in ended.items()}
+    places = {names.get(key, known.run): known for key, known in ended.items()}
     missing = [run for run in places if not is_finished(study_dir / run)]
     for run in missing:
         print(f"missing: {run}, in {places[run].path} on {places[run].host}")
-    here = sum(is_finished(study_dir / entry["run"]) for entry in entries.values())
-    print(f"{count(range(collected), 'record')} collected; {here} of {count(entries, 'run')} have a record here")
+    here = sum(is_finished(study_dir / name) for name in names.values())
+    print(f"{count(range(collected), 'record')} collected; {here} of {count(names, 'run')} have a record here")
     return 1 if missing or refused else 0
 
 
-def _collect(source: Path, study_dir: Path, entries: Mapping[str, Any], ended: Mapping[str, Ended]) -> int:
+def _collect(source: Path, study_dir: Path, names: Mapping[str, str], ended: Mapping[str, Ended]) -> int:
     """Copy one record if it is missing. Returns the number of records copied. Raises `UserError` where it is refused."""
     from experiments.runs.record import is_finished, read_run, read_summary
 
     summary = read_summary(source)
-    if summary["run_id"] not in entries:
+    if summary["run_id"] not in names:
         return 0  # of another study, or of runs that only the other folder plans
-    target = study_dir / entries[summary["run_id"]]["run"]
+    target = study_dir / names[summary["run_id"]]
     if is_finished(target):
         if read_summary(target)["digest"] != summary["digest"]:
             raise UserError(f"{source}: another record of the run than {target}, which is kept")

@@ -14,7 +14,7 @@ from experiments.errors import UserError
 from sweeps.commands.arguments import PROG, add_study_dir_command, count, existing_plan
 
 if TYPE_CHECKING:
-    from sweeps.plan import Plan
+    from experiments.study import StudyPlan
     from sweeps.queue.queue import Queue
 
 
@@ -62,7 +62,7 @@ def cancel(arguments: argparse.Namespace, _: str) -> int:
     queue = _queue(plan, study_dir)
     queue.cancel()
     queue.refresh()
-    print(f"{plan.study.name}: cancelled; {count(queue.running, 'run')} in training will stop")
+    print(f"{plan.name}: cancelled; {count(queue.running, 'run')} in training will stop")
     print(f"to continue: {PROG} retry {shlex.quote(str(study_dir))}, then {PROG} run or {PROG} worker")
     return 0
 
@@ -75,7 +75,7 @@ def report_cancelled(study_dir: Path | None) -> int:
     return 1
 
 
-def check_names(names: Sequence[str], plan: Plan, study_dir: Path) -> None:
+def check_names(names: Sequence[str], plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where a name is not that of a run. It shows the nearest name only: there may be thousands."""
     known = {run.name: None for run in plan.runs}
     for name in names:
@@ -83,10 +83,10 @@ def check_names(names: Sequence[str], plan: Plan, study_dir: Path) -> None:
             longer = [other for other in known if name and other.startswith(name)]
             close = longer or difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"`{PROG} status {study_dir} --all` lists them"
-            raise UserError(f"RUN: {name!r} is not a run of {plan.study.name}; {hint}")
+            raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")
 
 
-def _queue(plan: Plan, study_dir: Path) -> Queue:
+def _queue(plan: StudyPlan, study_dir: Path) -> Queue:
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
 

@@ -17,7 +17,7 @@ from sweeps.commands.show import margin_text, print_plan
 if TYPE_CHECKING:
     from experiments.runs.tracking.agent import AgentRun
     from experiments.runs.tracking.settings import Tracking
-    from sweeps.plan import Plan
+    from experiments.study import StudyPlan
     from sweeps.workers.worker import WorkerConfig
 
 
@@ -103,12 +103,12 @@ def _cohort(text: str) -> int | None:
 
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt or the study was cancelled."""
-    from sweeps.study_folder import merged_entries, with_known_names
+    from sweeps.study_folder import merged_runs, with_known_names
 
     plan = parse_plan(arguments)
-    study_dir = out_dir(arguments) / plan.study.name
+    study_dir = out_dir(arguments) / plan.name
     plan = with_known_names(plan, study_dir)
-    merged_entries(plan, study_dir)  # raises for another study in the folder, before any warning
+    merged_runs(plan, study_dir)  # raises for another study in the folder, before any warning
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror
 
@@ -130,11 +130,11 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     return report(plan, study_dir, state.failed)
 
 
-def tracking_of(arguments: argparse.Namespace, plan: Plan, agent: AgentRun | None = None) -> Tracking:
+def tracking_of(arguments: argparse.Namespace, plan: StudyPlan, agent: AgentRun | None = None) -> Tracking:
     """Where the runs are mirrored. `agent`: as for `Tracking`."""
     from experiments.runs.tracking.settings import Tracking
 
-    return Tracking(arguments.tracking, plan.study.name, arguments.project, arguments.entity, agent=agent)
+    return Tracking(arguments.tracking, plan.name, arguments.project, arguments.entity, agent=agent)
 
 
 def configured_workers(arguments: argparse.Namespace, tracking: Tracking, study_dir: Path) -> list[WorkerConfig]:
@@ -151,7 +151,7 @@ def configured_workers(arguments: argparse.Namespace, tracking: Tracking, study_
     )
 
 
-def _start_line(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> str:
+def _start_line(plan: StudyPlan, study_dir: Path, configs: list[WorkerConfig]) -> str:
     """What the sweep is about to do, with the time that it takes if finished records tell it."""
     from experiments.runs.record import is_finished
     from sweeps.estimate import estimate
@@ -163,17 +163,17 @@ def _start_line(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> str
     parts = [
         f"{count(range(variants), 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, "
         f"{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(dict.fromkeys(_device_text(config) for config in configs))}",
-        f"metric {plan.study.metric}, equivalence margin {margin_text(plan)}",
+        f"metric {plan.metric}, equivalence margin {margin_text(plan)}",
         *([f"about {format_duration(found.seconds)}, based on {found.source}"] if found else []),
     ]
-    return f"{plan.study.name}: {'; '.join(parts)}"
+    return f"{plan.name}: {'; '.join(parts)}"
 
 
 def _device_text(config: WorkerConfig) -> str:
     return "the CPU" if config.device == "auto" else config.device  # without a GPU, `auto` stays `auto`
 
 
-def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
+def _dry_run(plan: StudyPlan, study_dir: Path, configs: list[WorkerConfig]) -> int:
     """Print the grid and an estimate of the time. Writes nothing."""
     from experiments.runs.record import is_finished
     from sweeps.estimate import estimate
@@ -188,7 +188,7 @@ def _dry_run(plan: Plan, study_dir: Path, configs: list[WorkerConfig]) -> int:
     return 0
 
 
-def report(plan: Plan, study_dir: Path, failed: dict[str, str]) -> int:
+def report(plan: StudyPlan, study_dir: Path, failed: dict[str, str]) -> int:
     """Print what was trained, where it is, and the next command."""
     from collections import Counter
 

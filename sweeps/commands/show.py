@@ -11,7 +11,7 @@ from experiments.metric import Metric
 from sweeps.commands.arguments import add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
 
 if TYPE_CHECKING:
-    from sweeps.plan import Plan
+    from experiments.study import StudyPlan
 
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
 
@@ -65,20 +65,24 @@ def show(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.study_folder import with_known_names
 
     plan = parse_plan(arguments)
-    study_dir = out_dir(arguments) / plan.study.name
+    study_dir = out_dir(arguments) / plan.name
     plan = with_known_names(plan, study_dir)
     warn_of_plan(plan)
     print_plan(plan, study_dir)
     return 0
 
 
-def print_plan(plan: Plan, study_dir: Path) -> None:
+def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     """Print the grid and what is done."""
+    from experiments.config import flatten
+    from experiments.presets import preset
     from experiments.runs.record import is_finished
     from sweeps.study import format_level
 
-    changes = "".join(f", {path}={format_level(value)}" for path, value in plan.base_changes().items())
-    print(f"{plan.study.name}: {plan.study.description}".rstrip(": "))
+    usual = dict(flatten(preset(plan.preset).model_dump())) if plan.preset else {}
+    changed = {path: value for path, value in flatten(plan.base) if value != usual.get(path)}
+    changes = "".join(f", {path}={format_level(value)}" for path, value in changed.items())
+    print(f"{plan.name}: {plan.description}".rstrip(": "))
     print(f"base      preset {plan.preset}{changes}")
     for factor, levels in plan.factors.items():
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
@@ -86,9 +90,9 @@ def print_plan(plan: Plan, study_dir: Path) -> None:
     if plan.tuned:
         print(f"tuned     {', '.join(plan.tuned['space'])}: for each variant, by {plan.tuned['budget']} trials")
     print(f"baseline  {plan.baseline}")
-    print(f"metric    {plan.study.metric}, equivalence margin {margin_text(plan)}")
-    if plan.study.looks:
-        print(f"looks     tests at {', '.join(map(str, plan.study.looks))} seeds")
+    print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
+    if plan.looks:
+        print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds")
     done: dict[str, list[bool]] = {}
     for run in plan.runs:
         done.setdefault(run.variant, []).append(is_finished(study_dir / run.name))
@@ -99,8 +103,8 @@ def print_plan(plan: Plan, study_dir: Path) -> None:
     print(f"\n{count(plan.runs, 'run')}, {sum(map(sum, done.values()))} done, in {study_dir}")
 
 
-def margin_text(plan: Plan) -> str:
+def margin_text(plan: StudyPlan) -> str:
     """The margin as a reader means it: "1 point" of accuracy, or a loss."""
-    metric = Metric(plan.study.metric)
-    shown = f"{plan.study.margin * metric.scale:g}"
+    metric = Metric(plan.metric)
+    shown = f"{plan.margin * metric.scale:g}"
     return shown + (metric.points.removesuffix("s") if shown == "1" else metric.points)

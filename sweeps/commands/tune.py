@@ -75,7 +75,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.workers.worker import worker_configs
 
     plan = tuning_plan(arguments)
-    study_dir = out_dir(arguments) / plan.study.study.name
+    study_dir = out_dir(arguments) / plan.study.name
     check_data(plan.study, study_dir)
     from dataclasses import replace
 
@@ -113,6 +113,7 @@ def _seeds_text(seeds: int | list[int]) -> str:
 
 def tuning_plan(arguments: argparse.Namespace) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
+    from experiments.config import load
     from experiments.errors import UserError
     from sweeps.tuning.plan import MAX_TRIALS, TuningPlan, variants_of
     from sweeps.tuning.space import check_space, default_space, parse_space
@@ -124,7 +125,7 @@ def tuning_plan(arguments: argparse.Namespace) -> TuningPlan:
     if arguments.params is not None:
         space = parse_space(arguments.params, variants)
     else:
-        space = default_space(study.base, variants)
+        space = default_space(load(study.base), variants)
         check_space(space, variants)
     return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner)
 
@@ -133,7 +134,7 @@ def _intro(plan: TuningPlan, workers: int) -> str:
     """What the command is about to do."""
     tried = ", ".join(f"{path} {range_text(each)}" for path, each in plan.tried.items())
     return (
-        f"{plan.study.study.name}: tune {count(plan.variants, 'variant')} by {plan.trials} trials each "
+        f"{plan.study.name}: tune {count(plan.variants, 'variant')} by {plan.trials} trials each "
         f"({plan.sampler}, pruner {plan.pruner}) with {count(range(workers), 'worker')}; {tried}"
     )
 
@@ -180,5 +181,6 @@ def _beside(out: Path) -> Path:
 def _holds_untuned(study_dir: Path) -> bool:
     """Whether the study's folder holds a plan without tuned settings."""
     from experiments.runs import record
+    from experiments.study import StudyPlan
 
-    return (study_dir / record.STUDY).exists() and not record.read_study(study_dir).get("tuned")
+    return (study_dir / record.STUDY).exists() and not StudyPlan.read(study_dir).tuned

@@ -106,7 +106,7 @@ def _train(arguments: argparse.Namespace, command: str) -> int:
         options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
         spec = runs_sweep(plan, study_dir, options, server.project(tracking.project), tracking.entity)
         write_spec(study_dir / SPEC, spec)
-    print(f"{plan.study.name}: {count(plan.runs, 'run')}, {len(left)} to train")
+    print(f"{plan.name}: {count(plan.runs, 'run')}, {len(left)} to train")
     _register(study_dir, study_dir / SPEC, spec, "runs", left)
     print(f"next: {PROG} status {shlex.quote(str(study_dir))}")
     return 0
@@ -127,7 +127,7 @@ def _tune(arguments: argparse.Namespace) -> int:
 
     method = arguments.method or METHOD
     plan = replace(tuning_plan(arguments), sampler=f"wandb {method}")
-    study_dir = out_dir(arguments) / plan.study.study.name
+    study_dir = out_dir(arguments) / plan.study.name
     check_data(plan.study, study_dir)
     check_result(plan, study_dir / TUNED)
     check_method(plan, method, study_dir)
@@ -140,7 +140,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     place = server.project(tracking.project), tracking.entity
     make_trials_folder(study_dir)
     budget = count(range(plan.trials), "trial")
-    print(f"{plan.study.study.name}: {count(plan.variants, 'variant')}, {budget} each, in {TRIALS}")
+    print(f"{plan.study.name}: {count(plan.variants, 'variant')}, {budget} each, in {TRIALS}")
     for variant in plan.variants:
         ended = len(rows[variant.variant])
         print(f"{variant.variant}: {ended} of {needed} trials have ended")

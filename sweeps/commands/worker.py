@@ -12,7 +12,7 @@ from sweeps.commands.run import add_place_arguments, add_worker_arguments, confi
 
 if TYPE_CHECKING:
     from experiments.runs.tracking.settings import Tracking
-    from sweeps.plan import Plan
+    from experiments.study import StudyPlan
     from sweeps.queue.queue import QueueState
 
 
@@ -80,11 +80,11 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
         return report_cancelled(study_dir)
     if said := send_to_agent(study_dir, name, tracking):
         print(said)
-    return _report_run(name, study_dir, plan.study.metric, state.failed)
+    return _report_run(name, study_dir, plan.metric, state.failed)
 
 
 def _join(
-    plan: Plan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: set[str] | None = None
+    plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: set[str] | None = None
 ) -> QueueState:
     from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror

@@ -22,7 +22,7 @@ from optuna.trial import TrialState
 
 from experiments.errors import UserError
 from experiments.metric import Metric
-from sweeps.plan import Plan
+from experiments.study import StudyPlan
 from sweeps.queue.folder_note import NOTE, FolderNote, new_token, read_note, write_note
 from sweeps.queue.storage import QueueStorage, open_storage
 from sweeps.queue.trials import is_assigned
@@ -33,7 +33,7 @@ FOLDER = "folder "  # and a token: a user attribute of Optuna's study, with the 
 FIRST_RUN = "first run"  # a user attribute of Optuna's study: the id of the plan's first run
 
 
-def connect(plan: Plan, study_dir: Path, url: str | None = None, separate: bool = False) -> QueueStorage:
+def connect(plan: StudyPlan, study_dir: Path, url: str | None = None, separate: bool = False) -> QueueStorage:
     """The storage of a study's folder: that of `url`, else the one noted in the folder, else the SQLite file in it.
 
     `separate`: this folder is another one than that of the other processes. Raises `UserError` where the folder's queue is
@@ -49,11 +49,11 @@ def connect(plan: Plan, study_dir: Path, url: str | None = None, separate: bool 
     storage = open_storage(None, study_dir)
     if storage.folder:
         with storage.lock():
-            _register(storage, storage.study_name(plan.study.name), plan, study_dir, storage.folder)
+            _register(storage, storage.study_name(plan.name), plan, study_dir, storage.folder)
     return storage
 
 
-def _move(plan: Plan, study_dir: Path, old: FolderNote | None, url: str | None, separate: bool) -> None:
+def _move(plan: StudyPlan, study_dir: Path, old: FolderNote | None, url: str | None, separate: bool) -> None:
     """Note another storage in the folder, unless a process uses the one before. Runs that ended are known by their records."""
     folder = old.folder if old else new_token()
     with _unused(plan, study_dir, old):
@@ -73,7 +73,7 @@ def _move(plan: Plan, study_dir: Path, old: FolderNote | None, url: str | None, 
 
 
 @contextlib.contextmanager
-def _unused(plan: Plan, study_dir: Path, old: FolderNote | None) -> Iterator[None]:
+def _unused(plan: StudyPlan, study_dir: Path, old: FolderNote | None) -> Iterator[None]:
     """Keep the folder's present queue locked. Raises `UserError` where a process uses it."""
     study_dir.mkdir(parents=True, exist_ok=True)
     if old is None and not (study_dir / DATABASE).exists():
@@ -85,7 +85,7 @@ def _unused(plan: Plan, study_dir: Path, old: FolderNote | None) -> Iterator[Non
     except UserError as error:
         raise UserError(f"{error}; if no process uses it any more, delete {study_dir / NOTE}") from error
     with storage.lock():
-        name = storage.study_name(plan.study.name)
+        name = storage.study_name(plan.name)
         if name in optuna.get_all_study_names(storage.rdb):
             study_id = storage.rdb.get_study_id_from_name(name)
             running = storage.rdb.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
@@ -97,18 +97,18 @@ def _unused(plan: Plan, study_dir: Path, old: FolderNote | None) -> Iterator[Non
         yield
 
 
-def _choose_study(storage: QueueStorage, plan: Plan, study_dir: Path, folder: str, separate: bool) -> str:
+def _choose_study(storage: QueueStorage, plan: StudyPlan, study_dir: Path, folder: str, separate: bool) -> str:
     """The name of the folder's study in a shared database: its own, or that of another folder with the same runs."""
     here = _place(study_dir)
     others = {}  # study -> place of its folder
     for study in storage.rdb.get_all_studies():
         places = [value for key, value in study.user_attrs.items() if key.startswith(FOLDER)]
-        named = study.study_name.rpartition("-")[0] == plan.study.name and FOLDER + folder not in study.user_attrs
+        named = study.study_name.rpartition("-")[0] == plan.name and FOLDER + folder not in study.user_attrs
         mine = places and here not in places and any(place["user"] == here["user"] for place in places)
         if named and mine and _has_same_runs(storage, study, plan):
             others[study.study_name] = places[0]
     if not others:
-        return f"{plan.study.name}-{folder}"
+        return f"{plan.name}-{folder}"
     if not separate:
         name, place = next(iter(others.items()))
         raise UserError(
@@ -123,7 +123,7 @@ def _choose_study(storage: QueueStorage, plan: Plan, study_dir: Path, folder: st
     return next(iter(others))
 
 
-def _has_same_runs(storage: QueueStorage, study: Any, plan: Plan) -> bool:
+def _has_same_runs(storage: QueueStorage, study: Any, plan: StudyPlan) -> bool:
     """Whether a study has a run of the plan. One of an earlier version may have, where it has no trial yet."""
     ids = {run.run_id for run in plan.runs}
     trials = storage.rdb.get_all_trials(study._study_id, deepcopy=False)
@@ -133,9 +133,9 @@ def _has_same_runs(storage: QueueStorage, study: Any, plan: Plan) -> bool:
     return not known or not known.isdisjoint(ids)
 
 
-def _register(storage: QueueStorage, name: str, plan: Plan, study_dir: Path, folder: str) -> None:
+def _register(storage: QueueStorage, name: str, plan: StudyPlan, study_dir: Path, folder: str) -> None:
     """Write the folder's token and place into Optuna's study, which is made if it does not exist."""
-    lower = Metric(plan.study.metric).lower_is_better
+    lower = Metric(plan.metric).lower_is_better
     direction = StudyDirection.MINIMIZE if lower else StudyDirection.MAXIMIZE
     if name not in optuna.get_all_study_names(storage.rdb):
         optuna.create_study(storage=storage.rdb, study_name=name, direction=direction)

@@ -9,7 +9,7 @@ from typing import Any
 
 import optuna
 
-from experiments.runs import record
+from experiments.study import StudyPlan
 from sweeps.queue.connect import FOLDER
 from sweeps.queue.folder_note import read_note
 from sweeps.queue.storage import open_storage
@@ -32,7 +32,7 @@ def ended_runs(study_dir: Path) -> dict[str, Ended]:
     if read_note(study_dir) is None and not (study_dir / DATABASE).exists():
         return {}
     storage = open_storage(None, study_dir)
-    name = storage.study_name(record.read_study(study_dir)["name"])
+    name = storage.study_name(StudyPlan.read(study_dir).name)
     with storage.lock():
         if name not in optuna.get_all_study_names(storage.rdb):
             return {}

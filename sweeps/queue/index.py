@@ -12,7 +12,7 @@ from typing import Any
 from optuna.trial import TrialState
 
 from experiments.config import cohort_key
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.queue.trials import ERROR, RUN, RunFinder, TrialRow, has_record, is_failure, record_folder
 
 

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from experiments.errors import UserError
 from experiments.metric import Metric
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.queue.storage import QueueStorage
 from sweeps.queue.trials import RETRIED, VARIANT, RunFinder, Trial, is_assigned, new_trial
 

@@ -22,8 +22,7 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume_note import read_members
-from experiments.runs.spec import RunSpec
-from sweeps.plan import Plan
+from experiments.study import RunSpec, StudyPlan
 from sweeps.queue.index import RunIndex
 from sweeps.queue.optuna_study import load_study
 from sweeps.queue.process import ProcessInfo
@@ -90,7 +89,7 @@ class Queue:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: StudyPlan,
         study_dir: Path,
         sweep: ProcessInfo,
         attempts: int = 3,
@@ -100,13 +99,13 @@ class Queue:
         self.dir, self.sweep = study_dir, sweep
         self.index = RunIndex([run for run in plan.runs if only is None or run.name in only], attempts)
         self.runs = self.index.runs
-        self.metric = Metric(plan.study.metric).on_validation  # choices never use the test set
+        self.metric = Metric(plan.metric).on_validation  # choices never use the test set
         self.distributions = factor_distributions(plan.runs)
         self.cancelled = False  # as last read
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.store = storage or open_storage(None, study_dir)
         self.storage = optuna.storages.get_storage(self.store.rdb)  # reads a finished trial only once
-        self._load(self.store.study_name(plan.study.name), RunFinder({run.name: run for run in plan.runs}))
+        self._load(self.store.study_name(plan.name), RunFinder({run.name: run for run in plan.runs}))
 
     @exclusive
     def _load(self, name: str, find: RunFinder) -> None:

@@ -17,7 +17,7 @@ import sqlalchemy
 from optuna.trial import FrozenTrial, TrialState
 
 from experiments.errors import UserError
-from sweeps.plan import Plan
+from experiments.study import StudyPlan
 from sweeps.queue.folder_note import read_note
 from sweeps.queue.optuna_study import IN_TRAINING, is_renamed
 from sweeps.queue.storage import DatabaseErrors, open_storage
@@ -65,20 +65,20 @@ def read_snapshot(study_dir: Path, name: str) -> Snapshot:
         raise UserError(f"{path}: cannot be read ({error})") from error
 
 
-def check_levels(plan: Plan, study_dir: Path) -> None:
+def check_levels(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where another process trains the study in this folder with other levels than the plan's.
 
     `Queue` raises it too, but a plan must be refused before it is written.
     """
     try:
-        queue = read_snapshot(study_dir, plan.study.name)
+        queue = read_snapshot(study_dir, plan.name)
     except UserError:  # `connect` says what is wrong with the database
         return
     if not any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in queue.trials):
         return
     find, distributions = RunFinder({run.name: run for run in plan.runs}), factor_distributions(plan.runs)
     if any(is_renamed(trial, find) or trial.distributions != distributions for trial in queue.trials):
-        raise UserError(IN_TRAINING.format(plan.study.name))
+        raise UserError(IN_TRAINING.format(plan.name))
 
 
 def _read_server(study_dir: Path, name: str) -> Snapshot:

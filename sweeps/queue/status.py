@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
+from experiments.study import RunSpec, StudyPlan
 from sweeps.queue.snapshot import Snapshot, read_snapshot
 from sweeps.queue.trials import (
     ERROR,
@@ -88,32 +88,32 @@ def read_status(study_dir: Path, attempts: int = 3) -> StudyStatus:
 
     Raises `RecordError` where study.json or a record cannot be read, and `UserError` where the queue cannot be.
     """
-    tree = record.read_study(study_dir)
-    queue = read_snapshot(study_dir, tree["name"])
+    plan = StudyPlan.read(study_dir)
+    queue = read_snapshot(study_dir, plan.name)
     trials, retried = defaultdict(list), queue.attributes.get(RETRIED, {})
-    names = {entry["run_id"]: entry["run"] for entry in tree["runs"]}  # another machine may keep older names
+    names = {run.run_id: run.name for run in plan.runs}  # another machine may keep older names
     for trial in queue.trials:
         if (name := trial.user_attrs.get(RUN)) and trial.user_attrs.get(PROCESS):
-            trials[names.get(trial.user_attrs.get(RUN_ID), name)].append(trial)
+            trials[names.get(trial.user_attrs.get(RUN_ID, ""), name)].append(trial)
     looked = []
-    for entry in tree["runs"]:
-        own = trials[entry["run"]]
-        failures = [trial for trial in own if is_failure(trial) and trial.number >= retried.get(entry["run"], 0)]
-        looked.append(_look(study_dir / entry["run"], entry, _epochs(tree, entry), own, failures, attempts, queue))
+    for run in plan.runs:
+        own = trials[run.name]
+        failures = [trial for trial in own if is_failure(trial) and trial.number >= retried.get(run.name, 0)]
+        looked.append(_look(study_dir / run.name, run, _epochs(plan, run), own, failures, attempts, queue))
     runs = _with_time_left(looked)
     rate = _runs_per_hour([trial for own in trials.values() for trial in own])
-    return StudyStatus(tree["name"], runs, rate, _seconds_left(runs))
+    return StudyStatus(plan.name, runs, rate, _seconds_left(runs))
 
 
-def _epochs(tree: Mapping[str, Any], entry: Mapping[str, Any]) -> int:
+def _epochs(plan: StudyPlan, run: RunSpec) -> int:
     """The number of epochs that a run is planned to have."""
-    tuned = tree["tuned"]["variants"][entry["variant"]]["settings"] if tree.get("tuned") else {}
-    return int({"train.epochs": tree["base"]["train"]["epochs"], **tuned, **entry["levels"]}["train.epochs"])
+    tuned = plan.tuned["variants"][run.variant]["settings"] if plan.tuned else {}
+    return int({"train.epochs": plan.base["train"]["epochs"], **tuned, **run.levels}["train.epochs"])
 
 
 def _look(
     folder: Path,
-    entry: Mapping[str, Any],
+    run: RunSpec,
     epochs: int,
     trials: Sequence[FrozenTrial],
     failures: Sequence[FrozenTrial],
@@ -139,9 +139,9 @@ def _look(
             state = "interrupted" if done or trials else "waiting"
     worker = worker_of(trials[-1]) if trials else None
     status = RunStatus(
-        run=entry["run"],
-        variant=entry["variant"],
-        seed=entry["seed"],
+        run=run.name,
+        variant=run.variant,
+        seed=run.seed,
         state=state,
         epochs=epochs,
         epochs_done=done,

@@ -10,7 +10,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
 
 # User attributes of a trial. The names in the database are kept so that old databases load.

@@ -14,9 +14,9 @@ from experiments.config import DEFAULTS, flatten, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.spec import RunSpec
 from experiments.sections import PER_SEED
-from sweeps.plan import Plan, make_run
+from experiments.study import RunSpec, StudyPlan
+from sweeps.plan import make_run
 from sweeps.tuning.space import Space
 
 FIRST_SEED = 1_000_000  # trial n of each variant has the seed FIRST_SEED + n, so the variants share their seeds
@@ -29,7 +29,7 @@ MAX_TRIALS = 10_000
 class TuningPlan:
     """What is tried for each variant of a study. `trials` is the budget of each."""
 
-    study: Plan
+    study: StudyPlan
     space: Space
     trials: int
     sampler: str
@@ -43,7 +43,7 @@ class TuningPlan:
     @property
     def base(self) -> dict[str, Any]:
         """The settings of the study's base that differ from the defaults, by dotted path."""
-        return {path: value for path, value in flatten(self.study.base.model_dump()) if value != DEFAULTS[path]}
+        return {path: value for path, value in flatten(self.study.base) if value != DEFAULTS[path]}
 
     @property
     def tried(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class TuningPlan:
         """The name of a variant's Optuna study. The digits differ where a trial would train something else."""
         config = run_id(variant.config.model_copy(update={"seed": 0}))
         digits = hashlib.sha256(canonical([config, self.tried, self.sampler, self.pruner, FIRST_SEED])).hexdigest()[:6]
-        return f"{self.study.study.name} tuning {digits}: {variant.variant[:200]}"
+        return f"{self.study.name} tuning {digits}: {variant.variant[:200]}"
 
     def trial(self, variant: RunSpec, number: int, settings: Mapping[str, Any]) -> RunSpec:
         """The run of a trial. Its seed follows from its number."""
@@ -67,7 +67,7 @@ def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {path: float(f"{value:.4g}") if isinstance(value, float) else value for path, value in settings.items()}
 
 
-def variants_of(plan: Plan) -> list[RunSpec]:
+def variants_of(plan: StudyPlan) -> list[RunSpec]:
     """One run of each variant of a plan, the one with its first seed."""
     first: dict[str, RunSpec] = {}
     for run in plan.runs:
@@ -75,11 +75,11 @@ def variants_of(plan: Plan) -> list[RunSpec]:
     return list(first.values())
 
 
-def check_data(plan: Plan, study_dir: Path) -> None:
+def check_data(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where tuning would use seeds of the comparison or images of its test sets."""
     path = study_dir / record.STUDY
-    planned = record.read_study(study_dir)["seeds"] if path.exists() else []
-    if seeds := [seed for seed in (*plan.study.seed_list, *planned) if seed >= FIRST_SEED]:
+    planned = StudyPlan.read(study_dir).seeds if path.exists() else []
+    if seeds := [seed for seed in (*plan.seeds, *planned) if seed >= FIRST_SEED]:
         raise UserError(f"seeds: {seeds[0]} is not allowed: seeds from {FIRST_SEED:,} on are for tuning")
     for variant in variants_of(plan):
         data = variant.config.data
@@ -93,7 +93,7 @@ def check_data(plan: Plan, study_dir: Path) -> None:
 def same_tuning(tree: Mapping[str, Any], plan: TuningPlan) -> str:
     """The first field in which a tuned.yaml differs from this tuning; empty if it is the same with other trials."""
     own = {
-        "study": plan.study.study.name,
+        "study": plan.study.name,
         "base": plan.base,
         "sampler": plan.sampler,
         "pruner": plan.pruner,

@@ -40,7 +40,7 @@ def tuned_result(plan: TuningPlan, rows: Mapping[str, Sequence[TrialRow]]) -> Tu
             importances=importances(plan.space, own),
         )
     return Tuned(
-        study=plan.study.study.name,
+        study=plan.study.name,
         objective=OBJECTIVE,
         sampler=plan.sampler,
         pruner=plan.pruner,

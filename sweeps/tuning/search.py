@@ -16,7 +16,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.errors import TakenOver
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
 from sweeps.queue.storage import QueueStorage, exclusive
 from sweeps.tuning.plan import OBJECTIVE, TuningPlan, rounded

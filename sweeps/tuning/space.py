@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.effects import missing_need
 from experiments.errors import UserError
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.tuning.tuned import Range
 from vit.registry import nearest
 

@@ -10,7 +10,7 @@ from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.errors import UserError, writing
 from experiments.presets import preset
 from experiments.runs import record
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.plan import make_run
 from sweeps.study import read_mapping
 from sweeps.tuning.plan import FIRST_SEED, OBJECTIVE, TuningPlan
@@ -37,7 +37,7 @@ def tuning_sweep(
     fixed = [word for word in words if word.partition("=")[0][2:] not in plan.space]
     out = ["--out", str(study_dir.resolve() / TRIALS), "--test", "false"]
     return {
-        "name": f"{plan.study.study.name} tuning: {variant.variant}",
+        "name": f"{plan.study.name} tuning: {variant.variant}",
         **place(project, entity),
         "program": PROGRAM,
         "method": method,

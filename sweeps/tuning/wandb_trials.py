@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.config import SETTINGS, flatten, load, override, run_id
 from experiments.runs import record
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.tuning.plan import FIRST_SEED, TuningPlan
 from sweeps.tuning.space import Space
 from sweeps.tuning.tuned import Range, TrialRow

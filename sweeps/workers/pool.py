@@ -14,8 +14,8 @@ from pathlib import Path
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
+from experiments.study import StudyPlan
 from sweeps.outcome import result_text
-from sweeps.plan import Plan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
@@ -36,7 +36,7 @@ class StudyCancelled(Exception):
 
 
 def run_sweep(
-    plan: Plan,
+    plan: StudyPlan,
     study_dir: Path,
     command: str,
     configs: Sequence[WorkerConfig],
@@ -59,14 +59,14 @@ def run_sweep(
         store = connect(plan, study_dir, storage, separate_folders)
         for line in filter(None, intro):
             print(line, flush=True)
-        with ProgressDisplay(plan.study.name, plan.runs) as display:
+        with ProgressDisplay(plan.name, plan.runs) as display:
             queue = Queue(plan, study_dir, current_process(), storage=store)
             queue.retry()
-            return sweep(queue, configs, display, cohort, plan.study.metric)
+            return sweep(queue, configs, display, cohort, plan.metric)
 
 
 def join_sweep(
-    plan: Plan,
+    plan: StudyPlan,
     study_dir: Path,
     configs: Sequence[WorkerConfig],
     cohort: int | None = None,
@@ -82,8 +82,8 @@ def join_sweep(
     check_images(plan, study_dir)
     store = connect(plan, study_dir, storage, separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
-    with ProgressDisplay(plan.study.name, queue.runs.values()) as display:
-        return sweep(queue, configs, display, cohort, plan.study.metric)
+    with ProgressDisplay(plan.name, queue.runs.values()) as display:
+        return sweep(queue, configs, display, cohort, plan.metric)
 
 
 def sweep(

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 
 
 class ProgressDisplay:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import INTERRUPTS
 from experiments.errors import TakenOver, UserError
-from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.settings import Tracking
+from experiments.study import RunSpec
 from sweeps.queue.process import process_info
 
 if TYPE_CHECKING:

@@ -9,19 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import study_file
 import tiny
 from wandb_server import Run, WandbServer
 
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking
+from experiments.study import RunSpec
 
 
 def spec(seed: int = 0, **changes: Any) -> RunSpec:
     """A tiny run of the variant learned-1d."""
-    return RunSpec(f"s{seed}", tiny.config(seed=seed, **changes), "learned-1d", {"model.pos_embed": "learned-1d"})
+    return RunSpec.of(f"s{seed}", tiny.config(seed=seed, **changes), "learned-1d", {"model.pos_embed": "learned-1d"})
 
 
 def trained(
@@ -76,7 +77,7 @@ def write_plan(study: Path, runs: Sequence[RunSpec]) -> None:
         "margin": 0.01,
     }
     study.mkdir(parents=True, exist_ok=True)
-    record.write_study(study, {"name": study.name, **plan, "seeds": [0], "base": base, "runs": entries})
+    study_file.write_study(study, {"name": study.name, **plan, "seeds": [0], "base": base, "runs": entries})
 
 
 def holds(folder: Path, text: str) -> list[str]:

@@ -25,14 +25,15 @@ import optuna
 import sqlalchemy
 
 from experiments.canonical import canonical
-from sweeps.plan import Plan, make_plan
+from experiments.study import StudyPlan
+from sweeps.plan import make_plan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 from sweeps.study import parse_study
 
 
-def scale_plan(runs: int) -> Plan:
+def scale_plan(runs: int) -> StudyPlan:
     """A study of ten variants with as many seeds as needed."""
     factors = {"optim.lr": [0.001 * (i + 1) for i in range(10)]}
     return make_plan(parse_study({"name": "scale", "factors": factors, "seeds": -(-runs // 10)}, "scale"))

@@ -15,7 +15,8 @@ from typing import Any
 
 import optuna
 
-from sweeps.plan import Plan, make_plan
+from experiments.study import StudyPlan
+from sweeps.plan import make_plan
 from sweeps.queue.process import is_alive, process_info
 from sweeps.study import parse_study
 from sweeps.study_folder import write_plan
@@ -110,7 +111,7 @@ def lives(pid: int) -> bool:
     return is_alive(process_info(pid))
 
 
-def tiny_plan(**fields: Any) -> Plan:
+def tiny_plan(**fields: Any) -> StudyPlan:
     """The plan of the study, with other fields."""
     return make_plan(parse_study({**STUDY, **fields}, "tiny"))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import study_file
 
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record
@@ -73,7 +74,7 @@ def write_study(
         "runs": entries,
         **plan,
     }
-    record.write_study(study_dir, plan)
+    study_file.write_study(study_dir, plan)
     return study_dir
 
 
@@ -143,7 +144,7 @@ def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None
 
 def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dict[str, float]]) -> None:
     """Give the finished runs of a study more metrics: value(summary, variant, seed)."""
-    for entry in record.read_study(study_dir)["runs"]:
+    for entry in study_file.read_study(study_dir)["runs"]:
         folder = study_dir / entry["run"]
         if record.is_finished(folder):
             body = {key: item for key, item in record.read_summary(folder).items() if key not in ("files", "digest")}

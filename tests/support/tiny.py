@@ -9,7 +9,7 @@ from typing import Any
 from experiments.config import RunConfig, override
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 
 TINY = {
     "data.train_limit": 80,
@@ -51,7 +51,7 @@ def config(**changes: Any) -> RunConfig:
 
 def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
     """Train it in a folder; the summary."""
-    (summary,) = train([RunSpec(folder.name, config(**changes))], folder.parent, device="cpu", on_row=on_row)
+    (summary,) = train([RunSpec.of(folder.name, config(**changes))], folder.parent, device="cpu", on_row=on_row)
     return summary
 
 

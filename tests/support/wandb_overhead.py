@@ -20,9 +20,9 @@ from wandb_server import WandbServer
 from experiments.config import override
 from experiments.presets import preset
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking
+from experiments.study import RunSpec
 
 TICK = os.sysconf("SC_CLK_TCK")
 MODES = ("off", "online", "offline")
@@ -43,7 +43,7 @@ def cpu(pid: int) -> float:
 def measure(folder: Path, mode: Any, epochs: int) -> tuple[float, float, float]:
     """Wall-clock and CPU seconds of training a run, and the CPU seconds of the processes for W&B up to its end."""
     tracking = Tracking(mode, folder.name)
-    run = RunSpec("s0", override(preset("digits"), {"train.epochs": epochs}), "v")
+    run = RunSpec.of("s0", override(preset("digits"), {"train.epochs": epochs}), "v")
     with Mirror(tracking, folder, lambda line: None) as mirror:
         begin, begin_cpu = time.monotonic(), time.process_time()
         train([run], folder, device="cpu", tracking=tracking)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import slurm
+import study_file
 from stubbed import until
 from tiny import TINY
 
@@ -94,7 +95,7 @@ class Site:
 
     def check_records(self, repeated: int) -> None:
         """Every run has a complete record, and at most so many epochs were trained twice."""
-        entries = record.read_study(self.dir)["runs"]
+        entries = study_file.read_study(self.dir)["runs"]
         for entry in entries:
             rows = record.read_run(self.dir / entry["run"], checkpoint=True).rows
             assert [row["epoch"] for row in rows] == list(range(1, self.epochs + 1))

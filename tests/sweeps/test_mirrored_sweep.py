@@ -10,11 +10,10 @@ from pathlib import Path
 
 import mirrored
 import pytest
+import study_file
 from agents import Shell
 from stubbed import until
 from wandb_server import Run, WandbServer
-
-from experiments.runs import record
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def test_a_sweep_stopped_and_killed_has_each_run_and_epoch_once_in_wandb(server:
         assert stop(process) == status
     said = shell(*words, "--tracking", "online")
     assert "8 runs: 8 finished" in said, said
-    plan = record.read_study(tmp_path / "position")["runs"]
+    plan = study_file.read_study(tmp_path / "position")["runs"]
     assert len(server.runs) == len(plan) == 8
     for entry in plan:
         found = mirrored.check(server, tmp_path / "position" / entry["run"])

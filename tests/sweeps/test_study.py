@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from study_file import read_study
 
 from experiments.config import override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.looks import read_looks
-from experiments.runs.record import read_study, write_summary
+from experiments.runs.record import write_summary
 from experiments.runs.stated import read_stated
 from sweeps.builtin import STUDIES, load_study
 from sweeps.plan import make_plan
@@ -73,7 +74,7 @@ def test_kind_x_site_crosses_every_kind_that_can_enter_at_both_sites():
 def test_a_preset_is_a_study_of_one_variant(name):
     plan = make_plan(load_study(name))
     assert [run.config for run in plan.runs] == [override(preset(name), {"seed": seed}) for seed in range(5)]
-    assert (plan.preset, plan.study.name) == (name, name)
+    assert (plan.preset, plan.name) == (name, name)
 
 
 def test_runs_are_the_base_with_their_levels_and_seed_and_nothing_else():
@@ -269,11 +270,11 @@ def test_a_factor_with_an_effect_in_one_variant_and_a_base_setting_without_one_a
     ("text", "margin"), [("1 point", 0.01), ("2 points", 0.02), ("0.5 %", 0.005), ("1%", 0.01), ("0.02", 0.02)]
 )
 def test_the_margin_of_an_accuracy_may_have_a_unit(text, margin):
-    assert plan_of(margin=text).study.margin == margin
+    assert plan_of(margin=text).margin == margin
 
 
 def test_the_margin_of_a_loss_may_be_large():
-    assert plan_of(metric="val/loss", margin=1.5).study.margin == 1.5
+    assert plan_of(metric="val/loss", margin=1.5).margin == 1.5
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from typing import Any
 
 from experiments.metric import GRADIENT_NORM
 from experiments.runs import record
-from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.settings import FOLDER, Tracking
+from experiments.study import RunSpec
 
 Row = Mapping[str, float]
 SECONDS, PACE = "speed/epoch_seconds", "speed/images_per_second"

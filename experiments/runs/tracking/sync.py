@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from experiments.errors import UserError
 from experiments.runs import record
@@ -17,6 +16,7 @@ from experiments.runs.tracking.mirror import kill, start
 from experiments.runs.tracking.protocol import EXTRA_SECONDS, Messages, Options, Watchdog
 from experiments.runs.tracking.settings import Tracking, token
 from experiments.runs.tracking.wandb_run import INIT_SECONDS, Place, WandbRun, finish_seconds
+from experiments.study import RunSpec, StudyPlan
 
 ANSWER_SECONDS = 20  # that the server has to answer; nothing else waits here
 
@@ -101,15 +101,15 @@ def _runs(folder: Path, only: Collection[str] | None) -> tuple[list[RunInfo], li
         raise UserError(f"{str(folder)!r} cannot be read: {error.strerror}") from error
     if not is_folder:
         raise UserError(f"{folder}: no such folder; give the folder of a study, OUT/STUDY")
-    plan = record.read_study(folder) if (folder / record.STUDY).is_file() else None
-    if plan and record.EXPORT in plan:
+    plan = StudyPlan.read(folder) if (folder / record.STUDY).is_file() else None
+    if plan and plan.export is not None:
         raise UserError(f"{folder}: holds an exported study, which has no records")
-    names = [entry["run"] for entry in plan["runs"]] if plan else _folders(folder)
-    entries = {entry["run"]: entry for entry in plan["runs"]} if plan else {}
+    runs = {run.name: run for run in plan.runs} if plan else {}
+    names = list(runs) if plan else _folders(folder)
     infos, unfinished = [], []
     for name in names if only is None else only:
         if record.is_finished(folder / name):
-            infos.append(_info(folder / name, entries.get(name, {}), plan["name"] if plan else ""))
+            infos.append(_info(folder / name, runs.get(name), plan.name if plan else ""))
         else:
             unfinished.append(name)
     return infos, unfinished
@@ -119,13 +119,13 @@ def _folders(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{record.CONFIG}"))
 
 
-def _info(run_dir: Path, entry: dict[str, Any], study: str) -> RunInfo:
+def _info(run_dir: Path, planned: RunSpec | None, study: str) -> RunInfo:
     summary = record.read_summary(run_dir)
     config = record.read_config(run_dir)
-    variant = entry.get("variant", config["model"]["pos_embed"])
+    variant, levels = (planned.variant, planned.levels) if planned else (config["model"]["pos_embed"], {})
     cost = {key: value for key, value in (summary.get("cost") or {}).items() if key.startswith(("params", "flops"))}
     commit = (summary.get("provenance") or {}).get("commit")
-    return RunInfo(run_dir.name, summary["run_id"], variant, study, entry.get("levels", {}), config, cost, commit)
+    return RunInfo(run_dir.name, summary["run_id"], variant, study, levels, config, cost, commit)
 
 
 def send_records(options: Options, messages: Messages, watchdog: Watchdog) -> None:

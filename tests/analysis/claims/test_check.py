@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import study_file
 from scipy import stats as scipy_stats
 from statsmodels.stats.weightstats import DescrStatsW
 
@@ -17,18 +18,13 @@ KIND, SITE, HEAD = "model.pos_embed", "model.pos_site", "model.head"
 NOISE = np.array([0.0010, -0.0004, 0.0007, -0.0011, -0.0002, 0.0005, -0.0008, 0.0003, 0.0004, -0.0004])
 
 
-def study(levels: dict[str, dict], base: dict | None = None, **more) -> dict:
-    runs = [{"variant": v, "levels": at, "seed": seed} for seed in range(5) for v, at in levels.items()]
-    return {"metric": "test/acc", "margin": 0.01, "base": base or {}, "runs": runs, **more}
-
-
 def values(means: dict[str, float], n: int = 5, spread: float = 1.0) -> dict[str, dict[int, float]]:
     """Each variant's seeds scatter about its mean in their own way, by about .07 points times `spread`."""
     return {v: dict(enumerate(mean + spread * np.roll(NOISE, 3 * i)[:n])) for i, (v, mean) in enumerate(means.items())}
 
 
 def outcome(levels: dict[str, dict], means: dict[str, float], **more) -> dict[str, ClaimResult]:
-    results = check(literature.published_claims(), study(levels, **more), values(means))
+    results = check(literature.published_claims(), study_file.plan(levels, **more), values(means))
     return {result.claim.id: result for result in results}
 
 
@@ -190,7 +186,7 @@ def headline(mean: float, change: dict | None = None, spread: float = 1.0, n: in
         section, field = path.split(".")
         base[section][field] = value
     levels = {"sin": {KIND: "sinusoidal"}, "flat": {KIND: "none"}}
-    plan = study(levels, base=base, **{"preset": "pulfer-mnist", **more})
+    plan = study_file.plan(levels, base=base, **{"preset": "pulfer-mnist", **more})
     results = check(literature.published_claims(), plan, values({"sin": mean, "flat": 0.5}, n, spread))
     return next((result for result in results if result.claim.kind == "published figure"), None)
 
@@ -254,7 +250,7 @@ def quantiles(diffs: np.ndarray) -> list[float]:
 
 def test_more_seeds_bring_an_open_claim_to_its_power():
     runs = values({"variant 0": 0.950, "variant 1": 0.954}, n=10, spread=15)
-    (found,) = check(literature.LITERATURE, study(kinds("learned-1d", "learned-2d")), runs)
+    (found,) = check(literature.LITERATURE, study_file.plan(kinds("learned-1d", "learned-2d")), runs)
     assert found.verdict == "undecided here"
     diffs = np.subtract(*(list(runs[v].values()) for v in ("variant 1", "variant 0")))
     for more, sd in zip((found.more_seeds.low, found.more_seeds.high), quantiles(diffs), strict=True):
@@ -269,7 +265,7 @@ def test_more_seeds_bring_an_open_claim_to_its_power():
 def test_an_open_claim_that_leans_the_other_way_needs_one_hypothesis_against_it():
     levels = kinds("none", "learned-1d", "learned-2d")
     runs = values({"variant 0": 0.9, "variant 1": 0.95, "variant 2": 0.9055}, n=10, spread=10)
-    results = check(literature.LITERATURE, study(levels), runs)
+    results = check(literature.LITERATURE, study_file.plan(levels), runs)
     found = results[0]
     assert (found.claim.id, found.verdict) == ("paper-none", "undecided here")
     diffs = np.subtract(list(runs["variant 2"].values()), list(runs["variant 0"].values()))
@@ -285,14 +281,16 @@ def test_an_open_claim_that_leans_the_other_way_needs_one_hypothesis_against_it(
 
 def test_few_seeds_do_not_say_how_many_more_are_needed():
     runs = values({"variant 0": 0.950, "variant 1": 0.954}, n=9, spread=15)
-    (found,) = check(literature.LITERATURE, study(kinds("learned-1d", "learned-2d")), runs)
+    (found,) = check(literature.LITERATURE, study_file.plan(kinds("learned-1d", "learned-2d")), runs)
     assert (found.verdict, found.more_seeds) == ("undecided here", None)
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_too_few_seeds_are_said_to_be_too_few(n):
     (found,) = check(
-        literature.LITERATURE, study(kinds("none", "learned-1d")), values({"variant 0": 0.7, "variant 1": 0.9}, n)
+        literature.LITERATURE,
+        study_file.plan(kinds("none", "learned-1d")),
+        values({"variant 0": 0.7, "variant 1": 0.9}, n),
     )
     assert (found.verdict, found.more_seeds, found.n) == ("undecided here", None, n)
     assert "too few" in evidence_text(found)
@@ -301,7 +299,7 @@ def test_too_few_seeds_are_said_to_be_too_few(n):
 def test_diverged_runs_are_not_in_the_estimate():
     runs = values({"variant 0": 0.7, "variant 1": 0.9})
     runs["variant 1"] |= {0: math.nan, 1: math.nan}
-    (found,) = check(literature.LITERATURE, study(kinds("none", "learned-1d")), runs)
+    (found,) = check(literature.LITERATURE, study_file.plan(kinds("none", "learned-1d")), runs)
     assert (found.verdict, found.n) == ("holds here", 3)
 
 
@@ -310,11 +308,11 @@ def test_a_claim_does_not_hold_on_the_surviving_runs_alone():
     counted = {variant: dict(found) for variant, found in runs.items()}
     runs["variant 1"] |= {0: math.nan, 1: math.nan}
     counted["variant 1"] |= {0: 0.1, 1: 0.1}
-    (found,) = check(literature.LITERATURE, study(kinds("none", "learned-1d")), runs, with_diverged=counted)
+    (found,) = check(literature.LITERATURE, study_file.plan(kinds("none", "learned-1d")), runs, with_diverged=counted)
     assert (found.verdict, found.finished, found.depends_on_diverged) == ("undecided here", "holds here", True)
     assert "It changes if diverged runs are counted at chance level." in evidence_text(found)
     counted["variant 1"] |= {0: 0.89, 1: 0.88}
-    (found,) = check(literature.LITERATURE, study(kinds("none", "learned-1d")), runs, with_diverged=counted)
+    (found,) = check(literature.LITERATURE, study_file.plan(kinds("none", "learned-1d")), runs, with_diverged=counted)
     assert (found.verdict, found.depends_on_diverged) == ("holds here", False)
 
 
@@ -327,10 +325,10 @@ def test_outcomes_are_adjusted_over_the_claims():
         "variant 1": dict(enumerate(0.5 + diffs + shift)),
         "variant 2": dict(enumerate(0.5 - diffs[::-1] - shift)),
     }
-    plan = study({**kinds("learned-1d", "rope-2d")})
+    plan = study_file.plan({**kinds("learned-1d", "rope-2d")})
     alone = {result.claim.id: result for result in check(literature.LITERATURE[-2:], plan, runs)}
     assert alone["rival-rope-2d"].verdict == "holds here" and alone["rival-rope-2d"].p == pytest.approx(0.03, rel=1e-6)
-    plan = study(kinds("learned-1d", "rope-2d", "none"))
+    plan = study_file.plan(kinds("learned-1d", "rope-2d", "none"))
     found = {result.claim.id: result for result in check(literature.LITERATURE, plan, runs)}
     assert found["rival-rope-2d"].verdict == "undecided here" and found["rival-rope-2d"].p > 0.05
 

@@ -7,6 +7,7 @@ import re
 import shutil
 
 import pytest
+import study_file
 from synthetic import on_dataset, state_plan, write_study
 
 from analysis.across import aggregate_studies
@@ -132,8 +133,8 @@ def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
     state_plan(folder)
     said = " ".join(stratified_document(read_folder(folder)).warnings)
     assert "changed" not in said
-    plan = record.read_study(folder)
-    record.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
+    plan = study_file.read_study(folder)
+    study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
     said = " ".join(stratified_document(read_folder(folder)).warnings)
     assert "digits: The margin was changed" in said and "baseline was changed" not in said
 

@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+import study_file
 from synthetic import write_study
 
 from analysis.report import write
@@ -16,6 +17,7 @@ from analysis.sources.plan_changes import plan_changes
 from experiments.config import completed
 from experiments.runs import record
 from experiments.runs.stated import field_digests, read_stated
+from experiments.study import StudyPlan
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.9}
 STATED = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1, 2, 3]}
@@ -106,7 +108,7 @@ def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(
     for root in ("here", "there"):
         base = {**base, "data": {**base["data"], "name": dataset, "root": root}}
         if root == "here":
-            (folder / record.STUDY).write_text(json.dumps({**record.read_study(folder), "base": base}))
+            (folder / record.STUDY).write_text(json.dumps({**study_file.read_study(folder), "base": base}))
             for run in folder.glob("*/summary.json"):
                 kept = {
                     key: value
@@ -117,16 +119,16 @@ def test_moved_data_are_no_change_of_the_plan_unless_their_folder_is_their_name(
                 config["data"] |= {"name": dataset, "root": root}
                 record.write_json(run.parent / record.CONFIG, config)
                 record.write_summary(run.parent, {**kept, "planned": read_stated(folder)})
-    (folder / record.STUDY).write_text(json.dumps({**record.read_study(folder), "base": base}))
+    (folder / record.STUDY).write_text(json.dumps({**study_file.read_study(folder), "base": base}))
     assert [change.field for change in plan_changes(read_folder(folder))] == changed
 
 
 def test_new_default_settings_are_no_change_of_the_plan():
     """A later version of this project may add settings and fields; the plan is still the same."""
-    plan = {"base": {"model": {"depth": 3}}, "factors": {"a": [1]}}
-    older = field_digests(plan)
-    newer = field_digests({**plan, "base": completed(plan["base"]), "extra": [], "looks": None})
-    assert older == newer != field_digests({**plan, "base": {"model": {"depth": 4}}})
+    plan = study_file.plan({"a": {}}, base={"model": {"depth": 3}}).tree()
+    older = field_digests(StudyPlan.parse(plan, ""))
+    newer = field_digests(StudyPlan.parse({**plan, "base": completed(plan["base"]), "extra": [], "looks": []}, ""))
+    assert older == newer != field_digests(StudyPlan.parse({**plan, "base": {"model": {"depth": 4}}}, ""))
 
 
 def on_machines(machine, shift):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import study_file
 import tiny
 from scipy import stats
 from statsmodels.stats.power import TTestPower
@@ -29,7 +30,7 @@ from experiments.errors import UserError
 from experiments.presets import preset
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 
 
 def results_of(tmp_path, **options):
@@ -90,7 +91,7 @@ def test_a_study_of_two_factors_names_the_other_pairs_that_differ(tmp_path):
 
 def test_factors_have_the_names_that_the_study_gives_them(tmp_path):
     study = read_folder(write_factorial(tmp_path, (0.80, 0.70, 0.90, 0.70)))
-    named = replace(study, plan={**study.plan, "study": {"names": {"model.depth": "number of layers"}}})
+    named = replace(study, plan=study.plan.model_copy(update={"study": {"names": {"model.depth": "number of layers"}}}))
     document = study_document(analyze(named))
     assert document.title.endswith("test accuracy by number of layers and head")
     assert "the effect of number of layers depends on head" in document.headline[1]
@@ -214,7 +215,7 @@ def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
 
 def test_runs_without_a_test_accuracy_are_not_called_unfinished(tmp_path):
     for name, head in (("a", "logits"), ("b", "mlp")):
-        train([RunSpec(name, tiny.config(model__head=head))], tmp_path, device="cpu", test=False)
+        train([RunSpec.of(name, tiny.config(model__head=head))], tmp_path, device="cpu", test=False)
     first, second = headline(analyze(read_runs(tmp_path, False, None, None)))
     assert first == "Nothing can be compared: no run of the baseline logits has a test accuracy."
     assert "vit-train --test false" in second and "--metric val/acc" in second
@@ -320,7 +321,7 @@ def test_images_that_changed_between_seeds_are_not_called_the_same(tmp_path):
 
 def without_runs(folder, variant, seeds):
     """Remove the records of a variant with these seeds."""
-    for entry in record.read_study(folder)["runs"]:
+    for entry in study_file.read_study(folder)["runs"]:
         if entry["variant"] == variant and entry["seed"] in seeds:
             (folder / entry["run"] / record.SUMMARY).unlink()
     return analyze(read_folder(folder))

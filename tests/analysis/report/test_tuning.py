@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import study_file
 from synthetic import write_study
 
 from analysis.main import main
@@ -71,10 +72,10 @@ def levels(variant: str) -> dict:
 def folder(tmp_path):
     """A tuned study: the records have the learning rates that were chosen."""
     folder = write_study(tmp_path, seeds=3, levels=levels, tuned=tuned_plan())
-    plan = record.read_study(folder)
+    plan = study_file.read_study(folder)
     for entry in plan["runs"]:
         del entry["levels"]["optim.lr"]  # a tuned setting, and not a level of the variant
-    record.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
     return folder
 
 
@@ -142,9 +143,9 @@ def test_the_figures_show_every_trial_and_the_expected_best(folder):
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
-    plan = record.read_study(folder)
+    plan = study_file.read_study(folder)
     plan["tuned"]["base"] = {"train.epochs": 3}
-    record.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
     found = [text for text in warnings(analyze(read(str(folder)))) if text.startswith("Tuning: ")]
     assert found[0].startswith(
         "Tuning: the learning rate chosen for none is at or near an end of the range that was tried (0.0001 to 0.1"
@@ -199,9 +200,9 @@ def test_trials_are_never_pooled_with_the_runs(folder):
     ],
 )
 def test_a_damaged_plan_is_refused_in_one_line(folder, changes, said):
-    plan = record.read_study(folder)
+    plan = study_file.read_study(folder)
     plan["tuned"] |= changes
-    record.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
     with pytest.raises(record.RecordError, match=r"study\.json: tuned: cannot be read") as error:
         analyze(read(str(folder)))
     assert said in str(error.value) and "\n" not in str(error.value)

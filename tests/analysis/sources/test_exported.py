@@ -163,8 +163,12 @@ def test_a_study_without_an_ended_run_is_not_exported(tmp_path):
 
 def test_an_export_older_than_a_setting_is_read_with_its_default(tmp_path):
     study = read_folder(write_study(tmp_path, seeds=2))
-    plan = json.loads(json.dumps(study.plan))
-    del plan["base"]["train"]["compile"]
-    older = dataclasses.replace(study, plan=plan, runs=study.runs.drop(columns="train.compile"))
+    base = {
+        **study.plan.base,
+        "train": {key: value for key, value in study.plan.base["train"].items() if key != "compile"},
+    }
+    older = dataclasses.replace(
+        study, plan=study.plan.model_copy(update={"base": base}), runs=study.runs.drop(columns="train.compile")
+    )
     back = read(str(export(older, tmp_path / "exported")))
     assert set(back.runs["train.compile"]) == {"none"} and back.base["train.compile"] == "none"

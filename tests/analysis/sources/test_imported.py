@@ -63,7 +63,7 @@ def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
     )
     for column in ("epoch", "lr", "val/acc", "train/loss"):
         assert theirs[column].tolist() == own[column].tolist()
-    assert set(study.runs["params"]) == {25_000, 25_500} and "holds no plan" in study.plan["notes"][0]
+    assert set(study.runs["params"]) == {25_000, 25_500} and "holds no plan" in study.plan.notes[0]
 
 
 class HttpSummary(SummarySubDict):
@@ -279,7 +279,7 @@ def test_what_the_plan_does_not_state_is_exploratory(tmp_path):
     (other,) = {*planned.variants} - {planned.baseline}
     explored = read(str(folder), metric="val/loss", baseline=other)
     assert (explored.metric, explored.baseline) == ("val/loss", other)
-    said = " ".join(explored.plan["notes"])
+    said = " ".join(explored.plan.notes)
     assert f"exploratory: its metric is val/loss, and the plan states {planned.metric}" in said
     assert f"exploratory: its baseline is {other}, and the plan states {planned.baseline}" in said
     assert "Do not read the equivalence tests" in said

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import study_file
 from scipy import stats as scipy_stats
 from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
 
@@ -262,8 +263,7 @@ def test_false_outcomes_of_all_claims_together_in_at_most_alpha_of_all_studies(s
     """Every kind is a margin above none, so no claim of "far below" holds; all alike, so every claim of "alike" does."""
     rng = np.random.default_rng(9)
     kinds = {"none": 0.900, "learned-1d": 0.910, "learned-2d": 0.910, "relative": 0.910, "rope-2d": 0.910}
-    runs = [{"variant": kind, "levels": {"model.pos_embed": kind}, "seed": seed} for kind in kinds for seed in range(5)]
-    study = {"metric": "test/acc", "margin": MARGIN, "base": {}, "runs": runs}
+    study = study_file.plan({kind: {"model.pos_embed": kind} for kind in kinds}, margin=MARGIN)
     false = []
     for _ in range(200):
         values = {kind: dict(enumerate(rng.normal(mean, sd, 5))) for kind, mean in kinds.items()}

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import study_file
 from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
 
 from analysis import stats
@@ -118,10 +119,7 @@ def test_effects_of_factors_over_two_planned_looks():
 def test_claims_over_two_planned_looks():
     """Every kind is a margin above none, so no claim of "far below" holds; all alike, so every claim of "alike" does."""
     kinds = {"none": 0.900, "learned-1d": 0.910, "learned-2d": 0.910, "relative": 0.910, "rope-2d": 0.910}
-    runs = [
-        {"variant": kind, "levels": {"model.pos_embed": kind}, "seed": seed} for kind in kinds for seed in range(10)
-    ]
-    study = {"metric": "test/acc", "margin": MARGIN, "base": {}, "runs": runs}
+    study = study_file.plan({kind: {"model.pos_embed": kind} for kind in kinds}, seeds=10, margin=MARGIN)
     false = []
     for row in studies(list(kinds.values()), 0.003, count=50, seed=3):
         wrong = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import study_file
 from markdown_it import MarkdownIt
 from synthetic import write_study
 from wandb_pages_server import PagesServer, View
@@ -41,7 +42,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PagesServer]:
 def mirror(server: PagesServer, folder: Path, runs: int) -> list[str]:
     """Give the server the first runs of a study. Returns their ids."""
     ids = []
-    for entry in record.read_study(folder)["runs"][:runs]:
+    for entry in study_file.read_study(folder)["runs"][:runs]:
         config = record.read_config(folder / entry["run"])
         name = f"{entry['run_id']}-{token(folder)}"
         values = {key: {"value": value} for key, value in config.items()}
@@ -111,7 +112,7 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
 
 def test_the_run_of_an_agent_gets_its_link(server: PagesServer, tmp_path: Path) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
-    (entry, *_) = record.read_study(folder)["runs"]
+    (entry, *_) = study_file.read_study(folder)["runs"]
     server.runs["of-an-agent"] = Run(
         "of-an-agent", "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, {}
     )

@@ -19,7 +19,7 @@ from experiments.data.streaming import AHEAD, StreamedPixels
 from experiments.errors import UserError
 from experiments.main import main
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_run_does_not_go_on_with_other_images(root: Path, tmp_path: Path) -> N
     shutil.copytree(root, tmp_path / "images")
     data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
     config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
-    stopped = RunSpec("run", config)
+    stopped = RunSpec.of("run", config)
 
     def stop(_: int, row: dict[str, float]) -> None:
         raise KeyboardInterrupt

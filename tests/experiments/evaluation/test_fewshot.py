@@ -20,7 +20,7 @@ from experiments.evaluation.fewshot import support_sets
 from experiments.evaluation.least_squares import LeastSquares
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from vit import ViT
 
 FEWSHOT = {"eval__fewshot": "digits", "eval__shots": "1,5"}
@@ -126,8 +126,8 @@ def test_the_evaluation_changes_nothing_else(tmp_path: Path) -> None:
 
 def test_each_member_of_a_cohort_is_evaluated_with_its_own_features(tmp_path: Path) -> None:
     configs = [tiny.config(**FEWSHOT, train__precision="float64", seed=seed) for seed in (0, 1)]
-    together = train([RunSpec(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
-    alone = [train([RunSpec("a", config)], tmp_path / str(config.seed), device="cpu")[0] for config in configs]
+    together = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    alone = [train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")[0] for config in configs]
     names = [name for name in alone[0] if name.startswith("fewshot")]
     assert len(names) == 6
     for stacked, single in zip(together, alone, strict=True):
@@ -183,7 +183,7 @@ def test_lists_may_be_given_in_any_form_and_order() -> None:
 
 
 def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
-    (summary,) = train([RunSpec("a", tiny.config(**FEWSHOT))], tmp_path, device="cpu", test=False)
+    (summary,) = train([RunSpec.of("a", tiny.config(**FEWSHOT))], tmp_path, device="cpu", test=False)
     whole = tiny.run(tmp_path / "b", **FEWSHOT)
     names = [name for name in summary if name.startswith("fewshot")]
     assert names == ["fewshot-val/digits/1", "fewshot-val/digits/5"]

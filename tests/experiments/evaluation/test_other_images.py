@@ -17,7 +17,7 @@ from experiments.evaluation.position import shifted
 from experiments.evaluation.sizes import size_tasks
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from vit import ViT
 from vit.resize import resized
 
@@ -97,16 +97,16 @@ def test_the_evaluation_changes_nothing_else_and_holds_what_the_configuration_st
 
 def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path: Path) -> None:
     configs = [tiny.config(**ALL, train__precision="float64", seed=seed) for seed in (0, 1)]
-    together = train([RunSpec(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    together = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
     for config, stacked in zip(configs, together, strict=True):
-        (alone,) = train([RunSpec("a", config)], tmp_path / str(config.seed), device="cpu")
+        (alone,) = train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")
         names = [name for name in alone if name.endswith("px") or name.startswith(("shift", "permuted"))]
         assert len(names) == 15
         assert [stacked[name] for name in names] == pytest.approx([alone[name] for name in names], abs=1e-9)
 
 
 def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
-    (summary,) = train([RunSpec("a", tiny.config(**ALL))], tmp_path, device="cpu", test=False)
+    (summary,) = train([RunSpec.of("a", tiny.config(**ALL))], tmp_path, device="cpu", test=False)
     found = {name for name, value in summary.items() if "/" in name and value is not None}
     assert {name for name in found if "@" in name} == {f"val/{k}@{s}px" for k in ("acc", "loss") for s in (4, 8, 12)}
     assert not any(name.startswith(("test", "shift", "permuted")) for name in found)

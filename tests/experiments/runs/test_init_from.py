@@ -20,7 +20,7 @@ from experiments.errors import UserError
 from experiments.main import main
 from experiments.runs import record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from sweeps.study import parse_study
 from vit.plugins import Source
 from vit.pos_embed import Additive
@@ -105,9 +105,9 @@ def test_another_number_of_classes_gets_a_last_layer_of_zeros(head: str, last: s
 def test_members_of_a_cohort_start_from_the_source(tmp_path: Path) -> None:
     changes = {"init_from": source(tmp_path), "train__precision": "float64", "data__img_size": 12}
     configs = [tiny.config(**changes, seed=seed) for seed in (0, 1)]
-    stacked = train([RunSpec(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    stacked = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
     for config, together in zip(configs, stacked, strict=True):
-        (alone,) = train([RunSpec("a", config)], tmp_path / str(config.seed), device="cpu")
+        (alone,) = train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")
         assert together["cost"]["cohort"] == 2
         assert together["init"] == alone["init"]
         for name in ("train/loss", "val/loss", "test/loss"):
@@ -162,7 +162,7 @@ def test_records_from_before_this_setting_load(tmp_path: Path) -> None:
 def test_after_an_interruption_the_source_is_no_longer_needed(epoch: int, tmp_path: Path) -> None:
     changes = {"init_from": source(tmp_path), "data__img_size": 12}
     whole, config = tiny.run(tmp_path / "whole", **changes), tiny.config(**changes)
-    run = [RunSpec("cut", config)]
+    run = [RunSpec.of("cut", config)]
     with pytest.raises(tiny.Stop):
         train(run, tmp_path, device="cpu", on_row=tiny.stop_after(epoch))
     shutil.move(tmp_path / "source", tmp_path / "moved")
@@ -261,7 +261,7 @@ def test_unfinished_diverged_pruned_and_changed_sources_are_refused(tmp_path: Pa
     shutil.rmtree(folder)
     tiny.run(folder, seed=5)
     with pytest.raises(UserError, match="not init_weights, "):
-        train([RunSpec("a", planned)], tmp_path, device="cpu")
+        train([RunSpec.of("a", planned)], tmp_path, device="cpu")
     with (folder / record.CHECKPOINT).open("ab") as file:
         file.write(b"x")
     assert "does not match the digest" in refused(tmp_path, init_from=str(folder))

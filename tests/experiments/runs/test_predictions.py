@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from experiments.data import loading
 from experiments.runs import predictions, record
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training.engine import initial_model
 
 
@@ -26,7 +26,7 @@ def read(run_dir: Path) -> predictions.Predictions:
 @pytest.mark.parametrize("head", ["logits", "softmax"])
 @pytest.mark.parametrize("seeds", [[0], [0, 1]])
 def test_predictions_are_those_of_the_checkpoint(seeds: list[int], head: str, tmp_path: Path) -> None:
-    runs = [RunSpec(f"s{seed}", tiny.config(seed=seed, model__head=head)) for seed in seeds]
+    runs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, model__head=head)) for seed in seeds]
     summaries = train(runs, tmp_path, device="cpu")
     splits = loading.load(runs[0].config)
     for run, summary in zip(runs, summaries, strict=True):
@@ -104,7 +104,7 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
 
 def test_runs_with_a_split_per_seed_are_tested_on_their_own_split(tmp_path: Path) -> None:
     """They are given together, as a cohort is, and train as if each were given alone."""
-    runs = [RunSpec(f"s{seed}", tiny.config(seed=seed, data__split_seed="per-seed")) for seed in (0, 1)]
+    runs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, data__split_seed="per-seed")) for seed in (0, 1)]
     train(runs, tmp_path, device="cpu")
     for seed, run in enumerate(runs):
         fixed = loading.load(tiny.config(data__split_seed=seed))

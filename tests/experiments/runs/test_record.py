@@ -19,16 +19,6 @@ from experiments.runs import record
 from experiments.runs.record import RecordError
 
 ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300, "train/loss": math.nan}]
-STUDY = {
-    "name": "s",
-    "factors": {},
-    "base": {},
-    "baseline": "none",
-    "metric": "test/acc",
-    "margin": 0.01,
-    "seeds": [0],
-    "runs": [],
-}
 
 
 @pytest.fixture
@@ -184,34 +174,6 @@ def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path: Path)
     (tmp_path / "plain").touch()
     record.write_text(tmp_path / "ours", "x")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_a_study_reads_back(tmp_path: Path) -> None:
-    record.write_study(tmp_path, STUDY)
-    assert record.read_study(tmp_path) == {"schema": 1, **STUDY}
-
-
-@pytest.mark.parametrize("missing", STUDY)
-def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Path) -> None:
-    record.write_study(tmp_path, {key: value for key, value in STUDY.items() if key != missing})
-    with pytest.raises(RecordError, match=rf"study\.json: has no '{missing}'"):
-        record.read_study(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list"), (None, "cannot be read: No such file")]
-)
-def test_a_study_that_cannot_be_read_is_refused(body: str | None, reason: str, tmp_path: Path) -> None:
-    if body is not None:
-        (tmp_path / record.STUDY).write_text(body)
-    with pytest.raises(RecordError, match=rf"study\.json: {reason}"):
-        record.read_study(tmp_path)
-
-
-def test_a_study_of_another_schema_is_refused(tmp_path: Path) -> None:
-    record.write_study(tmp_path, {**STUDY, "schema": 2})
-    with pytest.raises(RecordError, match=r"study\.json: unknown schema 2"):
-        record.read_study(tmp_path)
 
 
 def test_reading_records_needs_neither_torch_nor_pandas() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import study_file
 import tiny
 import torch
 from safetensors.torch import load_file
@@ -21,8 +22,8 @@ from experiments.errors import TakenOver, UserError
 from experiments.runs import record, resume
 from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
 from experiments.runs.state import SAVED
+from experiments.study import RunSpec
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -60,7 +61,7 @@ def test_interrupted_at_every_epoch_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed_with_them(tmp_path: Path) -> None:
-    runs = [RunSpec("a", tiny.config(optim__schedule="constant", optim__warmup_epochs=0, eval__epochs="1,2"))]
+    runs = [RunSpec.of("a", tiny.config(optim__schedule="constant", optim__warmup_epochs=0, eval__epochs="1,2"))]
     with pytest.raises(tiny.Stop):
         train(runs, tmp_path, device="cpu", on_row=tiny.stop_after(2), test=False)
     left = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
@@ -154,7 +155,7 @@ COHORT = {"train__precision": "float64", "optim__name": "sgd", "optim__schedule"
 def cohort(out: Path, on_row: Any = None) -> list[dict[str, Any]]:
     """Three runs trained together, of which the second diverges at once; their summaries."""
     members = [tiny.config(seed=seed, optim__lr=lr, **COHORT) for seed, lr in ((0, 0.01), (1, 1e300), (2, 0.02))]
-    return train([RunSpec(str(i), config) for i, config in enumerate(members)], out, device="cpu", on_row=on_row)
+    return train([RunSpec.of(str(i), config) for i, config in enumerate(members)], out, device="cpu", on_row=on_row)
 
 
 def prune_the_third(job: int, row: dict[str, float]) -> bool:
@@ -206,7 +207,7 @@ def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(
             raise tiny.Stop
 
     def both(out: Path) -> None:
-        train([RunSpec(str(seed), tiny.config(seed=seed)) for seed in (0, 1)], out, device="cpu")
+        train([RunSpec.of(str(seed), tiny.config(seed=seed)) for seed in (0, 1)], out, device="cpu")
 
     both(tmp_path / "whole")
     with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
@@ -308,11 +309,12 @@ def test_every_part_of_a_state_is_under_its_checksum(tmp_path: Path) -> None:
 def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path: Path) -> None:
     """So that a report can tell if metric, margin, baseline or seeds were changed later."""
     stated = {"metric": "val/acc", "margin": 0.02, "baseline": "none", "seeds": [0, 1]}
-    plan = {"name": "study", "factors": {}, "base": {}, "runs": [], **stated}
-    record.write_study(tmp_path, plan)
+    runs = [{"run": "a", "run_id": "0", "variant": "none", "seed": 0}]
+    plan = {"name": "study", "factors": {"model.depth": [1]}, "base": {}, "runs": runs, **stated}
+    study_file.write_study(tmp_path, plan)
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "a", tiny.stop_after(1))
-    record.write_study(tmp_path, {**plan, "margin": 0.05, "seeds": [0, 1, 2]})
+    study_file.write_study(tmp_path, {**plan, "margin": 0.05, "seeds": [0, 1, 2]})
     first, second = (tiny.run(tmp_path / name)["planned"] for name in ("a", "b"))
     assert {key: first[key] for key in stated} == stated
     assert {key: second[key] for key in stated} == {**stated, "margin": 0.05, "seeds": [0, 1, 2]}

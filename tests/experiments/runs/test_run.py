@@ -21,7 +21,7 @@ from experiments.data import loading
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import pick_device, train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training.engine import initial_model
 
 
@@ -60,7 +60,7 @@ def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_test = tiny.run(tmp_path / "a")
-    spec, load = RunSpec("b", tiny.config()), loading.load
+    spec, load = RunSpec.of("b", tiny.config()), loading.load
 
     def other_labels(config: RunConfig) -> loading.Splits:
         splits = load(config)

@@ -18,7 +18,7 @@ from torch import Tensor
 from experiments.runs import record, resume, run, writer
 from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 
 NOT_REPEATED = ("cost", "provenance", "files", "digest")  # parts of a summary that hold times
 
@@ -46,7 +46,7 @@ def cohort(out: Path, on_row: Any = None) -> None:
             on_row(number, row)
         return number == 2 and row["epoch"] == 2
 
-    train([RunSpec(str(i), config) for i, config in enumerate(configs)], out, device="cpu", on_row=prune)
+    train([RunSpec.of(str(i), config) for i, config in enumerate(configs)], out, device="cpu", on_row=prune)
 
 
 def test_thread_writes_the_same_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

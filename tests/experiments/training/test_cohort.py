@@ -12,7 +12,7 @@ import torch
 from experiments.config import RunConfig
 from experiments.runs import run as run_module
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training import cohort
 from experiments.training.cohort import cohort_sizes, even_sizes, fastest_sizes, fitting, step_times
 
@@ -110,7 +110,7 @@ def test_even_sizes() -> None:
 
 def test_after_an_interruption_the_same_runs_train_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where another division is now faster, and where runs were added. The numbers are those without interruption."""
-    specs = [RunSpec(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)]
+    specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)]
 
     def divided(sizes: list[int]) -> None:
         monkeypatch.setattr(run_module, "cohort_sizes", lambda configs, *_: sizes)

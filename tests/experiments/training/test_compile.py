@@ -11,7 +11,7 @@ import torch
 
 from experiments.errors import UserError
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training.compile import require
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +33,7 @@ def test_a_compiled_run_gives_the_results_of_a_plain_one(runs: int, tmp_path: Pa
         pytest.skip(str(error))
     plain, fast = (
         train(
-            [RunSpec(str(seed), tiny.config(seed=seed, train__compile=mode, **SMALL)) for seed in range(runs)],
+            [RunSpec.of(str(seed), tiny.config(seed=seed, train__compile=mode, **SMALL)) for seed in range(runs)],
             tmp_path / mode,
             device="cpu",
         )

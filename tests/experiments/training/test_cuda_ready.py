@@ -22,7 +22,7 @@ from experiments.data import loading
 from experiments.data.loading import Images, Splits
 from experiments.presets import preset
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training import casting, fit, stacked
 from experiments.training import compile as compile_module
 from experiments.training import engine as engines
@@ -296,7 +296,7 @@ def test_a_cohort_that_does_not_fit_is_halved_until_it_does(
     limit: int, epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All five runs are trained; each row is reported once, and the records name the members of the last cohort."""
-    specs = [RunSpec(f"s{seed}", tiny.config(seed=seed, train__precision="float64")) for seed in range(5)]
+    specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, train__precision="float64")) for seed in range(5)]
     expected = train(specs, tmp_path / "fits", device="cpu")
     step, steps_per_epoch, taken, rows = Stacked.train_step, 3, [0], []
 
@@ -326,7 +326,7 @@ def test_a_single_run_that_does_not_fit_raises(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Solo, "train_step", exhausted)
     with pytest.raises(torch.OutOfMemoryError):
-        train([RunSpec("s0", tiny.config())], tmp_path, device="cpu")
+        train([RunSpec.of("s0", tiny.config())], tmp_path, device="cpu")
 
 
 class CountOperations(TorchDispatchMode):

@@ -13,7 +13,7 @@ import torch
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training.engine import Solo
 from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
@@ -70,7 +70,7 @@ def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
 @pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
 def test_interrupted_runs_end_with_the_same_bytes(runs: int, tmp_path: Path) -> None:
     """A thread writes the records of an epoch while the GPU trains the next one."""
-    specs = [RunSpec(str(seed), tiny.config(seed=seed, train__epochs=4)) for seed in range(runs)]
+    specs = [RunSpec.of(str(seed), tiny.config(seed=seed, train__epochs=4)) for seed in range(runs)]
     train(specs, tmp_path / "whole", device=str(DEVICE))
     with pytest.raises(tiny.Stop):
         train(specs, tmp_path / "cut", device=str(DEVICE), on_row=lambda i, row: stop(row) if i == runs - 1 else None)

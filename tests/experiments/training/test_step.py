@@ -26,7 +26,7 @@ from experiments.data.images import Images, Splits
 from experiments.presets import preset
 from experiments.runs import run as run_module
 from experiments.runs.run import train
-from experiments.runs.spec import RunSpec
+from experiments.study import RunSpec
 from experiments.training import capture, engine, stacked, tables
 from experiments.training import step as step_module
 from experiments.training.engine import Solo, initial_model, stream
@@ -341,7 +341,7 @@ def test_a_cohort_is_freed_before_the_next_is_built(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(run_module, "cohort_sizes", lambda configs, *more: [2, 2, 2])
     gc.disable()
     try:
-        train([RunSpec(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)], tmp_path, device="cpu")
+        train([RunSpec.of(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)], tmp_path, device="cpu")
     finally:
         gc.enable()
     assert len(alive) == 3

@@ -15,6 +15,7 @@ import mirrored
 import optuna
 import pandas as pd
 import pytest
+import study_file
 import tiny
 import yaml
 from agents import Shell
@@ -74,7 +75,7 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(
         f"with: wandb sweep {file}",
         f"next: vit-sweep status {folder}",
     ]
-    planned = [entry["run"] for entry in record.read_study(folder)["runs"]]
+    planned = [entry["run"] for entry in study_file.read_study(folder)["runs"]]
     assert yaml.safe_load(file.read_text()) == {
         "name": "heads",
         "project": "vit-ablation",
@@ -94,7 +95,7 @@ def test_a_sweep_is_kept_updated_or_continued_but_never_doubled(
     assert register(capsys, study, "--seeds", 1) == "sweep0 (registered)"
     assert register(capsys, study, "--seeds", 1) == "sweep0 (kept)"
     assert register(capsys, study, "--seeds", 2) == "sweep0 (updated)"
-    runs = [entry["run"] for entry in record.read_study(study.parent / "heads")["runs"]]
+    runs = [entry["run"] for entry in study_file.read_study(study.parent / "heads")["runs"]]
     assert [point["run"] for point in server.sweeps["sweep0"].points()] == runs
     server.sweeps["sweep0"].state = "RUNNING"  # W&B does not change a sweep that has started
     assert register(capsys, study, "--seeds", 3) == "sweep1 (registered)"
@@ -255,7 +256,7 @@ def test_two_agents_train_each_run_once_with_the_records_and_report_of_a_sweep(
     said = [ended(agent) for agent in both]
     assert all("About to run command: vit-sweep cell" in each for each in said), "one agent did everything"
     folder = tmp_path / "agents" / "position"
-    names = [entry["run"] for entry in record.read_study(folder)["runs"]]
+    names = [entry["run"] for entry in study_file.read_study(folder)["runs"]]
     assert len(names) == 8 and attempts(folder) == Counter({(name, True): 1 for name in names})
     assert len(server.runs) == 8
     check_sweep(server, folder)

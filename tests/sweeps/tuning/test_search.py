@@ -7,6 +7,7 @@ import numpy as np
 import optuna
 import pytest
 
+from experiments.config import load
 from experiments.errors import TakenOver
 from sweeps.plan import make_plan
 from sweeps.queue.process import current_process
@@ -24,7 +25,7 @@ STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 2, 
 def plan(trials=4, sampler="tpe", pruner="halving", params=None, **study) -> TuningPlan:
     study = make_plan(parse_study({**STUDY, **study}, "mine"))
     runs = study.runs[:2]
-    space = parse_space(params, runs) if params else default_space(study.base, runs)
+    space = parse_space(params, runs) if params else default_space(load(study.base), runs)
     return TuningPlan(study, space, trials, sampler, pruner)
 
 
@@ -191,7 +192,8 @@ def test_more_trials_extend_a_search_and_the_best_is_kept(tmp_path):
 
 def _only(own: Search):
     """The plan of the study with the variant of this search only."""
-    return replace(own.plan.study, runs=[run for run in own.plan.study.runs if run.variant == own.variant.variant])
+    runs = [run for run in own.plan.study.runs if run.variant == own.variant.variant]
+    return own.plan.study.model_copy(update={"runs": runs})
 
 
 def test_the_best_is_decided_by_accuracy_then_loss_then_number():
@@ -244,9 +246,9 @@ def test_a_setting_that_is_rounded_beyond_the_end_of_its_range_counts_as_the_end
 
 def test_the_default_space_leaves_factors_and_a_warm_up_without_effect_out():
     study = make_plan(parse_study({**STUDY, "factors": {"optim.lr": [0.1, 0.2]}}, "mine"))
-    assert list(default_space(study.base, study.runs)) == ["optim.weight_decay", "optim.warmup_epochs"]
+    assert list(default_space(load(study.base), study.runs)) == ["optim.weight_decay", "optim.warmup_epochs"]
     study = make_plan(parse_study({**STUDY, "base": {"optim.schedule": "constant", "optim.lr": 0.02}}, "mine"))
-    space = default_space(study.base, study.runs)
+    space = default_space(load(study.base), study.runs)
     assert list(space) == ["optim.lr", "optim.weight_decay"]
     assert (space["optim.lr"].low, space["optim.lr"].high, space["optim.lr"].log) == (0.002, 0.2, True)
 

@@ -13,12 +13,16 @@ from pathlib import Path
 import numpy as np
 import optuna
 import pytest
+import study_file
 import yaml
 from PIL import Image
 
 from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.main import main
+from sweeps.plan import make_plan
+from sweeps.study import read_study_file
+from sweeps.study_folder import write_plan
 from sweeps.tuning.tuned import read_tuned
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -240,8 +244,8 @@ def test_seeds_that_the_study_was_trained_with_are_not_used(capsys, tmp_path):
     path = study(tmp_path)
     folder = tmp_path / "runs" / "mine"
     folder.mkdir(parents=True)
-    planned = {"name": "mine", "factors": {}, "base": {}, "baseline": "", "metric": "", "margin": 1, "runs": []}
-    record.write_study(folder, {**planned, "seeds": [0, 1_000_001]})
+    write_plan(make_plan(read_study_file(path)), folder, "vit-sweep run")
+    study_file.write_study(folder, {**study_file.read_study(folder), "seeds": [0, 1_000_001]})
     assert "seeds: 1000001 is not allowed" in refused(capsys, *words(path, "--trials", 2))
 
 

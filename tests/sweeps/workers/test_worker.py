@@ -10,8 +10,8 @@ import torch
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import run as run_module
-from experiments.runs.spec import RunSpec
 from experiments.runs.tracking.settings import Tracking
+from experiments.study import RunSpec
 from sweeps.workers.worker import Datasets, worker_configs
 
 LOG = Path("sweep.log")
@@ -93,18 +93,18 @@ def test_the_dataset_of_the_next_runs_is_prepared_and_that_of_the_last_ones_kept
     assert not datasets.in_use
     current = datasets.load(limited(50), device)
     assert datasets.in_use
-    datasets.prepare([RunSpec("next", limited(60))])
+    datasets.prepare([RunSpec.of("next", limited(60))])
     assert loaded == [(50, 0), (60, 0)]
     assert datasets.load(limited(50), device) is current
     datasets.load(limited(60), device)
     assert len(loaded) == 2
-    datasets.prepare([RunSpec("third", limited(70))])  # the oldest is given up
+    datasets.prepare([RunSpec.of("third", limited(70))])  # the oldest is given up
     datasets.load(limited(50), device)
     assert loaded[2:] == [(70, 0), (50, 0)]
 
 
 def test_data_that_cannot_be_prepared_are_reported_when_the_run_starts(loaded):
     datasets = Datasets("cpu")
-    datasets.prepare([RunSpec("next", limited(13))])
+    datasets.prepare([RunSpec.of("next", limited(13))])
     with pytest.raises(UserError, match=r"data\.train_limit: 13"):
         datasets.load(limited(13), torch.device("cpu"))

@@ -1,0 +1,167 @@
+"""A study's plan as data, study.json, and its runs. Sweeps and reports use these types. This module imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from experiments.config import DEFAULTS, RunConfig, run_id
+from experiments.errors import UserError, first_line
+from experiments.files import RecordError, read_json, write_json
+from experiments.metric import EXPECTED, is_metric
+
+STUDY = "study.json"
+SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
+
+
+class RunSpec(BaseModel):
+    """One run of a plan: its name, which is also the name of its folder, its variant, the levels of that variant, its seed.
+
+    The settings of `levels` are dotted paths. A run that is to be trained has its configuration as well; study.json
+    does not hold it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    name: str = Field(alias="run")
+    run_id: str
+    variant: str
+    levels: dict[str, Any] = {}
+    seed: StrictInt
+    _config: RunConfig | None = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, name: str, config: RunConfig, variant: str = "", levels: dict[str, Any] | None = None) -> RunSpec:
+        """The run of a configuration. In the name, `{}` is the place of the first 8 digits of the run id."""
+        digits = run_id(config)
+        name = name.replace("{}", digits[:8])
+        return cls(name=name, run_id=digits, variant=variant, levels=levels or {}, seed=config.seed).with_config(config)
+
+    def with_config(self, config: RunConfig) -> RunSpec:
+        """The run with its configuration, to be trained."""
+        run = self.model_copy()
+        run._config = config
+        return run
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of a run that is to be trained."""
+        assert self._config is not None, f"{self.name} was read without its configuration"
+        return self._config
+
+
+class StudyPlan(BaseModel):
+    """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
+
+    `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
+    those of all runs. `study`: the study file as the sweep read it. `tuned`: the content of a tuned.yaml. `source` and
+    `notes`: of a plan that was inferred from runs. `export`: of an exported study, whose runs are in tables beside it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    format: Literal[1] = Field(1, alias="schema")
+    name: str
+    description: str = ""
+    preset: str = ""
+    factors: dict[str, list[Any]]
+    extra: list[dict[str, Any]] = []
+    baseline: str
+    metric: str
+    margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+    looks: list[StrictInt] = []
+    seeds: list[StrictInt]
+    base: dict[str, Any]
+    command: str | None = None
+    study: dict[str, Any] = {}
+    tuned: dict[str, Any] = {}
+    runs: list[RunSpec] = Field(min_length=1)
+    source: str | None = None
+    notes: list[str] = []
+    export: dict[str, Any] | None = None
+
+    @field_validator("metric")
+    @classmethod
+    def _check_metric(cls, metric: str) -> str:
+        if not is_metric(metric):
+            raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
+        return metric
+
+    @field_validator("looks")
+    @classmethod
+    def _check_looks(cls, looks: list[int]) -> list[int]:
+        if looks != sorted({n for n in looks if n > 1}):
+            raise ValueError(f"{looks!r} is not allowed: expected rising numbers of seeds from 2 on")
+        return looks
+
+    @field_validator("base")
+    @classmethod
+    def _check_base(cls, base: dict[str, Any]) -> dict[str, Any]:
+        for name in SECTIONS & base.keys():
+            if not isinstance(base[name], dict):
+                raise ValueError(f"{name}: {str(base[name])[:60]!r} is not a section of settings")
+        return base
+
+    @model_validator(mode="after")
+    def _check_runs(self) -> StudyPlan:
+        """No two runs may be counted as one."""
+        known: dict[Any, str] = {}
+        for run in self.runs:
+            variant = run.variant, run.seed
+            for key, what in ((run.name, "is listed twice"), (variant, "has the variant and seed of")):
+                if key in known:
+                    raise ValueError(f"runs: {run.name} {what}{f' {known[key]}' if key == variant else ''}")
+                known[key] = run.name
+        if all(self.baseline != run.variant for run in self.runs):
+            raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
+        if not self.factors and self.source is None:
+            raise ValueError("factors: is empty; a study has at least one factor")
+        return self
+
+    @classmethod
+    def parse(cls, tree: Any, source: str) -> StudyPlan:
+        """A plan from its plain form. Raises `RecordError` with the source, the field and what is wrong."""
+        try:
+            return cls.model_validate(tree)
+        except ValidationError as error:
+            raise RecordError(f"{source}: {first_line(error)}") from error
+
+    @classmethod
+    def read(cls, study_dir: Path) -> StudyPlan:
+        """Read STUDY/study.json. Raises `RecordError`."""
+        path = Path(study_dir) / STUDY
+        return cls.parse(read_json(path), str(path))
+
+    def write(self, study_dir: Path) -> None:
+        """Write STUDY/study.json."""
+        write_json(Path(study_dir) / STUDY, self.tree())
+
+    def tree(self) -> dict[str, Any]:
+        """The plain form: the fields that were given."""
+        return {"schema": self.format, **self.model_dump(by_alias=True, exclude_unset=True)}
+
+    def check_has_folders(self, place: str, advice: str = "see vit-report") -> None:
+        """Raise `UserError` for an exported study."""
+        if self.export is not None:
+            raise UserError(f"{place} holds an exported study, which has no run folders; {advice}")
+
+    @property
+    def tuned_settings(self) -> tuple[str, ...]:
+        """The settings that were tuned for each variant; empty for a study that was not tuned."""
+        return tuple(self.tuned.get("space", ()))
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the variants, in the order of the runs."""
+        return list(dict.fromkeys(run.variant for run in self.runs))

@@ -1,0 +1,110 @@
+"""study.json: the plan is read, checked and written by one class, and written back byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny
+
+from experiments.errors import UserError
+from experiments.files import RecordError
+from experiments.study import RunSpec, StudyPlan
+
+REFERENCE = sorted((Path(__file__).parents[2] / "analysis" / "reference").rglob("study.json"))
+RUN = {"run": "a-s0", "run_id": "0123", "variant": "a", "levels": {"model.depth": 1}, "seed": 0}
+REQUIRED = {
+    "name": "s",
+    "factors": {"model.depth": [1, 2]},
+    "baseline": "a",
+    "metric": "test/acc",
+    "margin": 0.01,
+    "seeds": [0],
+    "base": {"model": {"depth": 2}},
+    "runs": [RUN],
+}
+
+
+def refusal(folder: Path, text: str) -> str:
+    """Why study.json with this text is refused, in one line that names the file."""
+    (folder / "study.json").write_text(text)
+    with pytest.raises(RecordError) as refused:
+        StudyPlan.read(folder)
+    assert "\n" not in str(refused.value)
+    return str(refused.value).removeprefix(f"{folder / 'study.json'}: ")
+
+
+def test_there_are_reference_studies() -> None:
+    assert len(REFERENCE) >= 17
+
+
+@pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
+def test_a_reference_study_is_written_as_it_was_read(path: Path, tmp_path: Path) -> None:
+    plan = StudyPlan.read(path.parent)
+    tree = json.loads(path.read_text(encoding="utf-8"))
+    assert [run.run_id for run in plan.runs] == [entry["run_id"] for entry in tree["runs"]]
+    assert (plan.name, plan.baseline, plan.margin, plan.base) == tuple(
+        tree[key] for key in ("name", "baseline", "margin", "base")
+    )
+    plan.write(tmp_path)
+    assert (tmp_path / "study.json").read_bytes() == path.read_bytes()
+
+
+def test_fields_that_were_not_given_are_not_written(tmp_path: Path) -> None:
+    StudyPlan.parse(REQUIRED, "here").write(tmp_path)
+    assert json.loads((tmp_path / "study.json").read_text()) == {"schema": 1, **REQUIRED}
+
+
+@pytest.mark.parametrize("missing", REQUIRED)
+def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Path) -> None:
+    text = json.dumps({"schema": 1, **{key: value for key, value in REQUIRED.items() if key != missing}})
+    assert refusal(tmp_path, text) == f"{missing}: is required"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"schema": 2}, "schema: 2 "),
+        ({"margin": True}, "margin: True "),
+        ({"margin": 0}, "margin: 0 "),
+        ({"metric": "test/auc"}, "metric: 'test/auc' "),
+        ({"looks": [5, 3]}, "looks: [5, 3] "),
+        ({"looks": [1, 3]}, "looks: [1, 3] "),
+        ({"seeds": [0.5]}, "seeds.0: 0.5 "),
+        ({"factors": {"model.depth": 1}}, "factors.model.depth: 1 "),
+        ({"base": {"model": 1}}, "base: model: '1' "),
+        ({"baseline": "b"}, "baseline: no run has the variant 'b'"),
+        ({"runs": [RUN, RUN]}, "runs: a-s0 is listed twice"),
+        ({"runs": [RUN, {**RUN, "run": "b"}]}, "runs: b has the variant and seed of a-s0"),
+        ({"runs": [{**RUN, "seed": "0"}]}, "runs.0.seed: '0' "),
+        ({"runs": [{"run": "a"}]}, "runs.0.run_id: is required"),
+        ({"typo": 1}, "typo: 1 "),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_value(change: dict[str, Any], field: str, tmp_path: Path) -> None:
+    assert refusal(tmp_path, json.dumps({"schema": 1, **REQUIRED, **change})).startswith(field)
+
+
+@pytest.mark.parametrize(("text", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list")])
+def test_a_file_that_is_no_object_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+    assert refusal(tmp_path, text).startswith(reason)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"study\.json: cannot be read: No such file"):
+        StudyPlan.read(tmp_path)
+
+
+def test_an_exported_study_has_no_folders() -> None:
+    StudyPlan.parse(REQUIRED, "here").check_has_folders("here")
+    with pytest.raises(UserError, match="here holds an exported study"):
+        StudyPlan.parse({**REQUIRED, "export": {}}, "here").check_has_folders("here")
+
+
+def test_a_run_of_a_configuration_is_named_by_its_id() -> None:
+    config = tiny.config(seed=3)
+    run = RunSpec.of("depth-{}", config, "2", {"model.depth": 2})
+    assert (run.name, run.seed, run.config) == (f"depth-{run.run_id[:8]}", 3, config)
+    assert "config" not in run.model_dump()

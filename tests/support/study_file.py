@@ -1,0 +1,31 @@
+"""study.json as plain JSON, apart from the code under test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from experiments.study import StudyPlan
+
+
+def read_study(study_dir: Path) -> dict[str, Any]:
+    return json.loads((study_dir / "study.json").read_text())
+
+
+def write_study(study_dir: Path, tree: Mapping[str, Any]) -> None:
+    (study_dir / "study.json").write_text(json.dumps({"schema": 1, **tree}, indent=1, ensure_ascii=False) + "\n")
+
+
+def plan(levels: Mapping[str, Mapping[str, Any]], seeds: int = 5, **more: Any) -> StudyPlan:
+    """A plan of these variants. `levels`: variant -> its levels."""
+    runs = [
+        {"run": f"{variant}-s{seed}", "run_id": "", "variant": variant, "levels": own, "seed": seed}
+        for seed in range(seeds)
+        for variant, own in levels.items()
+    ]
+    fields = {"name": "plan", "factors": {"model.depth": []}, "metric": "test/acc", "margin": 0.01, "base": {}}
+    return StudyPlan.parse(
+        {**fields, "baseline": next(iter(levels)), "seeds": list(range(seeds)), "runs": runs, **more}, ""
+    )
