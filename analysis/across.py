@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +18,7 @@ from analysis.results import ALPHA, Results, chance_accuracy, with_diverged
 from analysis.sources.study import ENDED, Study, factor_levels
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.tuned import Tuned
 
 DATASET = "data.name"
 AGGREGATES = {"iqm": "interquartile mean", "mean": "mean", "median": "median"}
@@ -226,14 +226,16 @@ def _part(study: Study, dataset: str, factors: dict[str, list[str]], renamed: Ma
     )
 
 
-def _part_of_tuning(tuned: Mapping[str, Any], dataset: str, names: Mapping[str, str]) -> dict[str, Any]:
+def _part_of_tuning(tuned: Tuned, dataset: str, names: Mapping[str, str]) -> Tuned:
     """The tuning of the variants of one dataset. `names`: variant -> its name in the part."""
-    return {
-        **tuned,
-        "base": {**tuned["base"], DATASET: dataset},
-        "variants": {names[variant]: own for variant, own in tuned["variants"].items() if variant in names},
-        "trials": [{**row, "variant": names[row["variant"]]} for row in tuned["trials"] if row["variant"] in names],
-    }
+    kept = [trial for trial in tuned.trials if trial.variant in names]
+    return tuned.model_copy(
+        update={
+            "base": {**tuned.base, DATASET: dataset},
+            "variants": {names[variant]: own for variant, own in tuned.variants.items() if variant in names},
+            "trials": [trial.model_copy(update={"variant": names[trial.variant]}) for trial in kept],
+        }
+    )
 
 
 def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from analysis import stats
 from analysis.sources.study import Study
-from analysis.sources.tuning import Tuning, read_tuning
+from experiments.metric import Metric
+from experiments.tuned import Range, Tuned
 
+COLUMNS = ("variant", "trial", "seed", "status", "epochs", "val/acc", "val/loss")
+FIELDS = {"variant", "trial", "seed", "status", "epochs", "val_acc", "val_loss"}
 EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
 
@@ -27,7 +31,9 @@ class ExpectedBest:
 class TuningResults:
     """A tuning with its statistics. Values are in the data's units (accuracies as fractions)."""
 
-    tuning: Tuning
+    tuning: Tuned
+    trials: pd.DataFrame
+    """one row for each trial: `COLUMNS` and then the settings of the space; metrics of trials without a value are NaN"""
     expected: dict[str, ExpectedBest]
     """variant -> the expected best of its trials. A trial without a value (diverged or failed) counts as 0"""
     at_edge: dict[str, list[str]]
@@ -35,46 +41,62 @@ class TuningResults:
     other_base: dict[str, tuple[Any, Any]]
     """setting -> (in the tuning, in the study), for settings of the base that differ"""
 
+    @property
+    def metric(self) -> Metric:
+        """The metric that decided."""
+        return Metric(self.tuning.objective)
+
+    def of(self, variant: str) -> pd.DataFrame:
+        """The trials of a variant."""
+        return self.trials[self.trials["variant"] == variant]
+
 
 def tuning_results(study: Study) -> TuningResults | None:
     """The statistics of a study's tuning; None for a study that was not tuned."""
-    tuning = read_tuning(study)
+    tuning = study.plan.tuned
     if tuning is None:
         return None
-    variants = [variant for variant in study.variants if variant in tuning.choices]
+    variants = [variant for variant in study.variants if variant in tuning.variants]
+    trials = _trials(tuning)
     return TuningResults(
         tuning=tuning,
-        expected={variant: _expected(tuning, variant) for variant in variants},
+        trials=trials,
+        expected={variant: _expected(trials[trials["variant"] == variant], tuning.objective) for variant in variants},
         at_edge=_at_edge(tuning, variants),
         other_base=_other_base(tuning, study),
     )
 
 
-def _expected(tuning: Tuning, variant: str) -> ExpectedBest:
-    trials = tuning.of(variant)
+def _trials(tuning: Tuned) -> pd.DataFrame:
+    rows = [{**trial.model_dump(by_alias=True, include=FIELDS), **trial.settings} for trial in tuning.trials]
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *tuning.space])
+    return table.astype({"val/acc": float, "val/loss": float})
+
+
+def _expected(trials: pd.DataFrame, objective: str) -> ExpectedBest:
     number = np.arange(1, len(trials) + 1)
-    return ExpectedBest(number * trials["epochs"].mean(), stats.expected_best(trials[tuning.objective].fillna(0.0)))
+    return ExpectedBest(number * trials["epochs"].mean(), stats.expected_best(trials[objective].fillna(0.0)))
 
 
-def _at_edge(tuning: Tuning, variants: list[str]) -> dict[str, list[str]]:
+def _at_edge(tuning: Tuned, variants: list[str]) -> dict[str, list[str]]:
     found = {
-        path: [variant for variant in variants if _is_edge(tried, tuning.choices[variant].settings[path])]
+        path: [variant for variant in variants if _is_edge(tried, tuning.variants[variant].settings[path])]
         for path, tried in tuning.space.items()
-        if "low" in tried
+        if tried.low is not None
     }
     return {path: named for path, named in found.items() if named}
 
 
-def _is_edge(tried: dict[str, Any], value: float) -> bool:
+def _is_edge(tried: Range, value: float) -> bool:
     """Whether a value lies in the outer part of its range. An end at 0 is no edge: there is nothing below."""
-    low, high = tried["low"], tried["high"]
-    if tried.get("log"):
+    low, high = tried.ends
+    if tried.log:
         low, high, value = math.log(low), math.log(high), math.log(value)
     share = (value - low) / (high - low)
-    return share > 1 - EDGE or (share < EDGE and tried["low"] > 0)
+    return share > 1 - EDGE or (share < EDGE and tried.ends[0] > 0)
 
 
-def _other_base(tuning: Tuning, study: Study) -> dict[str, tuple[Any, Any]]:
+def _other_base(tuning: Tuned, study: Study) -> dict[str, tuple[Any, Any]]:
     from experiments.config import DEFAULTS, LOCATIONS
 
     ignored = {*tuning.space, *study.varied, *LOCATIONS, "seed"}

@@ -20,6 +20,7 @@ from experiments.config import DEFAULTS, RunConfig, run_id
 from experiments.errors import UserError, first_line
 from experiments.files import RecordError, read_json, write_json
 from experiments.metric import EXPECTED, is_metric
+from experiments.tuned import Tuned
 
 STUDY = "study.json"
 SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
@@ -65,7 +66,7 @@ class StudyPlan(BaseModel):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
     `factors`: levels as the configuration parses them. `base`: the nested settings that every run starts from. `seeds`:
-    those of all runs. `study`: the study file as the sweep read it. `tuned`: the content of a tuned.yaml. `source` and
+    those of all runs. `study`: the study file as the sweep read it. `source` and
     `notes`: of a plan that was inferred from runs. `export`: of an exported study, whose runs are in tables beside it.
     """
 
@@ -85,7 +86,7 @@ class StudyPlan(BaseModel):
     base: dict[str, Any]
     command: str | None = None
     study: dict[str, Any] = {}
-    tuned: dict[str, Any] = {}
+    tuned: Tuned | None = None
     runs: list[RunSpec] = Field(min_length=1)
     source: str | None = None
     notes: list[str] = []
@@ -123,7 +124,9 @@ class StudyPlan(BaseModel):
                 if key in known:
                     raise ValueError(f"runs: {run.name} {what}{f' {known[key]}' if key == variant else ''}")
                 known[key] = run.name
-        if all(self.baseline != run.variant for run in self.runs):
+        if self.tuned and (untuned := [label for label in self.labels if label not in self.tuned.variants]):
+            raise ValueError(f"tuned.variants: has no settings for {untuned[0]!r}")
+        if self.baseline not in self.labels:
             raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
         if not self.factors and self.source is None:
             raise ValueError("factors: is empty; a study has at least one factor")
@@ -149,7 +152,8 @@ class StudyPlan(BaseModel):
 
     def tree(self) -> dict[str, Any]:
         """The plain form: the fields that were given."""
-        return {"schema": self.format, **self.model_dump(by_alias=True, exclude_unset=True)}
+        tree = {"schema": self.format, **self.model_dump(by_alias=True, exclude_unset=True)}
+        return {**tree, "tuned": self.tuned.tree()} if self.tuned else tree
 
     def check_has_folders(self, place: str, advice: str = "see vit-report") -> None:
         """Raise `UserError` for an exported study."""
@@ -159,7 +163,11 @@ class StudyPlan(BaseModel):
     @property
     def tuned_settings(self) -> tuple[str, ...]:
         """The settings that were tuned for each variant; empty for a study that was not tuned."""
-        return tuple(self.tuned.get("space", ()))
+        return tuple(self.tuned.space) if self.tuned else ()
+
+    def tuned_for(self, variant: str) -> dict[str, Any]:
+        """The settings that were tuned for a variant, and their values."""
+        return self.tuned.variants[variant].settings if self.tuned else {}
 
     @property
     def labels(self) -> list[str]:

@@ -15,6 +15,7 @@ from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
 from experiments.runs.known_weights import with_known_weights
 from experiments.study import RunSpec, StudyPlan
+from experiments.tuned import Tuned
 from sweeps.study import Levels, Study, format_level, split_linked
 from vit.registry import nearest
 
@@ -58,30 +59,28 @@ def make_plan(
     )
 
 
-def apply_tuned(plan: StudyPlan, tuned: dict[str, Any]) -> StudyPlan:
-    """The plan with the settings that were tuned for each of its variants. `tuned` is as in tuned.yaml.
+def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
+    """The plan with the settings that were tuned for each of its variants.
 
     Raises `UserError` where a variant is missing, unknown or does not take its settings, and where a seed of the plan was
     used for tuning.
     """
-    if not tuned:
-        return plan
-    known, given = plan.labels, tuned["variants"]
+    known, given = plan.labels, tuned.variants
     if missing := [variant for variant in known if variant not in given]:
         raise UserError(f"--tuned: has no settings for the variant {missing[0]!r} of {plan.name}")
     if unknown := [variant for variant in given if variant not in known]:
         raise UserError(f"--tuned: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], known)}")
-    if used := sorted({run.seed for run in plan.runs} & {trial["seed"] for trial in tuned["trials"]}):
+    if used := sorted({run.seed for run in plan.runs} & {trial.seed for trial in tuned.trials}):
         raise UserError(f"--tuned: seed {used[0]} was used for tuning; compare the variants on other seeds")
     configs = {}
     for variant in known:
         first = next(run for run in plan.runs if run.variant == variant)
-        if given[variant]["levels"] != first.levels:
+        if given[variant].levels != first.levels:
             raise UserError(f"--tuned: variant {variant!r}: has other levels than in {plan.name}")
-        if factors := [path for path in given[variant]["settings"] if path in first.levels]:
+        if factors := [path for path in given[variant].settings if path in first.levels]:
             raise UserError(f"--tuned: {factors[0]} is a factor of {plan.name}")
         try:
-            configs[variant] = override(first.config, given[variant]["settings"])
+            configs[variant] = override(first.config, given[variant].settings)
         except UserError as error:
             raise UserError(f"--tuned: variant {variant!r}: {error}") from error
     runs = [make_run(run.variant, run.levels, configs[run.variant], run.seed) for run in plan.runs]

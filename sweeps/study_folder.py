@@ -20,6 +20,7 @@ from experiments.runs.known_weights import with_known_weights
 from experiments.runs.looks import add_look, look_now
 from experiments.runs.unsaved import is_worthless
 from experiments.study import RunSpec, StudyPlan
+from experiments.tuned import Tuned
 from sweeps.study import format_level
 from vit.registry import REGISTRY
 
@@ -59,11 +60,7 @@ def plan_of(study_dir: Path) -> StudyPlan:
     path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
     plan.check_has_folders(f"{path}:")
     base, levels = load(plan.base), {run.variant: run.levels for run in plan.runs}
-    try:
-        own = {label: plan.tuned["variants"][label]["settings"] if plan.tuned else {} for label in levels}
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{path}: tuned: holds no settings of {error}") from error
-    changes = {label: with_known_weights({**levels[label], **own[label]}, study_dir) for label in levels}
+    changes = {label: with_known_weights({**levels[label], **plan.tuned_for(label)}, study_dir) for label in levels}
     variants = {label: override(base, changes[label]) for label in levels}
     return plan.model_copy(update={"runs": [_configured(run, variants[run.variant], path) for run in plan.runs]})
 
@@ -209,11 +206,10 @@ def _baseline_now(old: StudyPlan, planned: Mapping[str, RunSpec]) -> str:
     return next((planned[digits].variant for digits in ids if digits in planned), old.baseline)
 
 
-def _tuned_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _tuned_difference(old: Tuned | None, new: Tuned | None) -> str:
     """How the tuned settings in the folder differ from the plan's; empty if they are equal."""
     before, now = (
-        {label: each["settings"] for label, each in (tuned or {"variants": {}})["variants"].items()}
-        for tuned in (old, new)
+        {label: chosen.settings for label, chosen in tuned.variants.items()} if tuned else {} for tuned in (old, new)
     )
     if before == now:
         return ""

@@ -29,9 +29,8 @@ def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, An
     Variants without values and controls are left out.
     """
     levels = {run.variant: run.levels for run in study.runs}
-    tuned = study.tuned.get("variants", {})
     found = {
-        variant: flat_settings(study.base, levels[variant] | tuned.get(variant, {}).get("settings", {}))
+        variant: flat_settings(study.base, levels[variant] | study.tuned_for(variant))
         for variant in values
         if variant in levels
     }

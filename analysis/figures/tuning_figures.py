@@ -36,18 +36,18 @@ def tuning_plots(results: Results) -> list[Plot]:
 
 def _shown_setting(found: TuningResults) -> str | None:
     """The learning rate, else the first setting with a range; None where all settings have choices only."""
-    ranges = [path for path, tried in found.tuning.space.items() if "low" in tried]
+    ranges = [path for path, tried in found.tuning.space.items() if tried.low is not None]
     return RATE if RATE in ranges else next(iter(ranges), None)
 
 
 def _draw_trials(results: Results, found: TuningResults, path: str, variants: list[str], tips: Tips) -> Figure:
     """Filled marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices."""
     figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
-    metric = found.tuning.objective
+    metric = found.metric
     handles: dict[str, Any] = {}
     for variant in variants:
         own, index = variant_styles(results)[variant], results.variants.index(variant)
-        trials = found.tuning.of(variant).dropna(subset=[metric])
+        trials = found.of(variant).dropna(subset=[metric])
         finished = trials["status"] == "finished"
         look: dict[str, Any] = {"color": own.colour, "marker": own.marker, "ls": ""}
         for kind, rows, fill in (("finished", trials[finished], own.colour), ("stopped", trials[~finished], "none")):
@@ -55,12 +55,12 @@ def _draw_trials(results: Results, found: TuningResults, path: str, variants: li
             texts = [_tip(results, found, variant, row) for row in rows.to_dict("records")]
             name_artists(marks, f"v{index}-{kind}", tips, texts)
             handles[variant] = marks[0] if kind == "finished" else handles[variant]
-        choice = found.tuning.choices[variant]
+        choice = found.tuning.variants[variant]
         best = axes.plot(
-            choice.settings[path], choice.value * metric.scale, ms=10, mec="white", mew=0.8, zorder=3, **look
+            choice.settings[path], choice.val_acc * metric.scale, ms=10, mec="white", mew=0.8, zorder=3, **look
         )
         name_artists(best, f"v{index}-chosen", tips, [f"chosen for {brief_names(results)[variant]}"])
-    if found.tuning.space[path].get("log"):
+    if found.tuning.space[path].log:
         axes.set_xscale("log")
         low, high = axes.get_xlim()
         if high < 100 * low:  # decades alone would be too few labels
@@ -75,7 +75,7 @@ def _draw_trials(results: Results, found: TuningResults, path: str, variants: li
 
 def _tip(results: Results, found: TuningResults, variant: str, trial: dict[Any, Any]) -> str:
     """`none, trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
-    metric = found.tuning.objective
+    metric = found.metric
     settings = ", ".join(
         f"{path.rpartition('.')[2]} = {formatting.setting(trial[path])}" for path in found.tuning.space
     )
@@ -86,7 +86,7 @@ def _tip(results: Results, found: TuningResults, variant: str, trial: dict[Any, 
 
 def _draw_budget(results: Results, found: TuningResults, variants: list[str], tips: Tips) -> Figure:
     figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
-    metric = found.tuning.objective
+    metric = found.metric
     handles: dict[str, Any] = {}
     for variant in variants:
         own, best = variant_styles(results)[variant], found.expected[variant]
@@ -117,7 +117,7 @@ def _finish(
 ) -> None:
     """Add the grid, the label of the accuracy and the legend."""
     assert results.tuning is not None
-    metric = results.tuning.tuning.objective
+    metric = results.tuning.metric
     axes.set_ylabel(f"{metric.label}{metric.unit}")
     axes.grid()
     names = labels(results, variants)

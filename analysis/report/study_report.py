@@ -62,7 +62,7 @@ def study_document(
 
 def _trials(results: Results) -> dict[str, pd.DataFrame]:
     """The trials of the tuning, if there was one."""
-    return {} if results.tuning is None else {"tuning-trials": results.tuning.tuning.trials}
+    return {} if results.tuning is None else {"tuning-trials": results.tuning.trials}
 
 
 def title(study: Study) -> str:

@@ -11,6 +11,7 @@ from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import number_cell, variant_cells, variant_columns
 from analysis.results import Results
 from analysis.tuning import TuningResults
+from experiments.tuned import Range
 
 SAMPLERS = {
     "tpe": "Optuna's tree-structured Parzen estimator (TPE)",
@@ -38,8 +39,8 @@ def budget_text(found: TuningResults) -> str:
     tuning = found.tuning
     names = formatting.listing([_name(path) for path in tuning.space])
     verb = "were" if len(tuning.space) > 1 else "was"
-    seeds = sorted(tuning.trials["seed"].unique())
-    epochs = sorted(choice.epochs for choice in tuning.choices.values())
+    seeds = sorted(found.trials["seed"].unique())
+    epochs = sorted(choice.epochs for choice in tuning.variants.values())
     trained = ""
     if epochs[0] < epochs[-1]:
         trained = f" The trials of a variant trained {epochs[0]} to {epochs[-1]} epochs in total."
@@ -54,7 +55,7 @@ def budget_text(found: TuningResults) -> str:
 
 def _stopped(found: TuningResults) -> str:
     """Say how many trials were stopped early for a low accuracy."""
-    trials = found.tuning.trials
+    trials = found.trials
     stopped, pruner = int((trials["status"] == "pruned").sum()), PRUNERS.get(found.tuning.pruner)
     if not stopped:
         return f"{pruner} stopped no trial early." if pruner else "No trial was stopped early for a low accuracy."
@@ -64,22 +65,22 @@ def _stopped(found: TuningResults) -> str:
 
 def choices_table(results: Results, found: TuningResults) -> Table:
     """Return the settings chosen for each variant, and what its trials cost."""
-    tuning, metric = found.tuning, found.tuning.objective
+    tuning, metric = found.tuning, found.metric
     columns = (
         *variant_columns(results),
-        *(Column(_name(path), (path,), numeric="low" in tried) for path, tried in tuning.space.items()),
+        *(Column(_name(path), (path,), numeric=tried.low is not None) for path, tried in tuning.space.items()),
         Column(f"{metric.label}{metric.unit}", (metric,), help="of the trial that was chosen, on one seed"),
         *(Column(status, (status,), help=f"trials that {_ended(status)}") for status in _statuses(found)),
         Column("epochs", ("epochs",), help="trained in all trials of the variant"),
     )
     rows = []
     for variant in found.expected:
-        choice, counts = tuning.choices[variant], tuning.of(variant)["status"].value_counts()
+        choice, counts = tuning.variants[variant], found.of(variant)["status"].value_counts()
         rows.append(
             (
                 *variant_cells(results, variant),
                 *(_setting_cell(choice.settings[path]) for path in tuning.space),
-                number_cell(choice.value, metric.scale, 2 if metric.is_share else 4),
+                number_cell(choice.val_acc, metric.scale, 2 if metric.is_share else 4),
                 *(Cell(str(int(counts.get(s, 0))), (int(counts.get(s, 0)),)) for s in _statuses(found)),
                 Cell(formatting.count(choice.epochs), (choice.epochs,), choice.epochs),
             )
@@ -98,14 +99,14 @@ def choices_table(results: Results, found: TuningResults) -> Table:
 def importances_table(results: Results, found: TuningResults) -> Table | None:
     """Return Optuna's importances of the settings; None where they are not known for any variant."""
     tuning = found.tuning
-    known = [variant for variant in found.expected if tuning.choices[variant].importances]
+    known = [variant for variant in found.expected if tuning.variants[variant].importances]
     if not known:
         return None
     columns = (*variant_columns(results), *(Column(_name(path), (path,)) for path in tuning.space))
     rows = tuple(
         (
             *variant_cells(results, variant),
-            *(number_cell(tuning.choices[variant].importances.get(path, float("nan")), 1, 2) for path in tuning.space),
+            *(number_cell(tuning.variants[variant].importances.get(path, float("nan")), 1, 2) for path in tuning.space),
         )
         for variant in known
     )
@@ -154,7 +155,7 @@ def tuning_warnings(results: Results) -> list[str]:
 
 def _statuses(found: TuningResults) -> list[str]:
     """The statuses that a trial has, finished first."""
-    return [status for status in STATUSES if (found.tuning.trials["status"] == status).any()]
+    return [status for status in STATUSES if (found.trials["status"] == status).any()]
 
 
 def _ended(status: str) -> str:
@@ -169,10 +170,10 @@ def _name(path: str) -> str:
     return names.get(path, path)
 
 
-def _range(tried: dict[str, Any]) -> str:
-    if "choices" in tried:
-        return formatting.listing([formatting.setting(choice) for choice in tried["choices"]], "or")
-    return f"{formatting.setting(tried['low'])} to {formatting.setting(tried['high'])}{' (log scale)' * bool(tried.get('log'))}"
+def _range(tried: Range) -> str:
+    if tried.choices is not None:
+        return formatting.listing([formatting.setting(choice) for choice in tried.choices], "or")
+    return f"{formatting.setting(tried.low)} to {formatting.setting(tried.high)}{' (log scale)' * tried.log}"
 
 
 def _setting_cell(value: Any) -> Cell:

@@ -165,7 +165,7 @@ def _with_tuned(plan: StudyPlan, path: str, changes: Collection[str]) -> StudyPl
     from sweeps.tuning.tuned import read_tuned
 
     tuned = read_tuned(Path(path))
-    if twice := [name for name in changes if _is_among(name, tuned["space"])]:
+    if twice := [name for name in changes if _is_among(name, tuned.space)]:
         raise UserError(f"{twice[0]}: is not allowed with --tuned: {path} sets it for each variant")
     return apply_tuned(plan, tuned)
 

@@ -107,8 +107,8 @@ def read_status(study_dir: Path, attempts: int = 3) -> StudyStatus:
 
 def _epochs(plan: StudyPlan, run: RunSpec) -> int:
     """The number of epochs that a run is planned to have."""
-    tuned = plan.tuned["variants"][run.variant]["settings"] if plan.tuned else {}
-    return int({"train.epochs": plan.base["train"]["epochs"], **tuned, **run.levels}["train.epochs"])
+    own = {**plan.tuned_for(run.variant), **run.levels}
+    return int(own.get("train.epochs", plan.base["train"]["epochs"]))
 
 
 def _look(

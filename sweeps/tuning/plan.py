@@ -16,6 +16,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.sections import PER_SEED
 from experiments.study import RunSpec, StudyPlan
+from experiments.tuned import Tuned
 from sweeps.plan import make_run
 from sweeps.tuning.space import Space
 
@@ -90,8 +91,9 @@ def check_data(plan: StudyPlan, study_dir: Path) -> None:
             )
 
 
-def same_tuning(tree: Mapping[str, Any], plan: TuningPlan) -> str:
+def same_tuning(tuned: Tuned, plan: TuningPlan) -> str:
     """The first field in which a tuned.yaml differs from this tuning; empty if it is the same with other trials."""
+    tree = tuned.tree()
     own = {
         "study": plan.study.name,
         "base": plan.base,
@@ -99,8 +101,8 @@ def same_tuning(tree: Mapping[str, Any], plan: TuningPlan) -> str:
         "pruner": plan.pruner,
         "space": plan.tried,
     }
-    for field, value in own.items():
-        if tree[field] != json.loads(json.dumps(value)):
+    for field, value in json.loads(json.dumps(own)).items():
+        if tree[field] != value:
             return field
     labels = {variant.variant for variant in plan.variants}
-    return "" if set(tree["variants"]) <= labels else "variants"
+    return "" if set(tuned.variants) <= labels else "variants"

@@ -10,21 +10,21 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import create_trial
 
+from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant
 from experiments.version import code
 from sweeps.tuning.plan import OBJECTIVE, TuningPlan
 from sweeps.tuning.space import Space, distribution_of
-from sweeps.tuning.tuned import Range, TrialRow, Tuned, TunedVariant
 
 FEWEST = 8  # trials from which importances are computed
 
 
-def best_trial(rows: Sequence[TrialRow]) -> TrialRow | None:
+def best_trial(rows: Sequence[TunedTrial]) -> TunedTrial | None:
     """The finished trial with the highest validation accuracy, then the lowest validation loss, then the lowest number."""
     finished = [row for row in rows if row.status == "finished" and row.val_acc is not None]
     return min(finished, key=lambda row: (-(row.val_acc or 0), row.val_loss or 0, row.trial), default=None)
 
 
-def tuned_result(plan: TuningPlan, rows: Mapping[str, Sequence[TrialRow]]) -> Tuned:
+def tuned_result(plan: TuningPlan, rows: Mapping[str, Sequence[TunedTrial]]) -> Tuned:
     """The content of tuned.yaml. `rows`: variant -> its trials; each variant has a finished one."""
     variants = {}
     for variant in plan.variants:
@@ -53,7 +53,7 @@ def tuned_result(plan: TuningPlan, rows: Mapping[str, Sequence[TrialRow]]) -> Tu
     )
 
 
-def importances(space: Space, rows: Sequence[TrialRow]) -> dict[str, float]:
+def importances(space: Space, rows: Sequence[TunedTrial]) -> dict[str, float]:
     """Optuna's fANOVA importances of the settings; empty for one setting, or where the trials say nothing about them.
 
     That is with fewer than `FEWEST` trials, or if all have the same value. A pruned trial counts with its last validation

@@ -17,11 +17,11 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.errors import TakenOver
 from experiments.study import RunSpec
+from experiments.tuned import Range, TunedTrial
 from sweeps.queue.process import ProcessInfo, is_alive
 from sweeps.queue.storage import QueueStorage, exclusive
 from sweeps.tuning.plan import OBJECTIVE, TuningPlan, rounded
 from sweeps.tuning.space import distribution_of
-from sweeps.tuning.tuned import Range, TrialRow
 
 REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs: a ninth and a third of the epochs
 LAST_RUNG = 0.5  # of the epochs: a later rung would stop trials that are almost finished, and could be the best
@@ -127,7 +127,7 @@ class Search:
         self._trial(assignment).set_user_attr(PROCESS, None)
 
     @exclusive
-    def rows(self) -> list[TrialRow]:
+    def rows(self) -> list[TunedTrial]:
         """The trials that have ended, by number."""
         return [self._row(trial) for trial in self._trials() if trial.state.is_finished()]
 
@@ -179,10 +179,10 @@ class Search:
         stored: dict[str, Any] | None = trial.user_attrs.get(PROCESS)
         return stored is not None and is_alive(ProcessInfo(**stored), self.store.silence)
 
-    def _row(self, trial: FrozenTrial) -> TrialRow:
+    def _row(self, trial: FrozenTrial) -> TunedTrial:
         attrs = trial.user_attrs
         run = self.plan.trial(self.variant, trial.number, trial.params)
-        return TrialRow(
+        return TunedTrial(
             variant=self.variant.variant,
             trial=trial.number,
             seed=run.seed,

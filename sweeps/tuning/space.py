@@ -9,7 +9,7 @@ from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.study import RunSpec
-from sweeps.tuning.tuned import Range
+from experiments.tuned import Range
 from vit.registry import nearest
 
 if TYPE_CHECKING:

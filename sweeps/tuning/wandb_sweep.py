@@ -11,10 +11,10 @@ from experiments.errors import UserError, writing
 from experiments.presets import preset
 from experiments.runs import record
 from experiments.study import RunSpec
+from experiments.tuned import Range
 from sweeps.plan import make_run
 from sweeps.study import read_mapping
 from sweeps.tuning.plan import FIRST_SEED, OBJECTIVE, TuningPlan
-from sweeps.tuning.tuned import Range
 from sweeps.wandb_sweep import place
 
 TRIALS = "wandb-tuning"  # the folder in the study's folder that holds the trials

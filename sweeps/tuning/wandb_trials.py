@@ -10,9 +10,9 @@ from typing import Any
 from experiments.config import SETTINGS, flatten, load, override, run_id
 from experiments.runs import record
 from experiments.study import RunSpec
+from experiments.tuned import Range, TunedTrial
 from sweeps.tuning.plan import FIRST_SEED, TuningPlan
 from sweeps.tuning.space import Space
-from sweeps.tuning.tuned import Range, TrialRow
 from sweeps.tuning.wandb_sweep import TRIALS
 
 
@@ -21,7 +21,7 @@ def trials_needed(plan: TuningPlan) -> int:
     return int(min(plan.trials, math.prod(_size(path, tried) for path, tried in plan.space.items())))
 
 
-def trial_rows(plan: TuningPlan, study_dir: Path) -> dict[str, list[TrialRow]]:
+def trial_rows(plan: TuningPlan, study_dir: Path) -> dict[str, list[TunedTrial]]:
     """variant -> its trials that have ended, in the order of their start, at most the budget of each.
 
     A trial belongs to a variant if the variant with the settings of the trial has its run id, and if the settings are within
@@ -29,7 +29,7 @@ def trial_rows(plan: TuningPlan, study_dir: Path) -> dict[str, list[TrialRow]]:
     """
     records = [record.read_run(path.parent) for path in (study_dir / TRIALS).glob(f"*/{record.SUMMARY}")]
     records.sort(key=lambda each: (each.summary["provenance"]["started"], each.summary["run_id"]))
-    found: dict[str, list[TrialRow]] = {variant.variant: [] for variant in plan.variants}
+    found: dict[str, list[TunedTrial]] = {variant.variant: [] for variant in plan.variants}
     for each in records:
         config = dict(flatten(load(each.config).model_dump()))
         settings = {path: config[path] for path in plan.space}
@@ -47,9 +47,9 @@ def _belongs(space: Space, variant: RunSpec, settings: Mapping[str, Any], traine
     return run_id(override(config, settings)) == trained
 
 
-def _row(variant: RunSpec, number: int, summary: Mapping[str, Any], settings: dict[str, Any]) -> TrialRow:
+def _row(variant: RunSpec, number: int, summary: Mapping[str, Any], settings: dict[str, Any]) -> TunedTrial:
     diverged = summary["status"] == "diverged"
-    return TrialRow(
+    return TunedTrial(
         variant=variant.variant,
         trial=number,
         seed=FIRST_SEED,

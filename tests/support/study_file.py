@@ -29,3 +29,15 @@ def plan(levels: Mapping[str, Mapping[str, Any]], seeds: int = 5, **more: Any) -
     return StudyPlan.parse(
         {**fields, "baseline": next(iter(levels)), "seeds": list(range(seeds)), "runs": runs, **more}, ""
     )
+
+
+def tuned(levels: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The content of a tuned.yaml with one trial of each variant. `settings`: variant -> those that were chosen."""
+    chosen = {variant: {"settings": own, "trial": 0, "val/acc": 0.5, "epochs": 1} for variant, own in settings.items()}
+    trial = {"seed": 1_000_000, "status": "finished"}
+    return {
+        **{"schema": 1, "study": "own", "objective": "val/acc", "sampler": "tpe", "pruner": "none", "budget": 1},
+        **{"space": {"optim.lr": {"low": 0.001, "high": 0.1, "log": True}}, "base": {}, "code": {}},
+        "variants": {variant: {"levels": levels[variant], **own, "importances": {}} for variant, own in chosen.items()},
+        "trials": [{"variant": variant, **trial, **own} for variant, own in chosen.items()],
+    }

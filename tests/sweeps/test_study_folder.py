@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import study_file
 
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.runs import record
+from experiments.tuned import Tuned
 from sweeps.builtin import STUDIES
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study
@@ -63,13 +65,12 @@ def test_the_plan_read_back_is_the_plan_that_was_written(study, tmp_path):
 
 def test_tuned_settings_are_part_of_the_plan(tmp_path):
     plan = make_plan(parse_study({"name": "own", "factors": {"model.pool": ["cls", "gap"]}}, "own"))
-    variants = {
-        pool: {"levels": {"model.pool": pool}, "settings": {"optim.lr": rate}}
-        for pool, rate in (("cls", 0.01), ("gap", 0.02))
-    }
-    tuned = apply_tuned(plan, {"variants": variants, "trials": [], "space": ["optim.lr"], "budget": 1})
+    levels = {pool: {"model.pool": pool} for pool in ("cls", "gap")}
+    tree = study_file.tuned(levels, {"cls": {"optim.lr": 0.01}, "gap": {"optim.lr": 0.02}})
+    tuned = apply_tuned(plan, Tuned.model_validate(tree))
     write_plan(tuned, tmp_path, "here")
     assert plan_of(tmp_path) == tuned.model_copy(update={"command": "here"})
+    assert json.loads((tmp_path / "study.json").read_text())["tuned"] == tree
     assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
 
 

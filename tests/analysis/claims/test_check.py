@@ -368,15 +368,13 @@ def test_settings_tuned_for_each_variant_count():
     means = {"variant 0": literature_accuracy("pulfer-mnist")}
 
     def found(settings: dict) -> set[str]:
-        tuned = {"space": {"optim.lr": {}}, "variants": {"variant 0": {"settings": settings}}}
+        tuned = study_file.tuned(kinds(at), {"variant 0": settings})
         return set(outcome(kinds(at), means, base=base, preset="pulfer-mnist", tuned=tuned))
 
     assert found({"optim.lr": base["optim"]["lr"]}) == {"headline-pulfer-mnist"} and found({"optim.lr": 0.5}) == set()
-    tuned = {
-        "space": {"optim.lr": {}},
-        "variants": {v: {"settings": {"optim.lr": i}} for i, v in enumerate(kinds("none", "cpe"))},
-    }
-    assert "any-none" in outcome(kinds("none", "cpe"), {"variant 0": 0.6, "variant 1": 0.8}, tuned=tuned)
+    levels = kinds("none", "cpe")
+    tuned = study_file.tuned(levels, {variant: {"optim.lr": place} for place, variant in enumerate(levels)})
+    assert "any-none" in outcome(levels, {"variant 0": 0.6, "variant 1": 0.8}, tuned=tuned)
 
 
 def literature_accuracy(name: str) -> float:

@@ -152,9 +152,17 @@ def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
     settings = {"settings": {"optim.lr": 0.1}, "trial": 0, "val/acc": 0.9, "epochs": 4}
     trial = {"trial": 0, "seed": 10, "status": "finished", "epochs": 4, "val/acc": 0.9, "val/loss": 1.0}
     tuned = {
-        **{"objective": "val/acc", "sampler": "tpe", "pruner": "none", "budget": 1, "base": {}, "code": {}},
+        **{
+            "study": "position",
+            "objective": "val/acc",
+            "sampler": "tpe",
+            "pruner": "none",
+            "budget": 1,
+            "base": {},
+            "code": {},
+        },
         "space": {"optim.lr": {"low": 1e-4, "high": 0.1, "log": True}},
-        "variants": {cell: settings for cell in CELLS},
+        "variants": {cell: {"levels": {}, **settings} for cell in CELLS},
         "trials": [{**trial, "variant": cell, "settings": settings["settings"]} for cell in CELLS],
     }
     lost = {(cell, seed): "absent" for cell in CELLS for seed in range(5) if only and only not in cell}

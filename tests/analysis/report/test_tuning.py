@@ -130,14 +130,14 @@ def test_the_figures_show_every_trial_and_the_expected_best(folder):
     labels = [tick.get_text() for tick in axes.get_xticklabels()]
     assert len([text for text in labels if text]) > 2
     for index, variant in enumerate(BEST):
-        own = results.tuning.tuning.of(variant)
+        own = results.tuning.of(variant)
         finished = own[own["status"] == "finished"]
         assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
         assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
         assert len(drawn[f"v{index}-stopped-0"].get_xdata()) == 1  # a diverged trial has no accuracy
         assert list(drawn[f"v{index}-chosen-0"].get_xdata()) == [BEST[variant]]
     lines = {line.get_gid(): line for line in budget.figure.axes[0].lines}
-    own = results.tuning.tuning.of("none")["val/acc"].fillna(0) * 100
+    own = results.tuning.of("none")["val/acc"].fillna(0) * 100
     assert lines["v0-budget-0"].get_ydata()[[0, -1]] == pytest.approx([own.mean(), own.max()])
     assert list(lines["v0-budget-0"].get_xdata()) == pytest.approx([7 * n for n in range(1, 7)])  # 42 epochs / 6 trials
 
@@ -193,17 +193,17 @@ def test_trials_are_never_pooled_with_the_runs(folder):
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"trials": None}, "trials is a NoneType, not list"),
-        ({"variants": {"none": {}}}, "settings"),
-        ({"objective": "rate"}, "objective is 'rate'"),
-        ({"budget": "six"}, "budget is a str, not int"),
+        ({"trials": None}, "tuned.trials: None is not allowed"),
+        ({"variants": {"none": {}}}, "tuned.variants.none.levels: is required"),
+        ({"objective": "rate"}, "tuned.objective: 'rate' is not allowed"),
+        ({"budget": "six"}, "tuned.budget: 'six' is not allowed"),
     ],
 )
 def test_a_damaged_plan_is_refused_in_one_line(folder, changes, said):
     plan = study_file.read_study(folder)
     plan["tuned"] |= changes
     study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
-    with pytest.raises(record.RecordError, match=r"study\.json: tuned: cannot be read") as error:
+    with pytest.raises(record.RecordError, match=r"study\.json: tuned\.") as error:
         analyze(read(str(folder)))
     assert said in str(error.value) and "\n" not in str(error.value)
 

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.config import load
 from experiments.errors import TakenOver
+from experiments.tuned import Range, TunedTrial
 from sweeps.plan import make_plan
 from sweeps.queue.process import current_process
 from sweeps.queue.storage import open_storage
@@ -17,7 +18,6 @@ from sweeps.tuning.plan import FIRST_SEED, TuningPlan, rounded
 from sweeps.tuning.result import best_trial, importances, tuned_result
 from sweeps.tuning.search import Search
 from sweeps.tuning.space import default_space, parse_space
-from sweeps.tuning.tuned import Range, TrialRow
 
 STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 2, "base": {"train.epochs": 27}}
 
@@ -199,7 +199,7 @@ def _only(own: Search):
 def test_the_best_is_decided_by_accuracy_then_loss_then_number():
     def trial(number, accuracy, loss, status="finished"):
         metrics = {"val/acc": accuracy, "val/loss": loss}
-        return TrialRow(variant="v", trial=number, seed=number, status=status, epochs=1, settings={}, **metrics)
+        return TunedTrial(variant="v", trial=number, seed=number, status=status, epochs=1, settings={}, **metrics)
 
     rows = [
         trial(0, 0.9, 0.5),
@@ -211,11 +211,11 @@ def test_the_best_is_decided_by_accuracy_then_loss_then_number():
     assert best_trial(rows).trial == 2
 
 
-def trial_row(number: int, accuracy: float, rate: float, decay: float) -> TrialRow:
+def trial_row(number: int, accuracy: float, rate: float, decay: float) -> TunedTrial:
     """A finished trial of two settings."""
     settings = {"optim.lr": rate, "optim.weight_decay": decay}
     values = {"val/acc": accuracy, "val/loss": 1.0, "settings": settings}
-    return TrialRow(variant="v", trial=number, seed=number, status="finished", epochs=1, **values)
+    return TunedTrial(variant="v", trial=number, seed=number, status="finished", epochs=1, **values)
 
 
 SPACE = {"optim.lr": Range(low=1e-4, high=1e-1, log=True), "optim.weight_decay": Range(low=0.0, high=1.0)}

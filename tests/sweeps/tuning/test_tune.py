@@ -82,7 +82,7 @@ def test_killed_once_every_variant_still_gets_its_budget_and_its_own_settings(tm
     kill_after(command, lines=7)
     finish(command)
     folder = tmp_path / "runs" / "mine"
-    tuned = read_tuned(folder / "tuned.yaml")
+    tuned = read_tuned(folder / "tuned.yaml").tree()
     assert Counter(trial["variant"] for trial in tuned["trials"]) == {"cls": 12, "gap": 12}
     assert {trial["status"] for trial in tuned["trials"]} <= {"finished", "pruned", "diverged"}
     check_against_records(tuned, folder)
@@ -278,7 +278,7 @@ def test_two_commands_on_a_postgresql_server_share_the_budget(postgres, tmp_path
         _, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
     folder = tmp_path / "runs" / "mine"
-    tuned = read_tuned(folder / "tuned.yaml")
+    tuned = read_tuned(folder / "tuned.yaml").tree()
     assert Counter(trial["variant"] for trial in tuned["trials"]) == {"cls": 3, "gap": 3}
     check_against_records(tuned, folder)
     assert not (folder / "optuna.db").exists()

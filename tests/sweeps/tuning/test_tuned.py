@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from experiments.runs import record
+from experiments.tuned import Tuned
 from sweeps.main import main
-from sweeps.tuning.tuned import parse_tuned, read_tuned, write_tuned
+from sweeps.tuning.tuned import read_tuned, write_tuned
 
 STUDY = {
     "name": "mine",
@@ -89,7 +90,7 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(caps
     assert status == 0, err
     folder = study.parent / "mine"
     assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
-    assert json.loads((folder / record.STUDY).read_text())["tuned"] == read_tuned(path)
+    assert json.loads((folder / record.STUDY).read_text())["tuned"] == read_tuned(path).tree()
     again = run(capsys, study, "--tuned", folder / record.STUDY)  # a tuned study's own plan states the same
     assert again[0] == 0 and "4 of 4 runs are already done" in again[2]
 
@@ -148,8 +149,8 @@ def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(capsys, study, tre
 
 def test_the_file_is_read_back_as_it_was_written(tmp_path):
     tree = tuned_tree(**{"cls": 1e-05, "gap": 0.1 + 0.2})
-    write_tuned(tmp_path / "a.yaml", parse_tuned(tree, "here"))
+    write_tuned(tmp_path / "a.yaml", Tuned.model_validate(tree))
     first = read_tuned(tmp_path / "a.yaml")
-    assert first["variants"]["gap"]["settings"] == {"optim.lr": 0.1 + 0.2}
-    write_tuned(tmp_path / "b.yaml", parse_tuned(first, "there"))
+    assert first.variants["gap"].settings == {"optim.lr": 0.1 + 0.2}
+    write_tuned(tmp_path / "b.yaml", first)
     assert (tmp_path / "a.yaml").read_bytes() == (tmp_path / "b.yaml").read_bytes()

@@ -1,0 +1,73 @@
+"""The result of a tuning: the content of tuned.yaml, which the plan of a tuned study repeats."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Range(_Part):
+    """What is tried of a setting: the values between two ends, or one of some choices."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    choices: list[Any] | None = None
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value of a range without choices."""
+        assert self.low is not None and self.high is not None
+        return self.low, self.high
+
+
+class TunedVariant(_Part):
+    """The settings chosen for a variant, and the trial that they come from.
+
+    `epochs` are those trained in all trials of the variant. `importances`: setting -> its share, empty if not known.
+    """
+
+    levels: dict[str, Any]
+    settings: dict[str, Any] = Field(min_length=1)
+    trial: int
+    val_acc: float = Field(alias="val/acc")
+    epochs: int
+    importances: dict[str, float] = {}
+
+
+class TunedTrial(_Part):
+    """One trial: its seed and settings, how it ended, and its last validation metrics (null if it diverged)."""
+
+    variant: str
+    trial: int
+    seed: int
+    status: Literal["finished", "pruned", "diverged", "failed"]
+    epochs: int
+    val_acc: float | None = Field(None, alias="val/acc")
+    val_loss: float | None = Field(None, alias="val/loss")
+    settings: dict[str, Any]
+
+
+class Tuned(_Part):
+    """The content of tuned.yaml. `budget`: trials of each variant; `base`: settings that differ from the defaults."""
+
+    format: Literal[1] = Field(1, alias="schema")
+    study: str
+    objective: Literal["val/acc"]
+    sampler: str
+    pruner: str
+    budget: int
+    space: dict[str, Range] = Field(min_length=1)
+    base: dict[str, Any]
+    code: dict[str, Any]
+    variants: dict[str, TunedVariant] = Field(min_length=1)
+    trials: list[TunedTrial] = Field(min_length=1)
+
+    def tree(self) -> dict[str, Any]:
+        """The plain form, as in the file and in study.json."""
+        return self.model_dump(by_alias=True, exclude_none=True)
