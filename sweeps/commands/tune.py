@@ -13,7 +13,7 @@ from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
     from sweeps.tuning.outcome import Outcome
-    from sweeps.tuning.plan import TuningPlan
+    from sweeps.tuning.tuning_plan import TuningPlan
 
 DESCRIPTION = """\
 Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
@@ -71,7 +71,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
     from experiments.runs.tracking.settings import Tracking
     from sweeps.study_folder import LOG
-    from sweeps.tuning.plan import check_data
+    from sweeps.tuning.tuning_plan import check_data
     from sweeps.workers.worker import worker_configs
 
     plan = tuning_plan(arguments)
@@ -115,8 +115,8 @@ def tuning_plan(arguments: argparse.Namespace) -> TuningPlan:
     """The plan of the tuning that the arguments describe. Raises `UserError`."""
     from experiments.config import load
     from experiments.errors import UserError
-    from sweeps.tuning.plan import MAX_TRIALS, TuningPlan, variants_of
     from sweeps.tuning.space import check_space, default_space, parse_space
+    from sweeps.tuning.tuning_plan import MAX_TRIALS, TuningPlan, variants_of
 
     if arguments.trials > MAX_TRIALS:
         raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")

@@ -119,8 +119,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     from sweeps.commands.run import tracking_of
     from sweeps.commands.tune import next_command, report_result, tuning_plan
     from sweeps.tuning.outcome import check_result, write_result
-    from sweeps.tuning.plan import check_data
     from sweeps.tuning.tuned import TUNED
+    from sweeps.tuning.tuning_plan import check_data
     from sweeps.tuning.wandb_sweep import TRIALS, check_method, make_trials_folder, spec_file, tuning_sweep
     from sweeps.tuning.wandb_trials import trial_rows, trials_needed
     from sweeps.wandb_sweep import read_note

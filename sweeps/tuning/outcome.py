@@ -8,9 +8,9 @@ from pathlib import Path
 
 from experiments.errors import UserError
 from experiments.tuned import Tuned, TunedTrial
-from sweeps.tuning.plan import TuningPlan, same_tuning
 from sweeps.tuning.result import best_trial, tuned_result
 from sweeps.tuning.tuned import read_tuned, write_tuned
+from sweeps.tuning.tuning_plan import TuningPlan, same_tuning
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from optuna.trial import create_trial
 
 from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant
 from experiments.version import code
-from sweeps.tuning.plan import OBJECTIVE, TuningPlan
 from sweeps.tuning.space import Space, distribution_of
+from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 FEWEST = 8  # trials from which importances are computed
 

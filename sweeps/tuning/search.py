@@ -20,8 +20,8 @@ from experiments.study import RunSpec
 from experiments.tuned import Range, TunedTrial
 from sweeps.queue.process import ProcessInfo, is_alive
 from sweeps.queue.storage import QueueStorage, exclusive
-from sweeps.tuning.plan import OBJECTIVE, TuningPlan, rounded
 from sweeps.tuning.space import distribution_of
+from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan, rounded
 
 REDUCTION = 3  # a rung of the pruner keeps about a third of the trials; rungs: a ninth and a third of the epochs
 LAST_RUNG = 0.5  # of the epochs: a later rung would stop trials that are almost finished, and could be the best
@@ -31,7 +31,7 @@ PROCESS, STATUS, FAILURES, PRUNE = "process", "status", "failures", "prune"  # u
 
 
 @dataclass(frozen=True)
-class Assignment:
+class AssignedTrial:
     """A trial that this process trains."""
 
     search: Search
@@ -71,7 +71,7 @@ class Search:
         return sum(trial.state.is_finished() for trial in trials), running
 
     @exclusive
-    def next(self) -> Assignment | None:
+    def next(self) -> AssignedTrial | None:
         """A trial to train: one whose process is dead, else a new one; None if all trials of the budget are assigned."""
         trials = self._trials()
         for trial in trials:
@@ -80,7 +80,7 @@ class Search:
         return self._assign(self.study.ask().number) if len(trials) < self.plan.trials else None
 
     @exclusive
-    def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
+    def report(self, assignment: AssignedTrial, row: Mapping[str, float]) -> bool:
         """Report an epoch. Returns whether the trial is pruned. Raises `TakenOver` if another process has taken it over."""
         trial, epoch = self._trial(assignment), int(row["epoch"])
         if epoch not in self._frozen(assignment).intermediate_values:
@@ -92,12 +92,12 @@ class Search:
         return False
 
     @exclusive
-    def heartbeat(self, assignment: Assignment) -> None:
+    def heartbeat(self, assignment: AssignedTrial) -> None:
         """Tell other machines that this trial is in training. Raises `TakenOver`."""
         self._trial(assignment).set_user_attr(PROCESS, self._stored())
 
     @exclusive
-    def settle(self, assignment: Assignment, summary: Mapping[str, Any]) -> None:
+    def settle(self, assignment: AssignedTrial, summary: Mapping[str, Any]) -> None:
         """Close a trial whose run has ended."""
         trial, status = self._trial(assignment), summary["status"]
         for name in (STATUS, "epochs", "val/acc", "val/loss"):
@@ -108,7 +108,7 @@ class Search:
             self.study.tell(assignment.number, state=TrialState.PRUNED)
 
     @exclusive
-    def fail(self, assignment: Assignment, reason: str) -> bool:
+    def fail(self, assignment: AssignedTrial, reason: str) -> bool:
         """Record a failed attempt; the trial is then tried again. Returns whether this was the last attempt."""
         trial = self._trial(assignment)
         failures = [*trial.user_attrs.get(FAILURES, []), reason]
@@ -122,7 +122,7 @@ class Search:
         return True
 
     @exclusive
-    def release(self, assignment: Assignment) -> None:
+    def release(self, assignment: AssignedTrial) -> None:
         """Give up a trial, so that the next process continues it."""
         self._trial(assignment).set_user_attr(PROCESS, None)
 
@@ -141,10 +141,10 @@ class Search:
     def _trials(self) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False)
 
-    def _frozen(self, assignment: Assignment) -> FrozenTrial:
+    def _frozen(self, assignment: AssignedTrial) -> FrozenTrial:
         return self.study.get_trials(deepcopy=False)[assignment.number]
 
-    def _assign(self, number: int) -> Assignment:
+    def _assign(self, number: int) -> AssignedTrial:
         trial = self._open(number)
         self.study.sampler = _sampler(self.plan.sampler, number)
         run = self.plan.trial(
@@ -152,7 +152,7 @@ class Search:
         )
         for name, value in ((PROCESS, self._stored()), ("run", run.name), ("seed", run.seed)):
             trial.set_user_attr(name, value)
-        return Assignment(self, number, run)
+        return AssignedTrial(self, number, run)
 
     def _open(self, number: int) -> Trial:
         """Optuna's object for a running trial. It is made anew each time, because another process may continue a trial."""
@@ -160,7 +160,7 @@ class Search:
         trial_id = self.store.rdb.get_trial_id_from_study_id_trial_number(study_id, number)
         return Trial(self.study, trial_id)
 
-    def _trial(self, assignment: Assignment) -> Trial:
+    def _trial(self, assignment: AssignedTrial) -> Trial:
         frozen = self._frozen(assignment)
         if frozen.state != TrialState.RUNNING or not self._is_ours(frozen):
             raise TakenOver(f"{assignment.run.name}: another process has taken it over")

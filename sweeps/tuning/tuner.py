@@ -17,9 +17,9 @@ from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import own, removed_on_bad_input
 from sweeps.tuning.outcome import Outcome, check_result, write_result
-from sweeps.tuning.plan import RUNS, TuningPlan
-from sweeps.tuning.search import Assignment, Search
+from sweeps.tuning.search import AssignedTrial, Search
 from sweeps.tuning.tuned import TUNED
+from sweeps.tuning.tuning_plan import RUNS, TuningPlan
 from sweeps.workers.progress import format_duration
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
@@ -91,7 +91,7 @@ class TuningProgress:
         """Note that a trial begins or goes on."""
         self.began[run] = time.monotonic()
 
-    def ended(self, assignment: Assignment, result: str) -> None:
+    def ended(self, assignment: AssignedTrial, result: str) -> None:
         """Print how a trial ended."""
         self.done += 1
         self.seconds.append(time.monotonic() - self.began.pop(assignment.run.name))
@@ -107,7 +107,7 @@ class Tuner:
     def __init__(self, searches: Sequence[Search], folder: Path, configs: Sequence[WorkerConfig]) -> None:
         self.searches, self.folder = searches, folder
         self.free = list(configs)  # without a worker yet
-        self.busy: dict[Worker, Assignment] = {}
+        self.busy: dict[Worker, AssignedTrial] = {}
         self.idle: list[Worker] = []
         self.next_poll = self.next_heartbeat = 0.0
         done = sum(search.counts()[0] for search in searches)
@@ -162,7 +162,7 @@ class Tuner:
         except TakenOver as error:
             self._withdraw(worker, str(error))
 
-    def _settle(self, assignment: Assignment) -> None:
+    def _settle(self, assignment: AssignedTrial) -> None:
         summary = record.read_summary(self.folder / assignment.run.name)
         assignment.search.settle(assignment, summary)
         settings = assignment.run.config
@@ -170,7 +170,7 @@ class Tuner:
         rate = f"learning rate {settings.optim.lr:.3g}"
         self.progress.ended(assignment, f"{summary['status']} after {summary['epochs']} epochs{value}, {rate}")
 
-    def _fail(self, assignment: Assignment, reason: str, users: bool) -> None:
+    def _fail(self, assignment: AssignedTrial, reason: str, users: bool) -> None:
         if users:  # another attempt would fail the same way
             assignment.search.release(assignment)
             raise UserError(f"{reason} (in {assignment.run.name})")

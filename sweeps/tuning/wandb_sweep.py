@@ -14,7 +14,7 @@ from experiments.study import RunSpec
 from experiments.tuned import Range
 from sweeps.plan import make_run
 from sweeps.study import read_mapping
-from sweeps.tuning.plan import FIRST_SEED, OBJECTIVE, TuningPlan
+from sweeps.tuning.tuning_plan import FIRST_SEED, OBJECTIVE, TuningPlan
 from sweeps.wandb_sweep import place
 
 TRIALS = "wandb-tuning"  # the folder in the study's folder that holds the trials

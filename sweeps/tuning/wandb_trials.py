@@ -11,8 +11,8 @@ from experiments.config import SETTINGS, flatten, load, override, run_id
 from experiments.runs import record
 from experiments.study import RunSpec
 from experiments.tuned import Range, TunedTrial
-from sweeps.tuning.plan import FIRST_SEED, TuningPlan
 from sweeps.tuning.space import Space
+from sweeps.tuning.tuning_plan import FIRST_SEED, TuningPlan
 from sweeps.tuning.wandb_sweep import TRIALS
 
 

@@ -14,10 +14,10 @@ from sweeps.plan import make_plan
 from sweeps.queue.process import current_process
 from sweeps.queue.storage import open_storage
 from sweeps.study import parse_study
-from sweeps.tuning.plan import FIRST_SEED, TuningPlan, rounded
 from sweeps.tuning.result import best_trial, importances, tuned_result
 from sweeps.tuning.search import Search
 from sweeps.tuning.space import default_space, parse_space
+from sweeps.tuning.tuning_plan import FIRST_SEED, TuningPlan, rounded
 
 STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 2, "base": {"train.epochs": 27}}
 
