@@ -5,16 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    StrictInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator, model_validator
 
 from experiments.config import DEFAULTS, RunConfig, run_id
 from experiments.errors import UserError, first_line
@@ -40,7 +31,7 @@ class RunSpec(BaseModel):
     variant: str
     levels: dict[str, Any] = {}
     seed: StrictInt
-    _config: RunConfig | None = PrivateAttr(None)
+    _config: RunConfig | None = None
 
     @classmethod
     def of(cls, name: str, config: RunConfig, variant: str = "", levels: dict[str, Any] | None = None) -> RunSpec:

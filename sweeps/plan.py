@@ -19,6 +19,7 @@ from experiments.tuned import Tuned
 from sweeps.study import Levels, Study, format_level, split_linked
 from vit.registry import nearest
 
+Variant = tuple[Levels, Levels, RunConfig]  # its levels by factor, the values of all factors by path, its configuration
 MAX_SLUG = 60  # characters of a variant's label in the name of a folder
 
 
@@ -39,7 +40,7 @@ def make_plan(
     variants = _label_variants(study, parsed)
     _check_effects(study, list(variants.values()))
     factors: dict[str, list[Any]] = {factor: [] for factor in study.factors}
-    for levels, _ in product:
+    for levels, *_ in product:
         for factor, level in levels.items():
             if level not in factors[factor]:
                 factors[factor].append(level)
@@ -50,7 +51,7 @@ def make_plan(
         **study.model_dump(include={"name", "description", "metric", "margin", "looks"}),
         preset=name,
         factors=factors,
-        extra=[levels for levels, _ in extra],
+        extra=[levels for levels, *_ in extra],
         baseline=baseline,
         seeds=sorted(study.seed_list),
         base=base.model_dump(),
@@ -111,14 +112,15 @@ def base_config(
     return name, override(config, _known({**own, **changes}, study_dir))
 
 
-def _parse_levels(study: Study, base: RunConfig, levels: Levels, study_dir: Path | None) -> tuple[Levels, RunConfig]:
-    """The configuration of a variant, and its levels as that configuration parses them."""
+def _parse_levels(study: Study, base: RunConfig, levels: Levels, study_dir: Path | None) -> Variant:
+    """A variant as its configuration parses it."""
     try:
         config = override(base, _known(split_linked(levels), study_dir))
     except UserError as error:
         raise UserError(f"{study.name}: variant {study.label(levels)!r}: {error}") from error
     flat = dict(flatten(config.model_dump()))
-    return {f: [flat[path] for path in f.split("+")] if "+" in f else flat[f] for f in levels}, config
+    paths = {path: flat[path] for factor in study.factors for path in factor.split("+")}
+    return {f: [flat[path] for path in f.split("+")] if "+" in f else flat[f] for f in levels}, paths, config
 
 
 def _known(changes: Mapping[str, Any], study_dir: Path | None) -> Mapping[str, Any]:
@@ -138,12 +140,12 @@ def _meaning(config: RunConfig) -> str:
     return run_id(override(config, changes) if changes else config)
 
 
-def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dict[str, tuple[Levels, RunConfig]]:
+def _label_variants(study: Study, parsed: list[Variant]) -> dict[str, tuple[Levels, RunConfig]]:
     """Label -> (value of every single path, configuration). Raises `UserError` where two variants are the same."""
     variants: dict[str, tuple[Levels, RunConfig]] = {}
     labels: dict[str, str] = {}  # run id -> label
-    for levels, config in parsed:
-        label, flat = study.label(levels), dict(flatten(config.model_dump()))
+    for levels, paths, config in parsed:
+        label = study.label(levels)
         if study.metric not in config.metrics:
             raise UserError(
                 f"{study.name}: metric: variant {label!r} does not measure {study.metric}; set "
@@ -152,7 +154,7 @@ def _label_variants(study: Study, parsed: list[tuple[Levels, RunConfig]]) -> dic
         twin = labels.setdefault(_meaning(config), label)
         if label in variants or twin != label:
             raise UserError(f"{study.name}: factors: the variants {twin!r} and {label!r} are the same")
-        variants[label] = {path: flat[path] for factor in study.factors for path in factor.split("+")}, config
+        variants[label] = paths, config
     return variants
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from experiments.errors import UserError
+from experiments.errors import UserError, first_line
 from experiments.runs import record
 from experiments.runs.tracking.register import Registered
 from experiments.study import StudyPlan
@@ -71,9 +71,7 @@ def read_note(study_dir: Path) -> dict[str, Noted]:
     try:
         return _NOTE.validate_json(path.read_bytes()) if path.exists() else {}
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        reason = f"{field}: {first['msg']}" if field else first["msg"]
+        reason = first_line(error)
     except OSError as error:
         reason = str(error.strerror)
     raise UserError(f"{path}: cannot be read ({reason}); move it away to register new sweeps")
