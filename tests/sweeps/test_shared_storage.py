@@ -197,7 +197,7 @@ def test_a_separate_folder_knows_the_records_of_a_folder_in_which_runs_keep_olde
     options = ["--storage", hosts.url, "--workers", "2", "--seeds", "1"]
     assert hosts.run_on("one", *options)[0] == 0
     older = set(hosts.ended())
-    factors = {**hosts.fields["factors"], "optim.lr": [tiny_plan().base.optim.lr, 0.5]}
+    factors = {**hosts.fields["factors"], "optim.lr": [tiny_plan().base["optim"]["lr"], 0.5]}
     hosts.study.write_text(json.dumps({**hosts.fields, "factors": factors}))
     finish([hosts.start_on("two", *options, "--separate-folders", out="other")])
     assert len(older) == 2 and len(hosts.ended()) == 4  # only the two runs with the new level were trained
