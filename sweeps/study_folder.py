@@ -1,10 +1,8 @@
-"""The folder of a study: write its plan to study.json, refuse another study, clean up after bad input."""
+"""The folder of a study: write its plan to study.json, refuse another study."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +16,6 @@ from experiments.errors import UserError, writing
 from experiments.runs import record
 from experiments.runs.known_weights import with_known_weights
 from experiments.runs.looks import add_look, look_now
-from experiments.runs.unsaved import is_worthless
 from experiments.study import RunSpec, StudyPlan
 from experiments.tuned import Tuned
 from sweeps.study import format_level
@@ -27,10 +24,7 @@ from vit.registry import REGISTRY
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 STATEMENTS = ("metric", "margin", "looks")  # fields of a study that stay once a run has finished, as the baseline does
-MARKS = (record.STUDY, record.TRIALS)  # a command that uses the folder writes one of them, or changes its time
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
-
-_own_marks: dict[Path, tuple[int, int] | None] = {}  # the `MARKS` that this process has made -> their version
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
@@ -43,12 +37,9 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
             runs = merged_runs(plan, study_dir)
-            is_new = not (study_dir / record.STUDY).exists()
             _record_extension(runs, study_dir)
             seeds = sorted({run.seed for run in runs})
             plan.model_copy(update={"runs": runs, "seeds": seeds, "command": command}).write(study_dir)
-            if is_new:
-                own(study_dir / record.STUDY)
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
@@ -233,71 +224,3 @@ def _changes_run_id(config: RunConfig, path: str, value: Any) -> bool:
         return run_id(override(config, {path: value})) != run_id(config)
     except UserError:
         return True
-
-
-@contextlib.contextmanager
-def removed_on_bad_input(study_dir: Path) -> Iterator[None]:
-    """Where the body raises `UserError`, remove the folders that this process made.
-
-    They stay if they hold anything to lose, or if another process has written or joined the study in them.
-    """
-    with writing(study_dir):
-        made = _make(study_dir)
-    if study_dir in made:
-        for name in MARKS:
-            _own_marks.pop(study_dir / name, None)
-    try:
-        yield
-    except UserError:
-        _remove(made, study_dir)
-        raise
-
-
-def own(path: Path) -> None:
-    """Note that this process has just written one of the `MARKS`, where there was none before."""
-    _own_marks[path] = _version(path)
-
-
-def join(study_dir: Path) -> None:
-    """Change study.json's time, so that the process that made the folder sees that another one uses it."""
-    with contextlib.suppress(OSError), FileLock(study_dir / LOCK):
-        os.utime(study_dir / record.STUDY)
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    """What differs after another process has written a file, or set its time; None where there is none."""
-    with contextlib.suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns
-    return None
-
-
-def _make(folder: Path) -> list[Path]:
-    """Make a folder and its parents. Returns those that this process made and no other one, the innermost first."""
-    made: list[Path] = []
-    try:
-        for path in reversed([folder, *folder.parents]):
-            if not path.exists():
-                with contextlib.suppress(FileExistsError):  # another process has just made it
-                    path.mkdir()
-                    made.insert(0, path)
-    except OSError:
-        _remove_empty(made)
-        raise
-    return made
-
-
-def _remove(made: list[Path], study_dir: Path) -> None:
-    files = [path for path in study_dir.glob("*/*") if path.parent.name != "wandb"]
-    if study_dir not in made or not all(is_worthless(path.name) or path.name == ERROR for path in files):
-        return
-    with contextlib.suppress(OSError), FileLock(study_dir / LOCK):
-        if all(_version(study_dir / name) == _own_marks.get(study_dir / name) for name in MARKS):
-            shutil.rmtree(study_dir)
-    _remove_empty(made[1:])
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for folder in folders:
-        with contextlib.suppress(OSError):  # not empty: another command has written there meanwhile
-            folder.rmdir()

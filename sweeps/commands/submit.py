@@ -138,15 +138,13 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
     plan, study_dir, is_new = plan_and_folder(arguments)
     _check(arguments)
     from sweeps import cluster
-    from sweeps.study_folder import removed_on_bad_input
 
-    with removed_on_bad_input(study_dir):
-        left = runs_to_train(plan, study_dir, is_new, command, arguments)
-        if not left:
-            print(f"{plan.name}: every run has ended or is in training; nothing to submit")
-            return 0
-        name, options = plan.name, worker_options(arguments)
-        ids = cluster.submit(study_dir, name, arguments.cluster, arguments.nodes, _resources(arguments), options)
+    left = runs_to_train(plan, study_dir, is_new, command, arguments)
+    if not left:
+        print(f"{plan.name}: every run has ended or is in training; nothing to submit")
+        return 0
+    name, options = plan.name, worker_options(arguments)
+    ids = cluster.submit(study_dir, name, arguments.cluster, arguments.nodes, _resources(arguments), options)
     print(f"{name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
     print(f"logs: {study_dir / cluster.FOLDER}")
     print(f"next: {PROG} status {study_dir}")

@@ -96,16 +96,14 @@ def _train(arguments: argparse.Namespace, command: str) -> int:
     from experiments.runs.tracking import server
     from experiments.runs.tracking.register import write_spec
     from sweeps.commands.run import tracking_of
-    from sweeps.study_folder import removed_on_bad_input
     from sweeps.wandb_sweep import SPEC, read_note, runs_sweep
 
     tracking = tracking_of(arguments, plan)
     read_note(study_dir)  # refuses a damaged one before anything is written
-    with removed_on_bad_input(study_dir):
-        left = runs_to_train(plan, study_dir, is_new, command, arguments)
-        options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
-        spec = runs_sweep(plan, study_dir, options, server.project(tracking.project), tracking.entity)
-        write_spec(study_dir / SPEC, spec)
+    left = runs_to_train(plan, study_dir, is_new, command, arguments)
+    options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
+    spec = runs_sweep(plan, study_dir, options, server.project(tracking.project), tracking.entity)
+    write_spec(study_dir / SPEC, spec)
     print(f"{plan.name}: {count(plan.runs, 'run')}, {len(left)} to train")
     _register(study_dir, study_dir / SPEC, spec, "runs", left)
     print(f"next: {PROG} status {shlex.quote(str(study_dir))}")

