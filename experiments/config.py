@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from experiments.canonical import canonical, plain
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError
+from experiments.errors import UserError, first_line
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, SHIFT, Metric
 from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from experiments.weights import weights_digest
@@ -144,7 +144,7 @@ class RunConfig(Section):
         try:
             return ViTConfig(**self.model.model_dump(), in_chans=in_chans, img_size=img_size, num_classes=classes)
         except ValidationError as error:
-            raise ValueError(self._named(_first_error(error, "model").removeprefix("model."))) from error
+            raise ValueError(self._named(first_line(error))) from error
 
     def _named(self, refusal: str) -> str:
         """The refusal of a model with the setting that it begins with. That of a plug-in may begin with something else."""
@@ -216,6 +216,7 @@ def _settings(section: Any, prefix: str = "") -> Iterator[Setting]:
 _DEFAULT_TREE: dict[str, Any] = RunConfig.model_construct().model_dump()
 DEFAULTS: dict[str, Any] = dict(flatten(_DEFAULT_TREE))
 SETTINGS: dict[str, Setting] = {setting.path: setting for setting in _settings(RunConfig)}
+SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
 LOCATIONS = ("data.root", "data.download", "init_from")  # the settings that say where files are, not what they hold
 FREE = ("seed", "optim.lr", "optim.weight_decay")  # the settings in which the runs of a cohort may differ
 
@@ -294,7 +295,7 @@ def load(tree: Mapping[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
-        raise UserError(_first_error(error)) from error
+        raise UserError(first_line(error, SECTIONS)) from error
 
 
 def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -308,26 +309,3 @@ def completed(tree: Mapping[str, Any]) -> dict[str, Any]:
         sections = {name: sections.get(name, known[name]) for name in known if name in sections or name not in tree}
         sections |= {name: value for name, value in _DEFAULT_TREE.items() if name not in {*known, *tree, "seed"}}
     return {**tree, **sections}
-
-
-def _path(loc: tuple[int | str, ...], section: str) -> str:
-    """The dotted path of an error. pydantic adds the type for a setting with alternatives; it is left out."""
-    path = ".".join(filter(None, (section, *map(str, loc))))
-    return next((name for name in SETTINGS if path.startswith(f"{name}.")), path)
-
-
-def _first_error(error: ValidationError, section: str = "") -> str:
-    """The first error of a validation as one line: path, value, what is allowed."""
-    errors = error.errors(include_url=False)
-    first, path = errors[0], _path(errors[0]["loc"], section)
-    if first["type"] == "value_error" and path in SETTINGS:  # raised by a validator of the field
-        return f"{path}: {first['ctx']['error']}"
-    if first["type"] == "value_error":  # raised by a validator of the section `path`, starting with the field
-        return f"{path}.{first['ctx']['error']}" if path else str(first["ctx"]["error"])
-    if first["type"] == "extra_forbidden":
-        return f"{path}: no such setting"
-    messages = [each["msg"] for each in errors if _path(each["loc"], section) == path]  # several for alternatives
-    message = ", or ".join(
-        [messages[0][0].lower() + messages[0][1:], *(m.removeprefix("Input should be ") for m in messages[1:])]
-    )
-    return f"{path or 'configuration'}: {first['input']!r} is not allowed: {message}"

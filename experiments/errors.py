@@ -1,12 +1,14 @@
-"""The errors that every command reports in one line. This module imports nothing of the project."""
+"""The errors that every command reports in one line. It imports nothing heavy."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
+
+from vit.registry import nearest
 
 
 class UserError(ValueError):
@@ -19,14 +21,33 @@ class UserError(ValueError):
         super().__init__(" ".join(str(message).split()))
 
 
-def first_line(error: ValidationError) -> str:
-    """The first error of a validation as one line: field, value, what is allowed."""
-    first = error.errors(include_url=False)[0]
-    field = ".".join(map(str, first["loc"]))
-    messages = {"value_error": str(first.get("ctx", {}).get("error")), "missing": "is required"}
-    value, reason = repr(first["input"])[:80], first["msg"][0].lower() + first["msg"][1:]
-    message = messages.get(first["type"], f"{value} is not allowed: {reason}")
-    return f"{field}: {message}" if field else message
+def first_line(error: ValidationError, sections: Collection[str] = (), known: Collection[str] = ()) -> str:
+    """The first error of a validation as one line: field, value, what is allowed.
+
+    An unknown name comes first, because it explains the rest; `known` are the names to suggest. A validator of a whole model,
+    or of one of these `sections` of it, raises `ValueError("FIELD: ...")`.
+    """
+    errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
+    first, field = errors[0], _field(errors[0]["loc"])
+    if first["type"] == "value_error":
+        return f"{field}{'.' if field in sections else ': ' if field else ''}{first['ctx']['error']}"
+    if first["type"] == "extra_forbidden":
+        return f"{field}: no such setting" + (f"; {nearest(field, known)}" if known else "")
+    if first["type"] == "missing":
+        return f"{field}: is required"
+    messages = [one["msg"] for one in errors if _field(one["loc"]) == field]  # several for alternatives
+    allowed = [
+        messages[0][0].lower() + messages[0][1:],
+        *(one.removeprefix("Input should be ") for one in messages[1:]),
+    ]
+    return f"{field or 'input'}: {repr(first['input'])[:200]} is not allowed: {', or '.join(allowed)}"
+
+
+def _field(loc: tuple[int | str, ...]) -> str:
+    """The dotted name of a field. pydantic adds the type for a field with alternatives; it is left out."""
+    parts = [str(part) for part in loc]
+    is_type = len(parts) > 1 and (parts[-1] in ("str", "int", "constrained-int") or parts[-1].endswith("]"))
+    return ".".join(parts[:-1] if is_type else parts)
 
 
 @contextlib.contextmanager

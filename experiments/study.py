@@ -7,14 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator, model_validator
 
-from experiments.config import DEFAULTS, RunConfig, run_id
+from experiments.config import SECTIONS, RunConfig, run_id
 from experiments.errors import UserError, first_line
 from experiments.files import RecordError, read_json, write_json
 from experiments.metric import EXPECTED, is_metric
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
-SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
 
 
 class RunSpec(BaseModel):

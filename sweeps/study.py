@@ -8,29 +8,21 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from experiments.errors import UserError
+from experiments.errors import UserError, first_line
 from experiments.metric import EXPECTED, Metric, is_metric
 from vit.registry import nearest
 
 Levels = dict[str, Any]  # the levels of one variant: factor -> level
 MAX_SEED = 2**31 - 1
-MAX_DEPTH = 50  # lists and mappings inside each other in a study file
 MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 MAX_LOOK = 10_000
 MAX_RUNS = 100_000  # of a study: each is planned before the first starts
-MAX_VALUES = 100_000  # of a study file, counting a value again for each alias of it
-_EXPECTED = {  # error type of pydantic -> what is allowed
-    "string_type": "a text",
-    "string_pattern_mismatch": "up to 80 letters, digits, '.', '_' and '-', with a letter or a digit first",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "too_short": "at least one value",
-}
+MAX_BYTES = 2**26  # of a file; the tuned.yaml of thousands of trials has fewer
 
 
 class Study(BaseModel):
@@ -242,71 +234,33 @@ def parse_study(tree: Mapping[str, Any], source: str) -> Study:
     try:
         return Study.model_validate(tree)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])  # a typo explains the rest
-        path = ".".join(str(part) for part in first["loc"] if part not in ("str", "int", "dict[str,any]", "list[int]"))
-        if first["type"] == "value_error":
-            message = f"{path}: {first['ctx']['error']}" if path else str(first["ctx"]["error"])
-        elif first["type"] == "missing":
-            message = f"{path}: is required"
-        elif first["type"] == "extra_forbidden":
-            message = f"{path}: no such key; {nearest(path, list(Study.model_fields))}"
-        else:
-            expected = _EXPECTED.get(first["type"])
-            allowed = f"expected {expected}" if expected else first["msg"][0].lower() + first["msg"][1:]
-            given = repr(first["input"])
-            message = f"{path}: {given if len(given) < 200 else given[:200] + '...'} is not allowed: {allowed}"
-        raise UserError(f"{source}: {message}") from error
+        raise UserError(f"{source}: {first_line(error, known=Study.model_fields)}") from error
 
 
-class UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML's safe loader, except that two things are errors: a repeated key, of which PyYAML would silently drop one, and
-    numbers that are not decimal.
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader, except that three things are errors: an alias, a repeated key (PyYAML keeps the last one), and a
+    number that is not decimal (PyYAML reads 010 as 8 and 1:30 as 90).
     """
 
-    depth = 0
-
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """PyYAML reads 010 as 8 and 1:30 as 90."""
-        if not re.fullmatch(r"[-+]?(0|[1-9][0-9_]*)", self.construct_scalar(node)):
-            self._refuse_number(node)
-        return super().construct_yaml_int(node)
-
-    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
-        """PyYAML reads 1:30.5 as 90.5."""
-        if ":" in self.construct_scalar(node):
-            self._refuse_number(node)
-        return super().construct_yaml_float(node)
-
-    def _refuse_number(self, node: yaml.ScalarNode) -> NoReturn:
-        what = f"{node.value} is not allowed: a number has neither a leading zero nor a colon; a text needs quotes"
-        raise yaml.constructor.ConstructorError(None, None, what, node.start_mark)
-
     def compose_node(self, parent: Any, index: Any) -> Any:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            mark = self.peek_event().start_mark
-            raise yaml.constructor.ConstructorError(None, None, "too many brackets inside each other", mark)
-        try:
-            return super().compose_node(parent, index)
-        finally:
-            self.depth -= 1
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(None, None, "an alias (*) is not allowed", self.peek_event().start_mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
+        seen: list[Any] = []
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key is not a name", key.start_mark)
-            if key.tag == "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, "merge keys (<<) are not allowed", key.start_mark)
             if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} occurs twice", key.start_mark)
-            seen.add(key.value)
+                raise yaml.MarkedYAMLError(None, None, f"{key.value!r} occurs twice", key.start_mark)
+            seen.append(key.value)
         return super().construct_mapping(node, deep)
 
-
-UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", UniqueKeyLoader.construct_yaml_int)
-UniqueKeyLoader.add_constructor("tag:yaml.org,2002:float", UniqueKeyLoader.construct_yaml_float)
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        is_number = isinstance(node, yaml.ScalarNode) and node.tag.endswith((":int", ":float"))
+        if is_number and re.match(r"[-+]?0\w|.*:", node.value):
+            what = f"{node.value} is not allowed: a number has neither a leading zero nor a colon; a text needs quotes"
+            raise yaml.MarkedYAMLError(None, None, what, node.start_mark)
+        return super().construct_object(node, deep)
 
 
 def read_study_file(path: Path) -> Study:
@@ -314,38 +268,23 @@ def read_study_file(path: Path) -> Study:
     return parse_study(read_mapping(path, "`name` and `factors`"), str(path))
 
 
-def read_mapping(path: Path, fields: str, most: int = MAX_VALUES) -> dict[str, Any]:
-    """Read a YAML file that holds a mapping with these `fields`, of at most so many values.
-
-    Raises `UserError` naming file and reason.
-    """
+def read_mapping(path: Path, fields: str) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping with these `fields`. Raises `UserError` naming file and reason."""
     try:
-        tree = yaml.load(path.read_text(encoding="utf-8"), UniqueKeyLoader)
+        body = path.read_bytes() if path.stat().st_size <= MAX_BYTES else None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8 text") from error
+    if body is None:
+        raise UserError(f"{path}: has more than {MAX_BYTES:,} bytes")
+    try:
+        tree = yaml.load(body.decode(), _Loader)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: YAML reads 2024-99-99 as a date
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2024-99-99
         raise UserError(f"{path}: is not valid YAML: {error}") from error
-    _check_size(tree, path, most)
-    if tree is None:
-        raise UserError(f"{path}: is empty; expected a mapping with {fields}")
     if not isinstance(tree, dict):
-        raise UserError(f"{path}: expected a mapping with {fields}, got {type(tree).__name__}")
-    if not all(isinstance(key, str) for key in tree):
-        raise UserError(f"{path}: expected a mapping with {fields}; some of its keys are not names")
+        raise UserError(
+            f"{path}: expected a mapping with {fields}, got {'nothing' if tree is None else type(tree).__name__}"
+        )
     return tree
-
-
-def _check_size(tree: Any, path: Path, most: int) -> None:
-    """Raise `UserError` where aliases make a small file hold more values than can be listed."""
-    count, waiting = 0, [tree]
-    while waiting:
-        value = waiting.pop()
-        count += 1
-        if count > most:
-            raise UserError(f"{path}: holds more than {most:,} values, counting those of aliases")
-        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []

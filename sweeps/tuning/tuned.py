@@ -13,13 +13,12 @@ from experiments.tuned import Tuned
 from sweeps.study import read_mapping
 
 TUNED = "tuned.yaml"  # in the study's folder
-MOST_VALUES = 100_000_000  # a trial has about a dozen; the file of `MAX_TRIALS` trials of each variant must be readable
 HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FILE\n"
 
 
 def read_tuned(path: Path) -> Tuned:
     """A tuned.yaml, or the same in a study.json. Raises `UserError` naming file, field and reason."""
-    tree = read_mapping(path, "`variants` and `trials`", MOST_VALUES)
+    tree = read_mapping(path, "`variants` and `trials`")
     if "runs" in tree and "tuned" not in tree:
         raise UserError(f"{path}: is the plan of a study that was not tuned")
     try:

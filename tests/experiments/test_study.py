@@ -80,7 +80,7 @@ def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Pat
         ({"runs": [RUN, {**RUN, "run": "b"}]}, "runs: b has the variant and seed of a-s0"),
         ({"runs": [{**RUN, "seed": "0"}]}, "runs.0.seed: '0' "),
         ({"runs": [{"run": "a"}]}, "runs.0.run_id: is required"),
-        ({"typo": 1}, "typo: 1 "),
+        ({"typo": 1}, "typo: no such "),
     ],
 )
 def test_what_is_wrong_is_named_with_its_value(change: dict[str, Any], field: str, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Studies as data: what is allowed, how variants and runs are named, what a folder keeps. Nothing is trained here."""
 
 import datetime
-import itertools
 import json
 from pathlib import Path
 
@@ -23,13 +22,6 @@ from sweeps.study_folder import with_known_names, write_plan
 EXAMPLE = Path(__file__).resolve().parents[2] / "sweeps" / "example.yaml"
 DEPTHS = {"name": "mine", "factors": {"model.depth": [1, 2]}}
 LINKED = "model.pos_embed+model.pos_site"
-
-
-def bomb(start, node):
-    """A file of nine anchors with nine aliases each: 9^9 values when they are expanded."""
-    letters = "abcdefghij"
-    lines = [f"{b}: &{b} {node % ', '.join([f'*{a}'] * 9)}\n" for a, b in itertools.pairwise(letters)]
-    return f"a: &a {start}\n" + "".join(lines)
 
 
 def plan_of(**fields):
@@ -159,12 +151,12 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factors": {"seed": [1, 2]}}, "seed"),
         ({"factors": {"model.depth": [1], "model.depth+model.act": [[2, "gelu"]]}}, "model.depth occurs twice"),
         ({"factors": {LINKED: [["none"]]}}, "list of 2 values"),
-        ({"factor": {}}, "factor: no such key; did you mean 'factors'?"),
-        ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed: expected a list"),
-        ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed: expected at least one value"),
-        ({"factors": ["model.depth"]}, "factors: ['model.depth'] is not allowed: expected a mapping"),
-        ({"name": 42}, "name: 42 is not allowed: expected a text"),
-        ({"name": "my study"}, "name: 'my study' is not allowed: expected up to 80 letters, digits,"),
+        ({"factor": {}}, "factor: no such setting; did you mean 'factors'?"),
+        ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed"),
+        ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed"),
+        ({"factors": ["model.depth"]}, "factors: ['model.depth'] is not allowed"),
+        ({"name": 42}, "name: 42 is not allowed"),
+        ({"name": "my study"}, "name: 'my study' is not allowed"),
         (
             {"margin": 1},
             "margin: 1 is not allowed: expected less than 0.5; accuracies are fractions, so 1 point is 0.01",
@@ -281,22 +273,20 @@ def test_the_margin_of_a_loss_may_be_large():
     ("body", "said"),
     [
         ("- a\n- b\n", "expected a mapping with `name` and `factors`, got list"),
-        ("", "is empty; expected a mapping with `name` and `factors`"),
-        ("name: x\nfactor: {model.depth: [1]}\n", "factor: no such key; did you mean 'factors'?"),
+        ("", "expected a mapping with `name` and `factors`, got nothing"),
         ("name: [x\n", "is not valid YAML: line 2"),
         ("name: x\n", "factors: is required"),
         ("factors: {model.depth: [1]}\n", "name: is required"),
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
-        ("1: x\n", "some of its keys are not names"),
-        ("name: {{name}}\n", "a key is not a name"),
+        ("1: x\nname: x\nfactors: {model.depth: [1]}\n", "1: 1 is not allowed"),
+        ("name: {{name}}\n", "is not valid YAML: line 1"),
         ("name: x\nseeds: 010\n", "is not valid YAML: line 2: 010 is not allowed: a number has neither a leading zero"),
         ("name: x\nfactors: {model.head: [1:30]}\n", "line 2: 1:30 is not allowed: a number has"),
         ("name: x\nfactors: {model.head: [1:30.5]}\n", "line 2: 1:30.5 is not allowed"),
         ("name: 2024-99-99\n", "is not valid YAML"),
-        ("name: " + "[" * 5000, "is not valid YAML: line 1: too many brackets"),
-        ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML: line 1: too many brackets"),
-        (bomb("[x]", "[%s]"), "holds more than 100,000 values, counting those of aliases"),
-        (bomb("{x: 1}", "{<<: [%s]}"), "merge keys (<<) are not allowed"),
+        ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML"),
+        ("name: &a x\ndescription: *a\n", "line 2: an alias"),
+        pytest.param("#" * 2**26 + "\n", "has more than 67,108,864 bytes", id="large"),
         ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "are the same setting"),
     ],
 )
