@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -50,14 +50,8 @@ class ConvStem(nn.Module):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
         widths = [cfg.in_chans, *cfg.stem_widths]
-        self.convs = nn.Sequential(
-            *(
-                nn.Sequential(
-                    nn.Conv2d(before, after, 3, stride=2, padding=1, bias=False), nn.GroupNorm(1, after), nn.ReLU()
-                )
-                for before, after in itertools.pairwise(widths)
-            )
-        )
+        convs = [nn.Conv2d(*pair, 3, stride=2, padding=1, bias=False) for pair in itertools.pairwise(widths)]
+        self.convs = nn.Sequential(*(nn.Sequential(c, nn.GroupNorm(1, c.out_channels), nn.ReLU()) for c in convs))
         self.proj = Linear(widths[-1], cfg.embed_dim)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -130,17 +124,11 @@ class SlicedAttention(Attention):
         return x.transpose(1, 2).flatten(2)  # [B, T, D]
 
 
-class Gelu(nn.Module):
-    """GELU, exact or approximated by tanh, of any shape."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.approximate = ACTIVATIONS[name]
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.approximate == "tanh" and cpu_bfloat16.applies(x) and torch.is_grad_enabled():
-            return cpu_bfloat16.tanh_gelu(x)
-        return F.gelu(x, approximate=self.approximate)
+def gelu(x: Tensor, approximate: str) -> Tensor:
+    """GELU of any shape: exact, or approximated by tanh (`approximate` as in `F.gelu`)."""
+    if approximate == "tanh" and cpu_bfloat16.applies(x) and torch.is_grad_enabled():
+        return cpu_bfloat16.tanh_gelu(x)
+    return F.gelu(x, approximate=approximate)
 
 
 class Mlp(nn.Module):
@@ -149,13 +137,13 @@ class Mlp(nn.Module):
     def __init__(self, cfg: ViTConfig, stream: int) -> None:
         super().__init__()
         self.fc1 = Linear(cfg.embed_dim, cfg.hidden_dim)
-        self.act = Gelu(cfg.act)
+        self.approximate = ACTIVATIONS[cfg.act]
         self.act_drop = Dropout(cfg.mlp_act_drop_rate, stream)
         self.fc2 = Linear(cfg.hidden_dim, cfg.embed_dim)
         self.drop = Dropout(cfg.mlp_drop_rate, stream + 1)
 
     def forward(self, x: Tensor, key: Tensor | None = None) -> Tensor:
-        x = self.act_drop(self.act(self.fc1(x)), key)  # [B, T, D mlp_ratio]
+        x = self.act_drop(gelu(self.fc1(x), self.approximate), key)  # [B, T, D mlp_ratio]
         return self.drop(self.fc2(x), key)  # [B, T, D]
 
 
@@ -269,13 +257,8 @@ class ViT(nn.Module):
     the same seed that differ only in the positional embedding have the same initial backbone.
     """
 
-    POOLS: ClassVar[dict[str, type[ClassPool | MeanPool | AttentionPool]]] = {
-        "cls": ClassPool,
-        "gap": MeanPool,
-        "map": AttentionPool,
-    }
-
-    STEMS: ClassVar[dict[str, type[PatchEmbed | ConvStem]]] = {"patchify": PatchEmbed, "conv": ConvStem}
+    POOLS: ClassVar[dict[str, Any]] = {"cls": ClassPool, "gap": MeanPool, "map": AttentionPool}
+    STEMS: ClassVar[dict[str, Any]] = {"patchify": PatchEmbed, "conv": ConvStem}
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__()
@@ -323,19 +306,13 @@ class ViT(nn.Module):
             return key
         return torch.randint(2**31 - 1, (), dtype=torch.int32, device=images.device)
 
-    def forward(
-        self,
-        images: Tensor,
-        key: Tensor | None = None,
-        maps: list[Tensor] | None = None,
-        pre_logits: list[Tensor] | None = None,
-    ) -> Tensor:
+    def forward(self, images: Tensor, key: Tensor | None = None, pre_logits: list[Tensor] | None = None) -> Tensor:
         """Class scores: logits, or probabilities if `head` is softmax. [B, C, S, S] -> [B, num_classes]
 
         pre_logits: a list to which the input of the last linear layer is appended, [B, D].
         """
         key = self._key(key, images)
-        x = self.pooling(self.encode(images, key, maps))  # [B, D]
+        x = self.pooling(self.encode(images, key))  # [B, D]
         return self.head(self.head_drop(x, key), pre_logits)
 
     @torch.no_grad()

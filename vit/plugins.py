@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 VARIABLE = "VIT_PLUGINS"
-MAX_BYTES = 2**20  # of a plug-in's source: every record holds a copy
 OWN_PACKAGES = ("vit", "experiments", "sweeps", "analysis")
 
 
@@ -54,41 +53,23 @@ def names() -> list[str]:
 
 def import_plugin(name: str) -> None:
     """Import a module of VIT_PLUGINS. Raises `PluginError`."""
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise PluginError(
-            f"{VARIABLE}: {name!r} is not a module name; expected names such as my_embedding, with the module's folder "
-            "in PYTHONPATH"
-        )
     try:
         importlib.import_module(name)
-    except PluginError:
-        raise
     except (Exception, SystemExit) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-            raise PluginError(
-                f"{VARIABLE}: no module named {name!r} was found; the folder that holds it must be in PYTHONPATH"
-            ) from error
-        raise PluginError(f"{VARIABLE}: {name!r} cannot be imported: {reason(error)}") from error
+        advice = "; its folder must be in PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
+        raise PluginError(f"{VARIABLE}: {name!r} cannot be imported: {reason(error)}{advice}") from error
 
 
 def reason(error: BaseException) -> str:
     """An error as one line, with the file and line of the user's code that raised it."""
-    if isinstance(error, SyntaxError):
-        place = f"{error.filename}:{error.lineno}"
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        ours = Path(__file__).parent.as_posix()
-        users = [f for f in frames if not f.filename.startswith(("<", ours)) and "/torch/" not in f.filename]
-        place = f"{users[-1].filename}:{users[-1].lineno}" if users else ""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{text} ({place})" if place else text
+    others = ("<", str(Path(__file__).parent), importlib.__file__)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
+    places = [f" ({frame.filename}:{frame.lineno})" for frame in frames if "/torch/" not in frame.filename]
+    return " ".join(f"{type(error).__name__}: {error}{''.join(places[-1:])}".split())
 
 
 def read_source(name: str) -> Source | None:
-    """The source of an imported module; None where it has no source file, as in a notebook.
-
-    Raises `PluginError` where it is larger than `MAX_BYTES`.
-    """
+    """The source of an imported module; None where it has no source file, as in a notebook."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if not file or not file.endswith(".py"):
         return None
@@ -104,11 +85,6 @@ def read_source(name: str) -> Source | None:
         if key not in files:
             files[key] = path.read_bytes()
             waiting += _imported(path, files[key], root, allowed)
-    if sum(map(len, files.values())) > MAX_BYTES:
-        raise PluginError(
-            f"{VARIABLE}: {name!r} has more than {MAX_BYTES:,} bytes of source with what it imports from {root}; "
-            "every record holds a copy, so move the embedding into a folder of its own"
-        )
     return Source(name, root, dict(sorted(files.items())))
 
 
@@ -116,24 +92,17 @@ def _imported(path: Path, body: bytes, root: Path, allowed: str | None) -> Itera
     """The files under `root` that a source file imports. `allowed`: the only top-level package to follow, if any."""
     import ast  # not for commands without plug-ins: it takes time to import
 
-    try:
-        tree = ast.parse(body)
-    except (SyntaxError, ValueError):
-        return
     package = path.relative_to(root).parent.parts
-    for node in ast.walk(tree):
-        modules: list[tuple[str, ...]] = []
+    modules: list[tuple[str, ...]] = []
+    for node in ast.walk(ast.parse(body)):
         if isinstance(node, ast.Import):
-            modules = [tuple(alias.name.split(".")) for alias in node.names]
+            modules += [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             base = (*above, *(node.module.split(".") if node.module else ()))
-            modules = [(*base, alias.name) for alias in node.names]
-        for parts in modules:
-            if parts[0] in OWN_PACKAGES or parts[0] != (allowed or parts[0]):
-                continue
+            modules += [(*base, alias.name) for alias in node.names]
+    for parts in modules:
+        if parts[0] not in OWN_PACKAGES and parts[0] == (allowed or parts[0]):
             for depth in range(1, len(parts) + 1):
                 place = root.joinpath(*parts[:depth])
-                yield from (
-                    file for file in (place.with_name(f"{place.name}.py"), place / "__init__.py") if file.is_file()
-                )
+                yield from filter(Path.is_file, (place.with_name(f"{place.name}.py"), place / "__init__.py"))

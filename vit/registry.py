@@ -13,7 +13,7 @@ import re
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from vit import plugins
 from vit.plugins import PluginError
@@ -51,7 +51,7 @@ class Kind:
     """
 
     source: str | type[PosEmbed]
-    """`module:Class` of a built-in kind, or the class itself of a plug-in"""
+    """`module:Class` in `vit.pos_embed` of a built-in kind, or the class of a plug-in"""
     sites: tuple[str, ...]
     encodes: Encodes | None = "none"
     encodes_prefix: Encodes | None = "none"
@@ -72,11 +72,7 @@ class Kind:
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
-        return getattr(importlib.import_module(module), name)
-
-    def __call__(self, cfg: ViTConfig) -> PosEmbed:
-        """One module of this kind, newly initialised."""
-        return self.cls(cfg)
+        return getattr(importlib.import_module(f"vit.pos_embed.{module}"), name)
 
     def check(self, name: str, cfg: ViTConfig) -> None:
         """Raise `ValueError` if the model's shape does not fit the kind."""
@@ -87,36 +83,28 @@ class Kind:
                 )
         for field, divisor in self.multiples:
             if getattr(cfg, field) % divisor:
-                own = f"embed_dim: {cfg.embed_dim} gives {field} {getattr(cfg, field)}"
-                value = f"{field}: {getattr(cfg, field)}" if field == "embed_dim" else own
-                raise ValueError(f"{value}; {name} needs a multiple of {divisor}")
-        if not isinstance(self.source, str):
+                width = "" if field == "embed_dim" else f" gives {field} {getattr(cfg, field)}"
+                raise ValueError(f"embed_dim: {cfg.embed_dim}{width}; {name} needs a multiple of {divisor}")
+        if self.is_plugin:
             try:
-                getattr(self.source, "check", lambda _: None)(cfg)
+                getattr(self.cls, "check", lambda _: None)(cfg)
             except ValueError:
                 raise
             except (Exception, SystemExit) as error:
-                raise PluginError(f"{name}: {self.source.__name__}.check raises {plugins.reason(error)}") from error
+                raise PluginError(f"{name}: {self.cls.__name__}.check raises {plugins.reason(error)}") from error
 
 
 class Registry(UserDict[str, Kind]):
     """Name -> `Kind`. Plug-ins are imported when the registry is first read."""
 
-    def __init__(self, kinds: dict[str, Kind]) -> None:
-        super().__init__(kinds)
-        self.plugins_imported = False
+    plugins_imported = False
 
     def import_plugins(self) -> None:
         """Import the modules in VIT_PLUGINS, once. Raises `PluginError`."""
-        if self.plugins_imported:
-            return
-        self.plugins_imported = True
-        for name in plugins.names():
-            before = len(self.data)
-            plugins.import_plugin(name)
-            own = [kind for kind in self.data.values() if not isinstance(kind.source, str)]
-            if len(self.data) == before and not any(kind.source.__module__ == name for kind in own):
-                raise PluginError(f"{plugins.VARIABLE}: {name!r} registers no positional embedding")
+        if not self.plugins_imported:
+            self.plugins_imported = True
+            for name in plugins.names():
+                plugins.import_plugin(name)
 
     def __iter__(self) -> Iterator[str]:
         self.import_plugins()
@@ -141,9 +129,7 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
     The class may have the attributes `sites`, `encodes`, `encodes_prefix` and `defaults`, as in `Kind`. Raises `ValueError`
     if one of them is not allowed, or if the name is not allowed or already registered.
     """
-    if not isinstance(name, str):
-        raise TypeError('register needs a name: @register("my-kind")')
-    if not NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
             f"register({name!r}): expected up to 60 letters, digits, '.', '_' and '-', a letter or a digit first"
         )
@@ -161,24 +147,20 @@ def register(name: str) -> Callable[[type[PosEmbed]], type[PosEmbed]]:
 
 def _kind(name: str, cls: type[PosEmbed]) -> Kind:
     """The kind of a plug-in's class. A class without the base class is an error when it is used, not when it is listed."""
-    own, known = vars(cls), get_args(Encodes)
-    encodes, encodes_prefix = own.get("encodes"), own.get("encodes_prefix", "none")
-    for attribute, value in (("encodes", encodes), ("encodes_prefix", encodes_prefix)):
-        if value not in (None, *known):
-            raise ValueError(f"{name}: {attribute}: {value!r} is not allowed; allowed: {', '.join(known)}")
-    sites = getattr(cls, "sites", ATTENTION[:1])
-    if not isinstance(sites, tuple | list) or not sites or any(site not in SITES for site in sites):
-        raise ValueError(f"{name}: sites: {sites!r} is not allowed; expected a tuple of: {', '.join(SITES)}")
-    defaults = getattr(cls, "defaults", {})
-    _check_defaults(name, defaults)
+    declared, fields = vars(cls), sorted({field for kind in REGISTRY.data.values() for field in kind.defaults})
+    encodes, encodes_prefix = declared.get("encodes"), declared.get("encodes_prefix", "none")
+    sites, defaults = getattr(cls, "sites", ATTENTION[:1]), getattr(cls, "defaults", {})
+    known = get_args(Encodes)
+    are_numbers = isinstance(defaults, Mapping) and all(isinstance(value, int | float) for value in defaults.values())
+    for attribute, value, is_allowed, allowed in (
+        ("encodes", encodes, encodes in (None, *known), known),
+        ("encodes_prefix", encodes_prefix, encodes_prefix in (None, *known), known),
+        ("sites", sites, isinstance(sites, tuple | list) and sites and {*sites} <= {*SITES}, SITES),
+        ("defaults", defaults, are_numbers and {*defaults} <= {*fields}, fields),
+    ):
+        if not is_allowed:
+            raise ValueError(f"{name}: {attribute}: {value!r} is not allowed; allowed: {', '.join(allowed)}")
     return Kind(cls, tuple(sites), encodes, encodes_prefix, (), defaults, plugin=plugins.read_source(cls.__module__))
-
-
-def _check_defaults(name: str, defaults: Any) -> None:
-    fields = sorted({field for kind in REGISTRY.data.values() for field in kind.defaults})
-    known = isinstance(defaults, Mapping) and set(defaults) <= set(fields)
-    if not known or not all(isinstance(value, int | float) for value in defaults.values()):
-        raise ValueError(f"{name}: defaults: {defaults!r} is not allowed; expected numbers for: {', '.join(fields)}")
 
 
 def resolve(cfg: ViTConfig) -> tuple[Kind, str]:
@@ -209,25 +191,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 BUILTIN: dict[str, Kind] = {
-    "none": Kind("vit.pos_embed.base:NoPosition", ("stem",)),
-    "sinusoidal": Kind("vit.pos_embed.additive:Sinusoidal", FIXED, "absolute", "absolute", resized="computed"),
-    "learned-1d": Kind("vit.pos_embed.additive:Learned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"),
+    "none": Kind("base:NoPosition", ("stem",)),
+    "sinusoidal": Kind("additive:Sinusoidal", FIXED, "absolute", "absolute", resized="computed"),
+    "learned-1d": Kind("additive:Learned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"),
     "learned-2d": Kind(
-        "vit.pos_embed.additive:Learned2d",
-        ADDITIVE,
-        "absolute",
-        "absolute",
-        (("embed_dim", 2),),
-        resized="interpolated",
+        "additive:Learned2d", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), resized="interpolated"
     ),
-    "relative": Kind("vit.pos_embed.attention_bias:Relative", ATTENTION, "relative-1d", resized="interpolated"),
-    "sincos-2d": Kind(
-        "vit.pos_embed.additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),), resized="computed"
-    ),
-    "rel-bias-2d": Kind("vit.pos_embed.attention_bias:RelBias2d", ATTENTION, "relative-2d", resized="interpolated"),
+    "relative": Kind("attention_bias:Relative", ATTENTION, "relative-1d", resized="interpolated"),
+    "sincos-2d": Kind("additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),), resized="computed"),
+    "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, "relative-2d", resized="interpolated"),
     # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
     "rope-2d": Kind(
-        "vit.pos_embed.rotary:Rope2d",
+        "rotary:Rope2d",
         ("every-layer",),
         "relative-2d",
         "absolute",
@@ -235,28 +210,17 @@ BUILTIN: dict[str, Kind] = {
         {"rope_base": 100.0},  # for grids of tens of patches; language models use 10000
         resized="computed",
     ),
-    "alibi-2d": Kind("vit.pos_embed.attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
-    "cpe": Kind("vit.pos_embed.convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
-    "frozen-random": Kind(
-        "vit.pos_embed.additive:FrozenRandom", ADDITIVE, "absolute", "absolute", resized="interpolated"
-    ),
-    "learned-1d-gated": Kind(
-        "vit.pos_embed.additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"
-    ),
+    "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
+    "cpe": Kind("convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
+    "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", resized="interpolated"),
+    "learned-1d-gated": Kind("additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"),
     "fourier-learned": Kind(
-        "vit.pos_embed.continuous:LearnedFourier",
-        ADDITIVE,
-        "absolute",
-        "absolute",
-        (("embed_dim", 2),),
-        resized="unchanged",
+        "continuous:LearnedFourier", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), resized="unchanged"
     ),
-    "cape": Kind(
-        "vit.pos_embed.continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),), resized="rescaled"
-    ),
-    "adaptive-2d": Kind("vit.pos_embed.continuous:Adaptive2d", ADDITIVE, "absolute", "absolute", resized="unchanged"),
+    "cape": Kind("continuous:Cape", FIXED, "absolute", "absolute", (("embed_dim", 2),), resized="rescaled"),
+    "adaptive-2d": Kind("continuous:Adaptive2d", ADDITIVE, "absolute", "absolute", resized="unchanged"),
     "rope-mixed": Kind(
-        "vit.pos_embed.rotary:RopeMixed",
+        "rotary:RopeMixed",
         ATTENTION,
         "relative-2d",
         "absolute",
@@ -264,7 +228,7 @@ BUILTIN: dict[str, Kind] = {
         {"rope_base": 10.0},  # as Heo et al.
         resized="unchanged",
     ),
-    "irpe-k": Kind("vit.pos_embed.attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", resized="unchanged"),
-    "lookhere": Kind("vit.pos_embed.attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
+    "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", resized="unchanged"),
+    "lookhere": Kind("attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
 }
 REGISTRY = Registry(BUILTIN)

@@ -109,11 +109,6 @@ def test_a_folder_that_is_not_utf8_is_refused(module: str, tmp_path: Path) -> No
     assert "/\\udcff': is not UTF-8" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_python_m_vit_names_the_commands() -> None:
-    done = subprocess.run([sys.executable, "-m", "vit"], env=ENV, capture_output=True, text=True, check=True)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["vit-train", "vit-sweep", "vit-report"]
-
-
 LONG = ["--train.epochs", "100000", "--optim.schedule", "constant", "--optim.warmup-epochs", "0", "--tracking", "off"]
 
 

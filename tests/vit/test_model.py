@@ -154,7 +154,7 @@ def test_attention_maps_are_the_weights_that_the_model_uses() -> None:
     assert torch.allclose(torch.stack(maps).sum(-1), torch.ones((), dtype=torch.float64))
     listed: list[Tensor] = []
     assert torch.allclose(
-        model(images, maps=listed), model(images), atol=1e-10
+        model.encode(images, maps=listed), model.encode(images), atol=1e-10
     )  # the explicit computation and the fused one
 
 

@@ -27,7 +27,7 @@ def config(kind: str, **changes: object) -> ViTConfig:
 
 def module(kind: str, **changes: object) -> PosEmbed:
     torch.manual_seed(0)
-    return REGISTRY[kind](config(kind, **changes)).double()
+    return REGISTRY[kind].cls(config(kind, **changes)).double()
 
 
 def added(kind: str, **changes: object) -> Tensor:
@@ -224,7 +224,7 @@ def is_adaptive_2d() -> None:
 
 def is_rope_mixed() -> None:
     torch.manual_seed(0)
-    pos = REGISTRY["rope-mixed"](config("rope-mixed"))
+    pos = REGISTRY["rope-mixed"].cls(config("rope-mixed"))
     timm = RotaryEmbeddingMixed(D, depth=1, num_heads=H, feat_shape=[G, G])
     with torch.no_grad():
         timm.freqs[:, 0] = pos.frequency.flip(0)  # timm: columns (x) first

@@ -95,28 +95,27 @@ def adds(body):
 
 
 BROKEN = {
-    "overrides none of add, rotate, bias, so it does nothing": Nothing,
+    "overrides none of add, rotate, bias": Nothing,
     "is not a subclass of vit.pos_embed.PosEmbed": NoBase,
-    "raises in __init__: AttributeError: .*": NoInit,
-    "raises in __init__: SystemExit: 0 .*test_probe.py:.*": Exits,
-    r"keeps self.table as a plain tensor; use nn.Parameter or register_buffer": Plain,
-    "changes nothing: its outputs equal its inputs, and it has no parameters": Identity,
-    "passes no gradient to the parameter 'other'": Unused,
-    r"returns None from add; expected a tensor of the shape \[2, 17, 8\]": adds(lambda self, x: None),
-    r"returns the shape \[2, 16, 8\] from add_in_training; .*": type(
+    "raises AttributeError: ": NoInit,
+    "raises SystemExit: 0 (": Exits,
+    "raises KeyError: 'a' (": adds(lambda self, x: {}["a"]),
+    "keeps self.table as a plain tensor": Plain,
+    "changes nothing": Identity,
+    "passes no finite gradient to the parameter 'other'": Unused,
+    "passes no finite gradient to the input of add": adds(lambda self, x: x.detach() + self.table),
+    "returns None from add; expected finite torch.float32 [2, 17, 8]": adds(lambda self, x: None),
+    "returns torch.float32 [2, 16, 8] from add;": adds(lambda self, x: x[:, 1:]),
+    "returns torch.float64 [2, 17, 8] from add;": adds(lambda self, x: x.double()),
+    "returns not finite torch.float32 [2, 17, 8] from add;": adds(lambda self, x: x / 0),
+    "returns torch.float32 [2, 16, 8] from add_in_training;": type(
         "Mine", (Table,), {"add_in_training": lambda self, x, key: x[:, 1:]}
     ),
-    r"returns the shape \[2, 16, 8\] from add; .*": adds(lambda self, x: x[:, 1:]),
-    r"returns the shape \[17, 8\] from add; .*": adds(lambda self, x: self.table),
-    "returns torch.float64 from add for torch.float32": adds(lambda self, x: x.double()),
-    "returns values from add that are not finite": adds(lambda self, x: x / 0),
-    "passes no gradient to the input of add": adds(lambda self, x: x.detach() + self.table),
-    r"raises in add: KeyError: 'a' \(.*test_probe.py:\d+\)": adds(lambda self, x: {}["a"]),
-    r"returns the shape \[.*\] from rotate; expected the tuple \(q, k\)": type(
-        "R", (PosEmbed,), {"rotate": lambda s, q, k: q}
+    "returns torch.float32 [2, 2, 17, 4] from rotate;": type("R", (PosEmbed,), {"rotate": lambda s, q, k: q}),
+    "returns torch.float32 [17, 17] from bias;": type("B", (Biased,), {"bias": lambda s, q: s.weight[0, 0]}),
+    "returns not finite torch.float32 [1, 2, 17, 17] from bias;": type(
+        "B", (Biased,), {"bias": lambda s, q: s.weight - torch.inf}
     ),
-    r"returns the shape \[17, 17\] from bias; .*": type("B", (Biased,), {"bias": lambda s, q: s.weight[0, 0]}),
-    "returns values from bias that are not finite": type("B", (Biased,), {"bias": lambda s, q: s.weight - torch.inf}),
 }
 
 
@@ -135,8 +134,9 @@ def named(monkeypatch):
 @pytest.mark.parametrize("said", BROKEN)
 def test_broken_class_gives_one_line(said, named):
     cfg = named(BROKEN[said])
-    with pytest.raises(PluginError, match=rf"^mine: the class \w+ {said}$"):
+    with pytest.raises(PluginError, match=rf"^mine: the class \w+ {re.escape(said)}") as refused:
         check_plugin(cfg)
+    assert "raises" not in said or "test_probe.py:" in str(refused.value)
 
 
 @pytest.mark.parametrize("cls", [Table, FromNumpy])
@@ -163,8 +163,8 @@ def test_built_in_kinds_would_pass(kind, named, monkeypatch):
 
 
 def test_broken_class_does_not_train(named, tmp_path):
-    named(BROKEN["passes no gradient to the input of add"])
-    with pytest.raises(UserError, match="passes no gradient"):
+    named(BROKEN["passes no finite gradient to the input of add"])
+    with pytest.raises(UserError, match="passes no finite gradient"):
         tiny.run(tmp_path / "out" / "a", model__pos_embed="mine")
     assert list(tmp_path.iterdir()) == []
 

@@ -84,14 +84,14 @@ class Additive(PosEmbed):
 def build(cfg: ViTConfig) -> nn.ModuleList:
     """The modules of `cfg.pos_embed`. Layer i uses module i, or the last module if there are fewer."""
     kind, site = resolve(cfg)
+    cls = kind.cls
     if site == "stem":
-        return nn.ModuleList([kind(cfg), PosEmbed(cfg)])
+        return nn.ModuleList([cls(cfg), PosEmbed(cfg)])
     if site == AFTER_FIRST:
-        return nn.ModuleList([PosEmbed(cfg), kind(cfg), PosEmbed(cfg)])
-    modules = [kind(cfg) for _ in range(1 if site == "every-layer-shared" else cfg.depth)]
+        return nn.ModuleList([PosEmbed(cfg), cls(cfg), PosEmbed(cfg)])
+    modules = [cls(cfg) for _ in range(1 if site == "every-layer-shared" else cfg.depth)]
     for layer, module in enumerate(modules):
-        if isinstance(module, PosEmbed):
-            module.at_layer(layer)
+        module.at_layer(layer)
     return nn.ModuleList(modules)
 
 
