@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import itertools
+import math
 import os
 import signal
 import sys
@@ -46,8 +46,7 @@ class _Version(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser with --version and shell completion.
 
-    An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`. A setting may also be
-    given as PATH=VALUE, and one that is true or false as --PATH or --no-PATH.
+    An error is one line, `PROG: error: MESSAGE`, with exit status 2. A flag may contain `_` for `-`.
     """
 
     def __init__(self, prog: str, **kwargs: Any) -> None:
@@ -64,63 +63,31 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """As in argparse, but report an unknown flag before its value can be read as something else."""
-        words = [_with_dashes(word) for word in (sys.argv[1:] if args is None else args)]
+        words = list(sys.argv[1:] if args is None else args)
         if not self._subparsers:  # otherwise the flags may belong to a subcommand, which checks them itself
-            words = self._full_flags(words)
-            self._check_flags(words)
+            words = [self._known_flag(word) if word.startswith("--") else word for word in words]
         return super().parse_known_args(words, namespace)
 
-    def _full_flags(self, words: Sequence[str]) -> list[str]:
-        """The words with every short form of a setting replaced by --PATH=VALUE."""
-        full: list[str] = []
-        takes_value = False  # whether the word is the value of the flag before it
-        for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
-            path, equals, value = word.partition("=")
-            action = self._option_string_actions.get(word)
-            if takes_value:
-                takes_value = False
-            elif self._is_switch(word) and (not after or after.startswith("--") or "=" in after):
-                word = f"{word}=true"
-            elif word.startswith("--no-") and self._is_switch(switch := f"--{word[5:]}"):
-                word = f"{switch}=false"
-            elif equals and self._is_setting(flag := f"--{path.replace('_', '-')}"):
-                word = f"{flag}={value}"
-            else:
-                takes_value = action is not None and action.nargs is None
-            full.append(word)
-        return full
-
-    def _is_setting(self, flag: str) -> bool:
-        return hasattr(self._option_string_actions.get(flag), "is_switch")  # `add_settings` gives it to each setting
-
-    def _is_switch(self, flag: str) -> bool:
-        action = self._option_string_actions.get(flag)
-        return action is not None and getattr(action, "is_switch", False)
-
-    def _check_flags(self, words: Sequence[str]) -> None:
-        known = list(self._option_string_actions)
-        for flag in (word.partition("=")[0] for word in words):
-            if flag.startswith("--") and flag not in ("--", *known):
-                names = [name[2:] for name in known if name.startswith("--")]
-                same_end = [name for name in names if name.rpartition(".")[2] == flag[2:]]
-                close = same_end or difflib.get_close_matches(flag[2:], names, n=1)
-                options = " or ".join(f"--{name}" for name in close)
-                hint = f"did you mean {options}?" if close else f"{self.prog} --help lists all flags"
-                self.error(f"{flag}: no such flag; {hint}")
+    def _known_flag(self, word: str) -> str:
+        """A flag with `-` for `_`. An unknown one is an error."""
+        name, equals, value = word.partition("=")
+        flag, known = name.replace("_", "-"), list(self._option_string_actions)
+        if flag not in ("--", *known):
+            same_end = [name for name in known if name.rpartition(".")[2] == flag[2:]]
+            close = " or ".join(same_end or difflib.get_close_matches(flag, known, n=1))
+            hint = f"did you mean {close}?" if close else f"{self.prog} --help lists all flags"
+            self.error(f"{flag}: no such flag; {hint}")
+        return flag + equals + value
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
-def _with_dashes(word: str) -> str:
-    flag, equals, value = word.partition("=")
-    return flag.replace("_", "-") + equals + value if word.startswith("--") else word
-
-
-def positive(text: str) -> int:
+def positive(text: str, most: float = math.inf) -> int:
     """The type of a flag that takes a number of things."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an integer from 1 up")
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        up_to = "up" if most == math.inf else f"to {most}"
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an integer from 1 {up_to}")
     return int(text)
 
 
@@ -150,10 +117,10 @@ def add_settings(parser: argparse.ArgumentParser, hidden: Sequence[str] = ()) ->
             groups[section] = parser.add_argument_group(f"{section} settings")
         flag = f"--{path.replace('_', '-')}"
         about = argparse.SUPPRESS if path in hidden else _help(setting, defaults[path])
+        options = {"nargs": "?", "const": "true"} if setting.annotation is bool else {}  # --data.hflip alone means true
         action = groups[section].add_argument(
-            flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about
+            flag, dest=path, metavar=_metavar(setting), default=argparse.SUPPRESS, help=about, **options
         )
-        action.is_switch = setting.annotation is bool
         complete_with(action, setting.choices)
 
 
@@ -195,8 +162,8 @@ def run_command(
     """Run the body of a command and exit with its status.
 
     Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
-    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1 with one line if
-    standard output cannot be written. `resumes`: the same command, run again, continues the work.
+    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`.
+    `resumes`: the same command, run again, continues the work.
     """
     try:
         with _signals_as_interrupts():
@@ -208,15 +175,15 @@ def run_command(
         with contextlib.suppress(OSError):  # after SIGHUP the terminal is gone
             print(f"{prog}: interrupted{'; run the same command again to resume' if resumes else ''}", file=sys.stderr)
         status = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
-    except OSError as error:
-        status = _output_status(error, prog)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
+        status = 141
     sys.exit(status)
 
 
 def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
-    for word in argv:
-        if any("\ud800" <= character <= "\udfff" for character in word):  # bytes that Python could not decode
-            raise UserError(f"argument {word!r}: is not UTF-8; a record contains the command as UTF-8 text")
+    if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
+        raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
     REGISTRY.import_plugins()
     status: int | str | None
     try:
@@ -237,8 +204,8 @@ def _signals_as_interrupts() -> Iterator[None]:
     replaced: dict[int, Any] = {}
 
     def interrupt(number: int, frame: object) -> NoReturn:
-        for each in replaced:
-            signal.signal(each, signal.SIG_IGN)
+        for heard in replaced:
+            signal.signal(heard, signal.SIG_IGN)
         replaced.clear()
         raise KeyboardInterrupt(number)
 
@@ -252,19 +219,3 @@ def _signals_as_interrupts() -> Iterator[None]:
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
-
-
-def _output_status(error: OSError, prog: str) -> int:
-    """The exit status if standard output cannot be written. Raises the error again if it has another cause."""
-    try:
-        print(flush=True)
-    except OSError:
-        with contextlib.suppress(OSError):  # Python flushes again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    else:
-        if not isinstance(error, BrokenPipeError):
-            raise error
-    if isinstance(error, BrokenPipeError):
-        return 141
-    print(f"{prog}: error: standard output cannot be written: {error.strerror}", file=sys.stderr)
-    return 1
