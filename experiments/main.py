@@ -101,7 +101,6 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
-    from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.agent import asked_for
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import Tracking
@@ -117,7 +116,6 @@ def _train(arguments: argparse.Namespace) -> int:
     agent = asked_for()
     tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()
-    warn_of_uncommitted_plugins([config], PROG)
     warn_of_long_warmup([config], PROG)
     warn_of_no_effect(settings(arguments), config, PROG)
     test = arguments.test == "true"

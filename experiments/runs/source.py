@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.config import RunConfig
@@ -40,14 +39,3 @@ def plugin_provenance(config: RunConfig) -> Mapping[str, Any]:
             "committed": source and is_committed(source.folder, tuple(source.files)),
         }
     }
-
-
-def warn_of_uncommitted_plugins(configs: Iterable[RunConfig], prog: str) -> None:
-    """Print a line for each plug-in of these runs whose source git does not hold as it is."""
-    for kind in dict.fromkeys(config.model.pos_embed for config in configs):
-        source = REGISTRY[kind].plugin
-        if source and not is_committed(source.folder, tuple(source.files)):
-            listed = ", ".join(str(source.folder / name) for name in source.files)
-            print(
-                f"{prog}: warning: {listed}: not committed to git; the record of each run holds a copy", file=sys.stderr
-            )

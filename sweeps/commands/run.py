@@ -109,7 +109,6 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     study_dir = out_dir(arguments) / plan.name
     plan = with_known_names(plan, study_dir)
     merged_runs(plan, study_dir)  # raises for another study in the folder, before any warning
-    from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror
 
     tracking = tracking_of(arguments, plan)
@@ -119,7 +118,6 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         return _dry_run(plan, study_dir, configs)
     from sweeps.workers.pool import StudyCancelled, run_sweep
 
-    warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     intro = [_start_line(plan, study_dir, configs)]
     options = arguments.cohort, intro, arguments.storage, arguments.separate_folders
     try:

@@ -86,12 +86,10 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
 def _join(
     plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: set[str] | None = None
 ) -> QueueState:
-    from experiments.runs.source import warn_of_uncommitted_plugins
     from experiments.runs.tracking.mirror import Mirror
     from sweeps.workers.pool import join_sweep
 
     configs = configured_workers(arguments, tracking, study_dir)
-    warn_of_uncommitted_plugins((run.config for run in plan.runs), PROG)
     with Mirror(tracking, study_dir):
         options = arguments.cohort, arguments.storage, arguments.separate_folders
         return join_sweep(plan, study_dir, configs, *options, only)
