@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from experiments.config import SECTIONS, RunConfig, run_id
 from experiments.errors import UserError, first_line
@@ -14,6 +23,23 @@ from experiments.metric import EXPECTED, is_metric
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
+MAX_LOOK = 10_000
+
+
+def _check_metric(metric: str) -> str:
+    if not is_metric(metric):
+        raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
+    return metric
+
+
+def _check_looks(looks: list[int]) -> list[int]:
+    if looks != sorted({n for n in looks if 2 <= n <= MAX_LOOK}):
+        raise ValueError(f"{looks!r} is not allowed: expected rising numbers of seeds from 2 to {MAX_LOOK:,}")
+    return looks
+
+
+MetricName = Annotated[str, AfterValidator(_check_metric)]
+Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 
 class RunSpec(BaseModel):
@@ -69,9 +95,9 @@ class StudyPlan(BaseModel):
     factors: dict[str, list[Any]]
     extra: list[dict[str, Any]] = []
     baseline: str
-    metric: str
+    metric: MetricName
     margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-    looks: list[StrictInt] = []
+    looks: Looks = []
     seeds: list[StrictInt]
     base: dict[str, Any]
     command: str | None = None
@@ -81,20 +107,6 @@ class StudyPlan(BaseModel):
     source: str | None = None
     notes: list[str] = []
     export: dict[str, Any] | None = None
-
-    @field_validator("metric")
-    @classmethod
-    def _check_metric(cls, metric: str) -> str:
-        if not is_metric(metric):
-            raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
-        return metric
-
-    @field_validator("looks")
-    @classmethod
-    def _check_looks(cls, looks: list[int]) -> list[int]:
-        if looks != sorted({n for n in looks if n > 1}):
-            raise ValueError(f"{looks!r} is not allowed: expected rising numbers of seeds from 2 on")
-        return looks
 
     @field_validator("base")
     @classmethod

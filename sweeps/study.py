@@ -14,13 +14,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from experiments.errors import UserError, first_line
-from experiments.metric import EXPECTED, Metric, is_metric
+from experiments.metric import Metric
+from experiments.study import Looks, MetricName
 from vit.registry import nearest
 
-Levels = dict[str, Any]  # the levels of one variant: factor -> level
+Levels = dict[str, Any]  # factor -> level, or setting -> value
 MAX_SEED = 2**31 - 1
 MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
-MAX_LOOK = 10_000
 MAX_RUNS = 100_000  # of a study: each is planned before the first starts
 MAX_BYTES = 2**26  # of a file; the tuned.yaml of thousands of trials has fewer
 
@@ -37,81 +37,56 @@ class Study(BaseModel):
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$", description="also the name of its folder")
     description: str = ""
     factors: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(min_length=1)
-    extra: list[Levels] = Field([], description="variants beyond the product; a factor that is left out is as in base")
+    extra: list[Annotated[Levels, Field(min_length=1)]] = Field(
+        [], description="variants beyond the product; a factor that is left out is as in base"
+    )
     base: str | dict[str, Any] = Field(
         {}, description="name of a preset; or dotted settings, with an optional `preset`"
     )
-    baseline: Any = Field(None, description="reference variant: a label, a level or levels; default: the first variant")
+    baseline: Any = Field(None, description="a label, a level or levels; default: the first variant")
     seeds: int | list[int] = Field(5, description="n for 0..n-1, or a list")
-    metric: str = "test/acc"
-    margin: float = Field(0.01, gt=0, allow_inf_nan=False, description="margin of the equivalence tests")
-    looks: list[int] = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
+    metric: MetricName = "test/acc"
+    margin: float = Field(0.01, description="margin of the equivalence tests")
+    looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
 
-    @field_validator("factors", "names", mode="after")
+    @field_validator("factors", "names", "base", "baseline", "extra", mode="after")
     @classmethod
-    def _normalize_paths(cls, factors: dict[str, Any]) -> dict[str, Any]:
-        renamed = {path.replace("-", "_"): levels for path, levels in factors.items()}
-        if len(renamed) < len(factors):
-            raise ValueError(f"{', '.join(factors)}: two of these are the same setting")
+    def _normalize_paths(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return [cls._normalize_paths(item) for item in value]
+        if not isinstance(value, Mapping):
+            return value
+        renamed = {str(path).replace("-", "_"): item for path, item in value.items()}
+        if len(renamed) < len(value):
+            raise ValueError(f"{', '.join(value)}: two of these are the same setting")
         return renamed
-
-    @field_validator("base", mode="after")
-    @classmethod
-    def _check_base(cls, base: str | dict[str, Any]) -> str | dict[str, Any]:
-        if isinstance(base, dict):
-            cls._normalize_paths(base)
-        return base
-
-    @field_validator("names", mode="after")
-    @classmethod
-    def _check_names(cls, names: dict[str, str]) -> dict[str, str]:
-        for name in names.values():
-            if not name.strip() or len(name.splitlines()) > 1:
-                raise ValueError(f"{name!r} is not allowed: expected a text of one line")
-        if len(set(names.values())) < len(names):
-            raise ValueError(f"{', '.join(names.values())}: two factors have the same name")
-        return names
-
-    @field_validator("factors", mode="after")
-    @classmethod
-    def _check_parts(cls, factors: dict[str, Any]) -> dict[str, Any]:
-        if empty := [factor for factor in factors if not all(part.strip() for part in factor.split("+"))]:
-            raise ValueError(f"{empty[0]!r} is not allowed: expected a setting, or settings joined by +")
-        return factors
-
-    @field_validator("extra", mode="after")
-    @classmethod
-    def _normalize_extra(cls, extra: list[Levels]) -> list[Levels]:
-        return [cls._normalize_paths(levels) for levels in extra]
-
-    @field_validator("metric", mode="after")
-    @classmethod
-    def _check_metric(cls, metric: str) -> str:
-        if not is_metric(metric):
-            raise ValueError(f"{metric!r} is not allowed: {EXPECTED}")
-        return metric
-
-    @field_validator("margin", mode="before")
-    @classmethod
-    def _read_margin(cls, margin: Any, info: ValidationInfo) -> Any:
-        """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`."""
-        if isinstance(margin, bool):  # pydantic would read true as 1
-            raise ValueError(f"{margin} is not allowed: expected a number")
-        found = re.fullmatch(r"\s*([0-9.]+)\s*(points?|%)\s*", margin) if isinstance(margin, str) else None
-        if not found:
-            return margin
-        if not Metric(info.data.get("metric", "test/acc")).is_share:
-            raise ValueError(f"{margin!r} is not allowed: the metric is no accuracy; expected a number")
-        try:
-            return float(found[1]) / 100
-        except ValueError:
-            return margin
 
     @field_validator("seeds", mode="before")
     @classmethod
     def _check_seeds(cls, seeds: Any) -> Any:
-        return check_seeds(seeds)
+        listed, lowest = (seeds, 0) if isinstance(seeds, list) else ([seeds], 1)
+        allowed = all(type(seed) is int and lowest <= seed <= MAX_SEED for seed in listed)
+        if not listed or not allowed or len(set(listed)) < len(listed):
+            expected = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
+            raise ValueError(f"{repr(seeds)[:80]} is not allowed: expected {expected}")
+        return seeds
+
+    @field_validator("margin", mode="before")
+    @classmethod
+    def _read_margin(cls, margin: Any, info: ValidationInfo) -> float:
+        """A number, or a text with a unit of accuracies: `1 point`, `0.5 points` or `0.5 %`."""
+        is_share = Metric(info.data.get("metric", "test/acc")).is_share
+        text = str(margin).strip()
+        number = re.sub(r"\s*(points?|%)$", "", text) if is_share else text
+        try:
+            value = float(number) / (100 if number != text else 1)
+        except ValueError:
+            value = math.nan
+        if not 0 < value < (MAX_MARGIN if is_share else math.inf):
+            unit = f" and less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01 or '1 point'"
+            raise ValueError(f"{margin!r} is not allowed: expected a number above 0{unit if is_share else ''}")
+        return value
 
     @model_validator(mode="after")
     def _check_number_of_runs(self) -> Study:
@@ -124,40 +99,27 @@ class Study(BaseModel):
             )
         return self
 
-    @field_validator("looks", mode="before")
-    @classmethod
-    def _check_looks(cls, looks: Any) -> Any:
-        whole = isinstance(looks, list) and all(type(n) is int and 2 <= n <= MAX_LOOK for n in looks)
-        if not whole or looks != sorted(set(looks)):
-            raise ValueError(
-                f"{looks!r} is not allowed: expected rising numbers of seeds from 2 to {MAX_LOOK:,}, such as [5, 10, 20]; the last "
-                "is the planned maximum"
-            )
-        return looks
-
     @model_validator(mode="after")
-    def _check_margin(self) -> Study:
-        if Metric(self.metric).is_share and self.margin >= MAX_MARGIN:
-            allowed = f"expected less than {MAX_MARGIN:g}; accuracies are fractions, so 1 point is 0.01 or '1 point'"
-            raise ValueError(f"margin: {self.margin:g} is not allowed: {allowed}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_consistency(self) -> Study:
+    def _check_factors(self) -> Study:
         paths = [path for factor in self.factors for path in factor.split("+")]
         for path in paths:
-            if paths.count(path) > 1:
-                raise ValueError(f"factors: {path} occurs twice")
+            if not path or paths.count(path) > 1:
+                raise ValueError(f"factors: {path!r} {'occurs twice' if path else 'is not a setting'}")
         if "seed" in paths:
             raise ValueError("factors: seed cannot be a factor; list the seeds in `seeds`")
-        if not all(self.extra):
-            raise ValueError("extra: a variant is empty; give it a level of at least one factor")
-        for field, given in [("extra", levels) for levels in self.extra] + [("names", self.names)]:
+        if len(set(self.names.values())) < len(self.names):
+            raise ValueError(f"names: {', '.join(self.names.values())}: two factors have the same name")
+        baseline = self.baseline if isinstance(self.baseline, Mapping) else {}
+        partial = [("names", self.names), ("baseline", baseline), *(("extra", levels) for levels in self.extra)]
+        for field, given in partial:
             for factor in given:
                 if factor not in self.factors:
                     raise ValueError(f"{field}: {factor} is not a factor; {nearest(factor, list(self.factors))}")
-        for levels in self.variants():
+        for levels in (baseline, *self.extra):
             for factor, level in levels.items():
+                _check_level(factor, level)
+        for factor, all_levels in self.factors.items():
+            for level in all_levels:
                 _check_level(factor, level)
         return self
 
@@ -175,33 +137,21 @@ class Study(BaseModel):
     def label(self, levels: Levels) -> str:
         """The name of a variant in tables: its level if there is one factor, else such as `patch_size=2, embed_dim=32`."""
         if len(self.factors) == 1 and not self.names:
-            (level,) = levels.values()
-            return ", ".join(map(format_level, level)) if isinstance(level, list) else format_level(level)
+            return ", ".join(map(format_level, split_linked(levels).values()))
         return ", ".join(self._label_of(factor, level) for factor, level in levels.items())
 
     def _label_of(self, factor: str, level: Any) -> str:
+        values = {path: format_level(value) for path, value in split_linked({factor: level}).items()}
         if factor in self.names:
-            values = [format_level(value) for value in (level if isinstance(level, list) else [level])]
-            return f"{self.names[factor]}={values[0] if len(set(values)) == 1 else '/'.join(values)}"
-        flat = split_linked({factor: level})
-        return ", ".join(f"{self._short(path)}={format_level(value)}" for path, value in flat.items())
+            different = values.values() if len(set(values.values())) > 1 else list(values.values())[:1]
+            return f"{self.names[factor]}={'/'.join(different)}"
+        return ", ".join(f"{self._short(path)}={value}" for path, value in values.items())
 
     def _short(self, path: str) -> str:
         """The last part of a path, or the whole path if another factor has the same last part."""
         last = path.rpartition(".")[2]
         ends = [other.rpartition(".")[2] for factor in self.factors for other in factor.split("+")]
         return path if ends.count(last) > 1 else last
-
-
-def check_seeds(seeds: Any) -> Any:
-    """The number or list of seeds. Raises `ValueError` where it is not allowed."""
-    listed = seeds if isinstance(seeds, list) else [seeds]
-    lowest = 0 if isinstance(seeds, list) else 1
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) for seed in listed)
-    if not listed or not whole or min(listed) < lowest or len(set(listed)) < len(listed) or max(listed) > MAX_SEED:
-        allowed = f"a number of seeds from 1, or a list of different seeds from 0 to {MAX_SEED}"
-        raise ValueError(f"{repr(seeds)[:80]} is not allowed: expected {allowed}")
-    return seeds
 
 
 def split_linked(levels: Levels) -> Levels:

@@ -79,7 +79,7 @@ def test_changed_plugin_is_another_run(workplace: Path) -> None:
     (workplace / "my_scale.py").write_text("SCALE = 3.0\n")  # the same parameters, another model
     done = sweep("2", workplace)
     assert done.returncode == 2
-    assert "the source of the plug-in 'mine' was changed" in done.stderr.splitlines()[-1]
+    assert "the source of its plug-in was changed" in done.stderr.splitlines()[-1]
     assert len(list(workplace.glob("runs/s/mine-*"))) == 1
 
     (mine / "plugin" / "my_scale.py").write_text("SCALE = 4.0\n")
