@@ -1,35 +1,69 @@
-"""A metric: its name, and what follows from the name for statistics, tables and figures.
+"""The metrics: one table of what a run measures, and what follows from a name for statistics, tables and figures.
 
-`PART/KIND` (test/acc), or `fewshot/DATASET/SHOTS`, `fewshot-val/...` and `fewshot-l2/...` (see
-`experiments.evaluation.fewshot`), or `shift/PIXELS` and `permuted/acc` (see `experiments.evaluation.position`). `@N` after
-a name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see `eval.img_sizes`).
+A new metric of each epoch is one line of `TABLE`, and one line in `experiments.training.fit`, which computes it. `@N` after a
+name means: after N epochs, where training went on (see `eval.epochs`). `@Npx` means: at N pixels (see `eval.img_sizes`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from dataclasses import dataclass
+from functools import lru_cache
 
-METRIC_NAMES = ("train/loss", "train/acc", "val/loss", "val/acc", "test/loss", "test/acc")
-GRADIENT_NORM = "train/gradient_norm"  # of the last step of an epoch, before clipping; it is in no record
 FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
 SHIFT, PERMUTED = "shift", "permuted/acc"
-EXPECTED = (
-    f"expected {', '.join(METRIC_NAMES)}, or such as fewshot/mnist/5 (needs eval.fewshot), test/acc@10 (eval.epochs), "
-    "test/acc@16px (eval.img_sizes), shift/1 (eval.max_shift) or permuted/acc (eval.permuted)"
+_NUMBER = "[1-9][0-9]*"
+_SHOTS = f"/(?P<dataset>[a-z0-9-]+)/(?P<shots>{_NUMBER})"
+_EPOCHS = f"(?:@(?P<epochs>{_NUMBER}))?"
+_ANY = f"(?:@(?:(?P<epochs>{_NUMBER})|(?P<px>{_NUMBER})px))?"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A metric, or a family of metrics, such as those for each number of shots.
+
+    `name`: a regular expression for a family, whose groups `label` repeats. `split`: its images. `unit`: "%" for a fraction
+    that is shown in percent. `better`: "higher" or "lower"; "" for what is only watched: runs are not compared by it, and it
+    may be infinite in a run that does not diverge. `needs`: settings without which no run measures it. `end`: after the name.
+    """
+
+    name: str
+    label: str
+    split: str
+    unit: str = "%"
+    better: str = "higher"
+    needs: str = ""
+    end: str = ""
+
+
+def _few(kind: str, split: str, said: str = "") -> Entry:
+    label = f"{{shots}}-shot accuracy ({{dataset}}{said})"
+    return Entry(kind + _SHOTS, label, split, needs="eval.fewshot and eval.shots", end=_EPOCHS)
+
+
+TABLE = (
+    Entry("lr", "learning rate", "train", "", ""),
+    Entry("train/loss", "training loss", "train", "", "lower"),
+    Entry("train/acc", "training accuracy", "train"),
+    Entry("train/grad_norm", "gradient norm of the last step", "train", "", ""),
+    Entry("val/loss", "validation loss", "val", "", "lower", end=_ANY),
+    Entry("val/acc", "validation accuracy", "val", end=_ANY),
+    Entry("test/loss", "test loss", "test", "", "lower", end=_ANY),
+    Entry("test/acc", "test accuracy", "test", end=_ANY),
+    _few(FEWSHOT, "test"),
+    _few(FEWSHOT_VAL, "val", " on validation images"),
+    _few(FEWSHOT_L2, "test", ", L2 chosen on validation images"),
+    Entry(f"{SHIFT}/(?P<pixels>{_NUMBER})", "consistency under shifts by {pixels} px", "test", needs="eval.max_shift"),
+    Entry(PERMUTED, "test accuracy with permuted patches", "test", needs="eval.permuted"),
 )
-_PARTS = {"train": "training", "val": "validation", "test": "test"}
-_KINDS = {"acc": "accuracy", "loss": "loss"}
-_FEWSHOTS = {FEWSHOT: "", FEWSHOT_VAL: " on validation images", FEWSHOT_L2: ", L2 chosen on validation images"}
-_COUNT = "[1-9][0-9]*"
-_NAMES = (
-    "|".join(METRIC_NAMES),
-    rf"(?:{'|'.join(_FEWSHOTS)})/[a-z0-9-]+/{_COUNT}(?:@{_COUNT})?",
-    rf"(?:val|test)/(?:acc|loss)@{_COUNT}(?:px)?",
-    rf"{SHIFT}/{_COUNT}|{PERMUTED}",
-)
-_NAME = re.compile("|".join(_NAMES))
+
+
+@lru_cache(maxsize=1000)
+def _find(name: str) -> tuple[Entry, dict[str, str]]:
+    """The line of the table for a name, and the parts of the name that vary. A name that is not there is its own label."""
+    matches = ((entry, re.fullmatch(entry.name + entry.end, name)) for entry in TABLE)
+    return next(((entry, match.groupdict()) for entry, match in matches if match), (Entry(name, name, "", "", ""), {}))
 
 
 class Metric(str):
@@ -38,32 +72,35 @@ class Metric(str):
     Accuracies are fractions in the data; tables and figures show them in percent, and differences in points.
     """
 
-    __slots__ = ("__dict__",)
+    __slots__ = ()
 
-    @cached_property
+    @property
+    def _entry(self) -> Entry:
+        return _find(self)[0]
+
+    def _part(self, name: str) -> int | None:
+        text = _find(self)[1].get(name)
+        return None if text is None else int(text)
+
+    @property
     def base(self) -> str:
         """The name without the number of epochs or pixels: "test/acc" of "test/acc@10"."""
         return self.partition("@")[0]
 
-    @cached_property
+    @property
     def epochs(self) -> int | None:
         """The number of epochs after which it is measured; None for the end of training."""
-        return int(self.partition("@")[2]) if "@" in self and self.img_size is None else None
-
-    @cached_property
-    def img_size(self) -> int | None:
-        """The image side in pixels at which it is measured; None for the trained size."""
-        return int(self.partition("@")[2].removesuffix("px")) if self.endswith("px") else None
+        return self._part("epochs")
 
     @property
-    def is_fewshot(self) -> bool:
-        """Whether it is a few-shot accuracy."""
-        return self.partition("/")[0] in _FEWSHOTS
+    def img_size(self) -> int | None:
+        """The image side in pixels at which it is measured; None for the trained size."""
+        return self._part("px")
 
     @property
     def fewshot_dataset(self) -> str | None:
         """The dataset of a few-shot accuracy; None for any other metric."""
-        return self.split("/")[1] if self.is_fewshot else None
+        return _find(self)[1].get("dataset")
 
     @property
     def is_consistency(self) -> bool:
@@ -73,34 +110,26 @@ class Metric(str):
     @property
     def is_share(self) -> bool:
         """Whether the metric is a fraction that tables show in percent."""
-        return self.base.endswith("/acc") or self.is_fewshot or self.is_consistency
+        return self._entry.unit == "%"
 
     @property
     def is_accuracy(self) -> bool:
         """Whether it is what a publication calls the accuracy of a model: on its own images, or few-shot."""
         is_other = self.is_consistency or self == PERMUTED or self.img_size is not None
-        return self.is_share and not is_other and not self.startswith("train/")
+        return self.is_share and not is_other and self._entry.split != "train"
 
     @property
     def lower_is_better(self) -> bool:
         """Whether a lower value is better."""
-        return self.base.endswith("/loss")
+        return self._entry.better == "lower"
 
     @property
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
+        entry, parts = _find(self)
         after = "" if self.epochs is None else f" after {self.epochs} epoch{'s' * (self.epochs != 1)}"
-        if self.is_consistency:
-            return f"consistency under shifts by {self.rpartition('/')[2]} px"
-        if self == PERMUTED:
-            return "test accuracy with permuted patches"
-        if self.img_size is not None:
-            after = f" at {self.img_size} px"
-        if self.is_fewshot:
-            kind, dataset, shots = self.base.split("/")
-            return f"{shots}-shot accuracy ({dataset}{_FEWSHOTS[kind]}){after}"
-        part, _, kind = self.base.partition("/")
-        return f"{_PARTS.get(part, part)} {_KINDS.get(kind, kind)}".strip() + after
+        at = "" if self.img_size is None else f" at {self.img_size} px"
+        return entry.label.format(**parts) + after + at
 
     @property
     def unit(self) -> str:
@@ -120,14 +149,8 @@ class Metric(str):
     @property
     def settings(self) -> str:
         """The settings without which no run measures it, as text; "" if every run does."""
-        wanted = {
-            "eval.fewshot and eval.shots": self.is_fewshot,
-            "eval.epochs": self.epochs is not None,
-            "eval.img_sizes": self.img_size is not None,
-            "eval.max_shift": self.is_consistency,
-            "eval.permuted": self == PERMUTED,
-        }
-        return " and ".join(name for name, is_needed in wanted.items() if is_needed)
+        lengths, sizes = "eval.epochs" * (self.epochs is not None), "eval.img_sizes" * (self.img_size is not None)
+        return " and ".join(filter(None, (self._entry.needs, lengths, sizes)))
 
     @property
     def on_validation(self) -> Metric:
@@ -135,7 +158,7 @@ class Metric(str):
         if self == PERMUTED or self.is_consistency:
             return Metric("val/acc")
         rest = self.partition("/")[2]
-        return Metric(f"{FEWSHOT_VAL if self.is_fewshot else 'val'}/{rest}")
+        return Metric(f"{FEWSHOT_VAL if self.fewshot_dataset else 'val'}/{rest}")
 
     def at(self, side: int) -> Metric:
         """The same metric at another image size, in pixels."""
@@ -146,13 +169,19 @@ class Metric(str):
         return Metric(f"{self.base}@{epochs}")
 
 
-METRICS = tuple(map(Metric, METRIC_NAMES))
-"""Every metric that each record holds."""
+METRICS = tuple(Metric(entry.name) for entry in TABLE if entry.better and not entry.needs)
+"""Every metric that each record holds and that runs are compared by."""
+WATCHED = tuple(Metric(entry.name) for entry in TABLE if not entry.better)
+"""What each epoch holds besides: runs are not compared by it."""
+EXPECTED = (
+    f"expected {', '.join(METRICS)}, or such as fewshot/mnist/5 (needs eval.fewshot), test/acc@10 (eval.epochs), "
+    "test/acc@16px (eval.img_sizes), shift/1 (eval.max_shift) or permuted/acc (eval.permuted)"
+)
 
 
 def is_metric(name: object) -> bool:
-    """Whether this is the name of a metric."""
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+    """Whether this is the name of a metric that runs can be compared by."""
+    return isinstance(name, str) and _find(name)[0].better != ""
 
 
 def known_metrics(names: Iterable[object]) -> list[Metric]:

@@ -11,7 +11,7 @@ from wandb_workspaces.reports.v2.interface import PanelTypes
 
 from analysis.wandb_pages import panels
 from analysis.wandb_pages.content import Content
-from experiments.metric import GRADIENT_NORM
+from experiments.metric import WATCHED
 from experiments.runs.tracking.epoch_log import PACE
 from experiments.runs.tracking.media import ATTENTION, SIMILARITY
 
@@ -48,8 +48,7 @@ def _sections(content: Content) -> list[ws.Section]:
         wr.RunComparer(diff_only="split"),
     ]
     training: list[PanelTypes] = [
-        panels.curve("lr", f"learning rate: {panels.BAND}", "learning rate"),
-        panels.curve(GRADIENT_NORM, f"gradient norm of the last step: {panels.BAND}", "gradient norm"),
+        *(panels.curve(metric, f"{metric.label}: {panels.BAND}", metric.label) for metric in WATCHED),
         panels.curve(PACE, f"training images per second: {panels.BAND}", "training images per second"),
     ]
     pictures: list[PanelTypes] = [

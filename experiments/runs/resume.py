@@ -22,7 +22,7 @@ from torch import Tensor
 from experiments.runs import record
 from experiments.runs.resume_note import NAME, NEWER
 
-SCHEMA = 2
+SCHEMA = 3
 State = tuple[dict[str, Any], dict[str, Tensor]]
 
 

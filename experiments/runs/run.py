@@ -18,7 +18,6 @@ from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.memory import check_model, free_memory, is_out_of_memory, machine_memory
-from experiments.metric import GRADIENT_NORM
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.state import RunState, is_finite, now, remove_temporary_files
@@ -200,12 +199,11 @@ def _train_group(
         for rows, seconds in _timed(fit(engine, splits, start)):
             writer.wait()  # for the previous epoch
             tensors = engine.states()
-            norms = [row.pop(GRADIENT_NORM) for row in rows]  # for W&B; the record does not hold them
             _measure_length(runs, rows, engine, data)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
-                writer.submit(run.add_epoch(rows[i], tensors[i], seconds / len(runs), norms[i]))
+                writer.submit(run.add_epoch(rows[i], tensors[i], seconds / len(runs)))
                 run.update_status(prune=bool(on_row and on_row(number, rows[i])))
                 if run.status == "running":
                     continue

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from experiments.config import load, run_id
 from experiments.errors import TakenOver, UserError, writing
-from experiments.metric import Metric
+from experiments.metric import WATCHED, Metric
 from experiments.runs import record, resume
 from experiments.runs.source import source_files
 from experiments.runs.stated import read_stated
@@ -166,23 +166,21 @@ class RunState:
         else:
             self.status = "pruned" if prune else "running"
 
-    def add_epoch(
-        self, row: Row, tensors: Mapping[str, Tensor], seconds: float, gradient_norm: float
-    ) -> Callable[[], None]:
+    def add_epoch(self, row: Row, tensors: Mapping[str, Tensor], seconds: float) -> Callable[[], None]:
         """Add an epoch. Returns the function that writes it, which another thread may call during the next epoch."""
         self.rows.append(row)
         wall = time.perf_counter() - self.clock
         self.seconds = {"device": self.seconds["device"] + seconds, "wall": wall}
-        return partial(self._write_epoch, self._note(), tensors, gradient_norm)
+        return partial(self._write_epoch, self._note(), tensors)
 
-    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], gradient_norm: float) -> None:
+    def _write_epoch(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Save an epoch. `metrics.csv` is only written every few seconds: the resume file holds the rows as well."""
         due = time.perf_counter() - self.synced >= SYNC_SECONDS
         self._write_state(note, tensors, durable=due)
         if due:
             record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
-        self.epoch_log.add(note["rows"][-1], note["seconds"]["device"], gradient_norm)
+        self.epoch_log.add(note["rows"][-1], note["seconds"]["device"])
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
         """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""
@@ -218,8 +216,8 @@ class RunState:
 
 
 def is_finite(row: Row) -> bool:
-    """Whether all metrics of an epoch are finite: if not, the run has diverged."""
-    return all(map(math.isfinite, row.values()))
+    """Whether all metrics of an epoch that runs are compared by are finite: if not, the run has diverged."""
+    return all(math.isfinite(value) for name, value in row.items() if name not in WATCHED)
 
 
 def remove_temporary_files(folder: Path) -> None:

@@ -12,37 +12,41 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.memory import in_smaller_batches
-from experiments.metric import GRADIENT_NORM, METRIC_NAMES
 from experiments.training.engine import DTYPES, Solo, eval_batch
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep
 from experiments.training.tables import EpochTables, epoch_tables, one_ahead
 
 Row = dict[str, float]
-METRICS = tuple(name for name in METRIC_NAMES if not name.startswith("test/"))  # of a row, in order
 
 
 def fit(engine: Solo | Stacked, splits: Splits, start: int = 0, capture: bool = True) -> Iterator[list[Row]]:
     """Train all runs of the engine and yield their rows, in order, after each epoch from `start` on.
 
-    A row has epoch (from 1), lr (of the last step), and loss and accuracy (a fraction) for training and validation. The
-    training metrics are means over the epoch while the weights change, with augmentation and dropout. A row also has
-    the norm of the gradient of the last step, before clipping, which is no part of the record. Where batches must have one
-    shape, the last one is padded with images that do not count. `capture`: as in `DeviceStep`.
+    A row has epoch (from 1), lr (of the last step), loss and accuracy (a fraction) for training and validation, and the norm
+    of the gradient of the last step, before clipping. The training metrics are means over the epoch while the weights change,
+    with augmentation and dropout. Where batches must have one shape, the last one is padded with images that do not count.
+    `capture`: as in `DeviceStep`.
     """
     configs, n = engine.configs, len(splits.train)
     step = DeviceStep(engine, splits, capture)
     epochs = range(start, configs[0].train.epochs)
     for epoch, tables in zip(epochs, _tables(engine, n, step.size, epochs), strict=True):
         loss, hits = step.run_epoch(tables)
-        norms = engine.gradient_norms()
+        grad_norm = engine.gradient_norms()
         val_loss, val_hits, *_ = _predict(engine, splits, splits.val)
-        val = (val_loss / len(splits.val), val_hits.sum(1, dtype=torch.float64) / len(splits.val))
-        found = torch.stack([loss / n, hits / n, *val, norms], 1).tolist()  # the host waits once in an epoch
+        metrics = {  # name -> [R]; each is a line of `experiments.metric.TABLE`
+            "train/loss": loss / n,
+            "train/acc": hits / n,
+            "val/loss": val_loss / len(splits.val),
+            "val/acc": val_hits.sum(1, dtype=torch.float64) / len(splits.val),
+            "train/grad_norm": grad_norm,
+        }
+        values = torch.stack([*metrics.values()], 1).tolist()  # the host waits once in an epoch
         rates = tables.rates[-1].tolist()
         yield [
-            {"epoch": epoch + 1, "lr": rates[r], **dict(zip((*METRICS, GRADIENT_NORM), found[r], strict=True))}
-            for r in range(len(configs))
+            {"epoch": epoch + 1, "lr": rate, **dict(zip(metrics, row, strict=True))}
+            for rate, row in zip(rates, values, strict=True)
         ]
 
 

@@ -1,7 +1,7 @@
 """The epoch log of a run, STUDY/wandb/epochs/RUN.jsonl: what W&B gets of a run in training. It imports no wandb, no torch.
 
-The first line says what the run is, each further line is an epoch: its row of metrics.csv, and its speed and gradient
-norm, which the record does not hold. The last line says that the run has ended.
+The first line says what the run is, each further line is an epoch: its row of metrics.csv, and its speed, which
+the record does not hold. The last line says that the run has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from experiments.metric import GRADIENT_NORM
 from experiments.runs import record
 from experiments.runs.tracking.settings import FOLDER, Tracking
 from experiments.study import RunSpec
@@ -94,11 +93,11 @@ class EpochLog:
             log.path = None
         return log
 
-    def add(self, row: Row, device_seconds: float, gradient_norm: float) -> None:
+    def add(self, row: Row, device_seconds: float) -> None:
         """Add an epoch. `device_seconds`: of all epochs so far."""
         seconds, self.device_seconds = device_seconds - self.device_seconds, device_seconds
         speed = {SECONDS: seconds, PACE: self.images / seconds} if seconds > 0 else {}
-        self._append({"row": {**row, **speed, GRADIENT_NORM: gradient_norm}})
+        self._append({"row": {**row, **speed}})
 
     def end(self) -> None:
         """Say that the record of the run is complete."""

@@ -10,7 +10,7 @@ import tiny
 
 from experiments.config import run_id
 from experiments.evaluation import measure
-from experiments.metric import Metric
+from experiments.metric import Metric, is_metric
 from experiments.runs import record
 
 CONSTANT = {"optim__schedule": "constant", "eval__fewshot": "digits", "eval__shots": "2"}
@@ -29,7 +29,7 @@ def test_each_length_is_the_end_of_a_training_of_that_length(tmp_path: Path) -> 
 
 def test_the_record_holds_exactly_the_metrics_that_the_configuration_states(tmp_path: Path) -> None:
     found = {name for name in tiny.run(tmp_path / "a", **LENGTHS) if "/" in name}
-    assert found == set(map(str, tiny.config(**LENGTHS).metrics))
+    assert found == {*tiny.config(**LENGTHS).metrics, "train/grad_norm"}  # no comparison uses the latter
 
 
 def test_an_interrupted_run_ends_with_the_same_metrics(tmp_path: Path) -> None:
@@ -71,6 +71,8 @@ def test_a_diverged_run_keeps_what_was_measured_before(tmp_path: Path) -> None:
     [
         ("test/acc@1", "test accuracy after 1 epoch", "val/acc@1"),
         ("train/loss", "training loss", "val/loss"),
+        ("test/acc@16px", "test accuracy at 16 px", "val/acc@16px"),
+        ("shift/2", "consistency under shifts by 2 px", "val/acc"),
         ("fewshot/mnist/5", "5-shot accuracy (mnist)", "fewshot-val/mnist/5"),
         (
             "fewshot-l2/mnist/25@40",
@@ -83,3 +85,11 @@ def test_a_metric_has_a_label_and_a_validation_metric_for_choices(name: str, lab
     metric = Metric(name)
     assert (metric.label, str(metric.on_validation)) == (label, choice)
     assert metric.is_share != metric.lower_is_better
+    assert is_metric(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["train/grad_norm", "lr", "test/acc@0", "train/acc@3", "shift/1@3", "fewshot/mnist", 5]
+)
+def test_a_study_cannot_compare_by_these(name: object) -> None:
+    assert not is_metric(name)

@@ -22,7 +22,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import pick_device, train
 from experiments.study import RunSpec
-from experiments.training.engine import initial_model
+from experiments.training.engine import Solo, initial_model
 
 
 def test_the_same_configuration_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -54,6 +54,17 @@ def test_a_run_that_diverges_is_kept_as_diverged(optimiser: str, tmp_path: Path)
     assert not all(map(math.isfinite, rows[-1].values()))
     assert all(math.isfinite(value) for row in rows[:-1] for value in row.values())
     assert tiny.run(tmp_path / "a", **changes) == summary  # and it is finished with
+
+
+def test_an_infinite_gradient_norm_is_recorded_and_does_not_end_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tiny.run(tmp_path / "whole")
+    monkeypatch.setattr(Solo, "gradient_norms", lambda self: torch.full((1,), math.inf))
+    summary = tiny.run(tmp_path / "a")
+    assert (summary["status"], summary["val/loss"]) == ("finished", whole["val/loss"])
+    assert [row["train/grad_norm"] for row in record.read_run(tmp_path / "a").rows] == [math.inf] * 3
+    assert all(row["train/grad_norm"] > 0 for row in record.read_run(tmp_path / "whole").rows)
 
 
 def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(
@@ -136,7 +147,7 @@ def test_what_a_record_says_is_so(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a" / "config.json").read_text()) == config.model_dump()
 
     header, *lines = (tmp_path / "a" / "metrics.csv").read_text().splitlines()
-    assert header == "epoch,lr,train/loss,train/acc,val/loss,val/acc"
+    assert header == "epoch,lr,train/loss,train/acc,val/loss,val/acc,train/grad_norm"
     assert [line.split(",")[0] for line in lines] == ["1", "2", "3"]
     last = dict(zip(header.split(","), map(float, lines[-1].split(",")), strict=True))
     assert {key: summary[key] for key in last if "/" in key} == {

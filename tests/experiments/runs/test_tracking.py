@@ -20,7 +20,6 @@ from wandb_server import WandbServer
 from experiments.errors import UserError
 from experiments.runs import predictions, record
 from experiments.runs.run import train
-from experiments.runs.tracking import epoch_log
 from experiments.runs.tracking import server as wandb_server_facts
 from experiments.runs.tracking.settings import TOKEN, Tracking
 from experiments.version import code
@@ -199,15 +198,6 @@ def test_off_leaves_nothing_but_the_record(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
     assert mirrored.trained(tmp_path, [mirrored.spec()], "off") == []
     assert [path.name for path in tmp_path.iterdir()] == ["s0"]
-
-
-def test_gradient_norms_are_in_the_epoch_log_and_not_in_the_record(tmp_path: Path) -> None:
-    train([mirrored.spec()], tmp_path, device="cpu", tracking=Tracking("offline"))
-    logged = epoch_log.read(epoch_log.path_of(tmp_path, "s0")).rows
-    rows = record.read_run(tmp_path / "s0").rows
-    assert len(logged) == len(rows) and all(row["train/gradient_norm"] > 0 for row in logged)
-    assert not any("train/gradient_norm" in row for row in rows)
-    assert "train/gradient_norm" not in record.read_summary(tmp_path / "s0")
 
 
 def test_tracking_changes_no_result(server: WandbServer, tmp_path: Path) -> None:
