@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from experiments.canonical import canonical, plain
 from experiments.data.catalogue import DATASETS
@@ -45,77 +45,46 @@ class RunConfig(Section):
         description="SHA-256 of the checkpoint in init_from, part of the run id; default: that of the file",
     )
 
-    @model_validator(mode="after")
-    def _initial_weights_are_known(self) -> RunConfig:
+    def _problems(self) -> Iterator[str]:
         for field, other in (("init_from", "init_weights"), ("init_weights", "init_from")):
             if getattr(self, field) is not None and getattr(self, other) is None:
-                raise ValueError(f"{field}: {getattr(self, field)!r} is not allowed without {other}")
-        return self
-
-    @model_validator(mode="after")
-    def _model_fits_data(self) -> RunConfig:
+                yield f"{field}: {getattr(self, field)!r} is not allowed without {other}"
         self.vit_config(self.data.num_classes or 2)
-        cell = DATASETS[self.data.name].cell
-        if cell and self.model.patch_size != cell:
-            raise ValueError(
-                f"model.patch_size: {self.model.patch_size} is not the cell size of {self.data.name}; allowed: {cell}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _evaluation_is_possible(self) -> RunConfig:
-        shortest = self.eval.lengths[0] if self.eval.lengths else self.train.epochs
-        if self.eval.lengths and self.eval.lengths[-1] > self.train.epochs:
-            raise ValueError(
-                f"eval.epochs: {self.eval.lengths[-1]} is not allowed: up to train.epochs, {self.train.epochs}"
-            )
-        if shortest < self.train.epochs and self.optim.schedule != "constant":
-            raise ValueError(
+        if (cell := DATASETS[self.data.name].cell) and self.model.patch_size != cell:
+            yield f"model.patch_size: {self.model.patch_size} is not the cell size of {self.data.name}; allowed: {cell}"
+        epochs, lengths = self.train.epochs, self.eval.lengths
+        if max(lengths, default=0) > epochs:
+            yield f"eval.epochs: {lengths[-1]} is not allowed: up to train.epochs, {epochs}"
+        if min(lengths, default=epochs) < epochs and self.optim.schedule != "constant":
+            yield (
                 f"eval.epochs: {self.eval.epochs} is not allowed with optim.schedule cosine, whose learning rates depend "
                 "on train.epochs; use a constant rate, or make train.epochs a factor of a study"
             )
         for name in self.eval.fewshot_datasets:
-            self._check_fewshot(name)
-        self._check_sizes()
-        return self
-
-    def _check_sizes(self) -> None:
-        """Raise `ValueError` where the model cannot read images of another size, or shifting them changes their class."""
-        for side in self.eval.sides:
-            if side % self.model.patch_size:
-                raise ValueError(
-                    f"eval.img_sizes: {side} is not allowed: a multiple of model.patch_size, {self.model.patch_size}"
-                )
+            yield from self._fewshot_problems(name)
+        if odd := [side for side in self.eval.sides if side % self.model.patch_size]:
+            yield f"eval.img_sizes: {odd[0]} is not allowed: a multiple of model.patch_size, {self.model.patch_size}"
         if self.eval.sides and self.data.shuffle_patches:
-            raise ValueError("eval.img_sizes: is not allowed with data.shuffle_patches")
-        if self.eval.max_shift >= self.data.image_shape[1]:
-            raise ValueError(
-                f"eval.max_shift: {self.eval.max_shift} is not allowed: less than the image side, "
-                f"{self.data.image_shape[1]} px"
-            )
-        if DATASETS[self.data.name].cell:
-            for field in ("img_sizes", "max_shift"):
-                if getattr(self.eval, field):
-                    raise ValueError(
-                        f"eval.{field}: is not allowed for {self.data.name}: it would move or blur the marks"
-                    )
+            yield "eval.img_sizes: is not allowed with data.shuffle_patches"
+        if self.eval.max_shift >= (side := self.data.image_shape[1]):
+            yield f"eval.max_shift: {self.eval.max_shift} is not allowed: less than the image side, {side} px"
+        for field in ("img_sizes", "max_shift"):
+            if cell and getattr(self.eval, field):
+                yield f"eval.{field}: is not allowed for {self.data.name}: it would move or blur the marks"
 
-    def _check_fewshot(self, name: str) -> None:
-        """Raise `ValueError` where the run's model cannot read the images of a few-shot dataset."""
+    def _fewshot_problems(self, name: str) -> Iterator[str]:
+        """Why the run's model cannot read the images of a few-shot dataset."""
         if name not in DATASETS:
-            raise ValueError(f"eval.fewshot: {name!r} is not known; {nearest(name, DATASETS)}")
-        dataset, chans = DATASETS[name], self.data.image_shape[0]
+            yield f"eval.fewshot: {name!r} is not known; {nearest(name, DATASETS)}"
+        dataset, trained = DATASETS[name], DATASETS[self.data.name]
         if name != self.data.name and dataset.source in ("folder", "generated"):
-            raise ValueError(f"eval.fewshot: {name} is allowed only where it is also data.name")
-        if dataset.source == "torchvision" and DATASETS[self.data.name].source == "folder":
-            raise ValueError(f"eval.fewshot: {name} is not allowed for {self.data.name}: both would be in data.root")
-        if dataset.in_chans != chans:
-            raise ValueError(
-                f"eval.fewshot: {name} has {dataset.in_chans} channel(s) and {self.data.name} has {chans}; allowed: "
-                "datasets with the same number"
-            )
+            yield f"eval.fewshot: {name} is allowed only where it is also data.name"
+        if dataset.source == "torchvision" and trained.source == "folder":
+            yield f"eval.fewshot: {name} is not allowed for {self.data.name}: both would be in data.root"
+        if dataset.in_chans != trained.in_chans:
+            yield f"eval.fewshot: {name} has {dataset.in_chans} channel(s), and {self.data.name} {trained.in_chans}"
         if not self.eval.shots:
-            raise ValueError("eval.shots: is empty; expected numbers such as 1,5,10,25")
+            yield "eval.shots: is empty; expected numbers such as 1,5,10,25"
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -173,11 +142,6 @@ class Setting:
         return get_args(self.annotation) if get_origin(self.annotation) is Literal else ()
 
     @property
-    def is_text(self) -> bool:
-        """Whether the values are strings."""
-        return bool(self.choices) or str in (self.annotation, *get_args(self.annotation))
-
-    @property
     def optional(self) -> bool:
         """Whether the setting may be unset, with the value none."""
         return type(None) in get_args(self.annotation)
@@ -187,12 +151,9 @@ class Setting:
         if self.optional and value in ("none", "None"):  # the latter from W&B's agents
             return None
         if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
-            raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {self._kind}, got a boolean")
+            expected = "a string" if self.choices or self.annotation is str else "a number"
+            raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {expected}, got a boolean")
         return value
-
-    @property
-    def _kind(self) -> str:
-        return "a string" if self.is_text else "a number"
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -17,12 +18,19 @@ PER_SEED: Literal["per-seed"] = "per-seed"  # the value of data.split_seed that 
 
 
 class Section(BaseModel):
-    """A part of a configuration: frozen, without undeclared fields.
-
-    A validator of a section raises `ValueError("FIELD: ...")`; the section's name is put in front of it.
-    """
+    """A part of a configuration: frozen, without undeclared fields, refused if it has a problem."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for problem in self._problems():
+            raise ValueError(problem)
+        return self
+
+    def _problems(self) -> Iterable[str]:
+        """What does not fit together, as `FIELD: ...`. Only the first counts: the others may follow from it."""
+        return ()
 
 
 class DataConfig(Section):
@@ -69,30 +77,28 @@ class DataConfig(Section):
         description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel (dataset)",
     )
 
-    @model_validator(mode="after")
-    def _consistent(self) -> DataConfig:
+    def _problems(self) -> Iterator[str]:
         if self.name not in DATASETS:
-            raise ValueError(f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}")
+            yield f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}"
+        dataset, side = DATASETS[self.name], self.image_shape[1]
+        if self.num_classes and dataset.num_classes:
+            yield f"num_classes: {self.num_classes} is not allowed for {self.name}; allowed: none"
         if self.crop_padding and self.rrc_scale < 1:
-            raise ValueError("rrc_scale: set either crop_padding or rrc_scale < 1, not both")
-        if self.num_classes and DATASETS[self.name].num_classes:
-            raise ValueError(f"num_classes: {self.num_classes} is not allowed for {self.name}; allowed: none")
-        side = self.image_shape[1]
+            yield "rrc_scale: set either crop_padding or rrc_scale < 1, not both"
         if self.crop_padding >= side:
-            raise ValueError(f"crop_padding: {self.crop_padding} is not allowed: less than the image side, {side} px")
-        if self.shuffle_patches and (self.crop_padding or self.rrc_scale < 1):
-            field = "crop_padding" if self.crop_padding else "rrc_scale"
-            self._require_default(field, "with shuffle_patches: it would cut through patches")
-        if DATASETS[self.name].cell:
-            for field in ("img_size", "hflip", "crop_padding", "rrc_scale"):
-                self._require_default(field, f"for {self.name}: it would move or blur the marks")
-        return self
+            yield f"crop_padding: {self.crop_padding} is not allowed: less than the image side, {side} px"
+        crops = ("crop_padding", "rrc_scale")
+        if self.shuffle_patches:
+            yield from self._changed(crops, "with shuffle_patches: it would cut through patches")
+        if dataset.cell:
+            yield from self._changed(("img_size", "hflip", *crops), f"for {self.name}: it would move or blur the marks")
 
-    def _require_default(self, field: str, reason: str) -> None:
-        """Raise `ValueError` if the field does not have its default value."""
-        value, default = getattr(self, field), type(self).model_fields[field].default
-        if value != default:
-            raise ValueError(f"{field}: {plain(value)} is not allowed {reason}; allowed: {plain(default)}")
+    def _changed(self, fields: Iterable[str], reason: str) -> Iterator[str]:
+        """The fields that do not have their default value, which is the only one allowed."""
+        for field in fields:
+            value, default = getattr(self, field), type(self).model_fields[field].default
+            if value != default:
+                yield f"{field}: {plain(value)} is not allowed {reason}; allowed: {plain(default)}"
 
     @property
     def image_shape(self) -> tuple[int, int]:
