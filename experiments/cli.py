@@ -12,7 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin
 
 from experiments.errors import UserError
 from vit.registry import REGISTRY, PluginError
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from experiments.config import Setting
 
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
+
+METAVARS = {
+    "data.root": "DIR",
+    "data.split_seed": "INT|per-seed",
+    "init_from": "DIR|none",
+    "init_weights": "SHA256|none",
+}
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -141,12 +148,12 @@ def _metavar(setting: Setting) -> str:
     if setting.choices:
         listed = f"{{{','.join(setting.choices)}}}"
         return listed if len(listed) < 50 else "NAME"
-    if setting.optional:
-        number = "FLOAT|none" if float in get_args(setting.annotation) else "INT|none"
-        return {"init_from": "DIR|none", "init_weights": "SHA256|none"}.get(setting.path, number)
-    if setting.path.startswith("eval.") and setting.annotation is str:
+    if setting.path in METAVARS:
+        return METAVARS[setting.path]
+    if get_origin(setting.annotation) is tuple:
         return "A,B,..."
-    return {float: "FLOAT", str: "DIR", int: "INT"}.get(setting.annotation, "INT|per-seed")
+    number = "FLOAT" if float in (setting.annotation, *get_args(setting.annotation)) else "INT"
+    return f"{number}|none" if setting.optional else number
 
 
 def settings(arguments: argparse.Namespace) -> dict[str, str]:

@@ -52,19 +52,19 @@ class RunConfig(Section):
         self.vit_config(self.data.num_classes or 2)
         if (cell := DATASETS[self.data.name].cell) and self.model.patch_size != cell:
             yield f"model.patch_size: {self.model.patch_size} is not the cell size of {self.data.name}; allowed: {cell}"
-        epochs, lengths = self.train.epochs, self.eval.lengths
+        epochs, lengths = self.train.epochs, self.eval.epochs
         if max(lengths, default=0) > epochs:
             yield f"eval.epochs: {lengths[-1]} is not allowed: up to train.epochs, {epochs}"
         if min(lengths, default=epochs) < epochs and self.optim.schedule != "constant":
             yield (
-                f"eval.epochs: {self.eval.epochs} is not allowed with optim.schedule cosine, whose learning rates depend "
+                f"eval.epochs: {lengths[0]} is not allowed with optim.schedule cosine, whose learning rates depend "
                 "on train.epochs; use a constant rate, or make train.epochs a factor of a study"
             )
-        for name in self.eval.fewshot_datasets:
+        for name in self.eval.fewshot:
             yield from self._fewshot_problems(name)
-        if odd := [side for side in self.eval.sides if side % self.model.patch_size]:
+        if odd := [side for side in self.eval.img_sizes if side % self.model.patch_size]:
             yield f"eval.img_sizes: {odd[0]} is not allowed: a multiple of model.patch_size, {self.model.patch_size}"
-        if self.eval.sides and self.data.shuffle_patches:
+        if self.eval.img_sizes and self.data.shuffle_patches:
             yield "eval.img_sizes: is not allowed with data.shuffle_patches"
         if self.eval.max_shift >= (side := self.data.image_shape[1]):
             yield f"eval.max_shift: {self.eval.max_shift} is not allowed: less than the image side, {side} px"
@@ -91,13 +91,13 @@ class RunConfig(Section):
         """Every metric that the run measures if it finishes."""
         fewshot = [
             Metric(f"{kind}/{name}/{shots}")
-            for name in self.eval.fewshot_datasets
-            for shots in self.eval.shot_numbers
+            for name in self.eval.fewshot
+            for shots in self.eval.shots
             for kind in (FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2)
         ]
         final = (*METRICS, *fewshot)
-        lengths = (m.after(n) for n in self.eval.lengths for m in final if not m.startswith("train/"))
-        sizes = (m.at(side) for side in self.eval.sides for m in METRICS if not m.startswith("train/"))
+        lengths = (m.after(n) for n in self.eval.epochs for m in final if not m.startswith("train/"))
+        sizes = (m.at(side) for side in self.eval.img_sizes for m in METRICS if not m.startswith("train/"))
         shifts = (Metric(f"{SHIFT}/{pixels}") for pixels in range(1, self.eval.max_shift + 1))
         return *final, *lengths, *sizes, *shifts, *((Metric(PERMUTED),) if self.eval.permuted else ())
 
@@ -151,7 +151,9 @@ class Setting:
         if self.optional and value in ("none", "None"):  # the latter from W&B's agents
             return None
         if isinstance(value, bool) and self.annotation is not bool:  # pydantic would read true as 1
-            expected = "a string" if self.choices or self.annotation is str else "a number"
+            expected = (
+                "a string" if self.choices or str in (self.annotation, *get_args(self.annotation)) else "a number"
+            )
             raise UserError(f"{self.path}: {plain(value)} is not allowed: expected {expected}, got a boolean")
         return value
 

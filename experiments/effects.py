@@ -11,7 +11,7 @@ from experiments.data.catalogue import DATASETS
 
 def _splits_test_images(config: RunConfig) -> bool:
     """Whether the test images of the run, or of its few-shot evaluation, may be a fraction of all images."""
-    return not all(DATASETS[name].has_test_set for name in (config.data.name, *config.eval.fewshot_datasets))
+    return not all(DATASETS[name].has_test_set for name in (config.data.name, *config.eval.fewshot))
 
 
 # Setting -> (whether it has an effect on a run, what that needs):

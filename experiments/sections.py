@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from experiments.canonical import plain
 from experiments.data.catalogue import DATASETS
@@ -140,62 +140,41 @@ class TrainConfig(Section):
     )
 
 
-def _names(value: Any) -> str:
-    """A list of names as text, without spaces, sorted: equal lists give equal run ids."""
+def _names(value: Any) -> tuple[str, ...]:
+    """A list of names, given as a list or as text with commas. Sorted: equal lists give equal run ids."""
     parts = value if isinstance(value, list | tuple) else ("" if value in (None, "none") else str(value)).split(",")
-    return ",".join(sorted({str(part).strip() for part in parts} - {""}))
+    return tuple(sorted({str(part).strip() for part in parts} - {""}))
 
 
-def _numbers(value: Any) -> str:
-    """A list of whole numbers from 1, given as 5,10,20 or as a list, in that form and sorted."""
-    names = _names(value).split(",")
-    if names == [""]:
-        return ""
+def _numbers(value: Any) -> tuple[int, ...]:
+    """A list of whole numbers from 1, given as a list or as 5,10,20."""
+    names = _names(value)
     if not all(name.isascii() and name.isdecimal() and 1 <= int(name) < 2**31 for name in names):
         raise ValueError(f"{value!r} is not allowed: expected whole numbers from 1, such as 5,10,20")
-    return ",".join(map(str, sorted(set(map(int, names)))))
+    return tuple(sorted(set(map(int, names))))
 
 
-Names = Annotated[str, BeforeValidator(_names)]
-Numbers = Annotated[str, BeforeValidator(_numbers)]
+_as_text = PlainSerializer(lambda values: ",".join(map(str, values)), return_type=str)
+Names = Annotated[tuple[str, ...], BeforeValidator(_names), _as_text]  # as text in commands and records
+Numbers = Annotated[tuple[int, ...], BeforeValidator(_numbers), _as_text]
 
 
 class EvalConfig(Section):
     """What a run measures besides loss and accuracy. Nothing here changes the training."""
 
     fewshot: Names = Field(
-        "", description="datasets for the few-shot linear evaluation of frozen features, such as mnist,fashion-mnist"
+        (), description="datasets for the few-shot linear evaluation of frozen features, such as mnist,fashion-mnist"
     )
-    shots: Numbers = Field("1,5,10,25", description="training images of each class in a few-shot evaluation")
+    shots: Numbers = Field((1, 5, 10, 25), description="training images of each class in a few-shot evaluation")
     epochs: Numbers = Field(
-        "",
+        (),
         description="numbers of epochs after which the test metrics are measured as well, such as 5,10,20; needs a "
         "constant learning rate",
     )
     img_sizes: Numbers = Field(
-        "", description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
+        (), description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
     )
     max_shift: int = Field(
         0, ge=0, description="pixels up to which test images are shifted, to see how often predictions stay; 0 is off"
     )
     permuted: bool = Field(False, description="measure the accuracy on test images with permuted patches as well")
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        """`img_sizes` as numbers."""
-        return tuple(map(int, filter(None, self.img_sizes.split(","))))
-
-    @property
-    def fewshot_datasets(self) -> tuple[str, ...]:
-        """The datasets of the few-shot evaluation."""
-        return tuple(filter(None, self.fewshot.split(",")))
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """`epochs` as numbers."""
-        return tuple(map(int, filter(None, self.epochs.split(","))))
-
-    @property
-    def shot_numbers(self) -> tuple[int, ...]:
-        """`shots` as numbers."""
-        return tuple(map(int, filter(None, self.shots.split(","))))

@@ -54,7 +54,7 @@ class FewShotTask:
 
 def fewshot_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[FewShotTask]:
     """The few-shot tasks of a run. Raises `UserError` where a dataset cannot be read or has too few images of a class."""
-    return [_task(config, name, splits, device) for name in config.eval.fewshot_datasets]
+    return [_task(config, name, splits, device) for name in config.eval.fewshot]
 
 
 def _task(config: RunConfig, name: str, own: Splits, device: torch.device) -> FewShotTask:
@@ -67,10 +67,10 @@ def _task(config: RunConfig, name: str, own: Splits, device: torch.device) -> Fe
         kept |= {"split_seed": data.split_seed, "shuffle_patches": data.shuffle_patches}
         other = DataConfig(name=name, img_size=side, normalize="unit", **kept)  # images are normalized as in training
         found = loading.load(config.model_copy(update={"data": other})).to(device)
-    support, indices = support_sets(found.train.y.cpu().numpy(), found.classes, config.eval.shot_numbers, name)
+    support, indices = support_sets(found.train.y.cpu().numpy(), found.classes, config.eval.shots, name)
     return FewShotTask(
         dataset=name,
-        shots=config.eval.shot_numbers,
+        shots=config.eval.shots,
         support=found.train.pick(torch.from_numpy(support)),
         indices=indices,
         val=found.val,

@@ -58,9 +58,9 @@ def at_size(model: ViT, side: int) -> ViT:
 
 def check_sizes(config: RunConfig, num_classes: int) -> None:
     """Raise `UserError` if a plug-in cannot be used at a size in `eval.img_sizes`; built-in kinds can at all sizes."""
-    if config.eval.sides and REGISTRY[config.model.pos_embed].is_plugin:
+    if config.eval.img_sizes and REGISTRY[config.model.pos_embed].is_plugin:
         model = initial_model(config, num_classes)
-        for side in config.eval.sides:
+        for side in config.eval.img_sizes:
             at_size(model, side)
 
 

@@ -70,7 +70,7 @@ def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows:
     """
     found, config = measure(engine, splits, tasks.fewshot), engine.configs[0]
     settings = config.eval
-    if not (settings.sides or settings.max_shift or settings.permuted):
+    if not (settings.img_sizes or settings.max_shift or settings.permuted):
         return found
     models, test = frozen(engine, splits), bool(len(splits.test))
     more: list[Metrics] = [dict(each) for each in size_metrics(models, splits, tasks.sizes, test)]
@@ -79,7 +79,7 @@ def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows:
             metrics.update(others)
     for measured, row, values in zip(found, rows, more, strict=True):
         measured.metrics.update(values)
-        if config.data.image_shape[1] in settings.sides:
+        if config.data.image_shape[1] in settings.img_sizes:
             measured.metrics.update(at_trained_size(config.data.image_shape[1], measured.metrics, row))
     return found
 

@@ -34,7 +34,7 @@ def size_tasks(config: RunConfig, own: Splits, device: torch.device) -> list[Siz
     Raises `UserError` where the images do not fit into memory or the positional embedding cannot be used at a size.
     """
     check_sizes(config, len(own.classes))
-    return [_task(config, side, device) for side in config.eval.sides if side != config.data.image_shape[1]]
+    return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
 
 
 def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:

@@ -152,7 +152,7 @@ def _split(config: RunConfig) -> dict[str, Any]:
 def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) -> None:
     """Raise `UserError` where validation or test images of a run may be among those that its source was trained on."""
     data = config.data
-    if seen["name"] not in (data.name, *config.eval.fewshot_datasets):
+    if seen["name"] not in (data.name, *config.eval.fewshot):
         return
     if files is None and DATASETS[seen["name"]].source == "folder":
         return

@@ -223,7 +223,7 @@ def _train_group(
 def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
     """Evaluate the runs that have not diverged after this epoch, if `eval.epochs` names it and training goes on."""
     config, epoch = runs[0].spec.config, int(rows[0]["epoch"])
-    if epoch not in config.eval.lengths or epoch == config.train.epochs:
+    if epoch not in config.eval.epochs or epoch == config.train.epochs:
         return
     sound = [run.status == "running" and is_finite(row) for run, row in zip(runs, rows, strict=True)]
     if not any(sound):
@@ -292,7 +292,7 @@ def _finish(
     run.check_unsealed()
     metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
     final: Mapping[str, float | None] = found.metrics if found else {"test/loss": None, "test/acc": None}
-    if found and len(run.rows) in run.spec.config.eval.lengths:
+    if found and len(run.rows) in run.spec.config.eval.epochs:
         run.measured = {**run.measured, **after_epoch(found.metrics, run.rows[-1])}
     summary = {
         "run_id": run.spec.run_id,

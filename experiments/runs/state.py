@@ -117,7 +117,7 @@ class RunState:
     def check_tested(self) -> None:
         """Raise `UserError` where an interrupted run passed a number of epochs in eval.epochs without its test images."""
         config, done = self.spec.config, len(self.rows)
-        passed = [epochs for epochs in config.eval.lengths if epochs <= done and epochs < config.train.epochs]
+        passed = [epochs for epochs in config.eval.epochs if epochs <= done and epochs < config.train.epochs]
         if missing := [n for n in passed if self.measured.get(Metric("test/acc").after(n)) is None]:
             raise UserError(
                 f"test: {self.dir} was trained with --test false, so its test metrics after epoch {missing[0]} are "

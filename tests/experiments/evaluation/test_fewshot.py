@@ -158,7 +158,7 @@ def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path: Path, mon
     ("changes", "message"),
     [
         ({"eval.fewshot": "mnst"}, "eval.fewshot: 'mnst' is not known; did you mean 'mnist'"),
-        ({"eval.fewshot": "cifar10"}, "eval.fewshot: cifar10 has 3 channel.s. and digits has 1"),
+        ({"eval.fewshot": "cifar10"}, "eval.fewshot: cifar10 has 3 channel.s., and digits 1"),
         ({"eval.fewshot": "imagefolder"}, "eval.fewshot: imagefolder is allowed only where it is also data.name"),
         ({"eval.fewshot": "digits", "eval.shots": ""}, "eval.shots: is empty"),
         ({"eval.shots": "1,five"}, "eval.shots: '1,five' is not allowed: expected whole numbers from 1, such as"),
@@ -176,7 +176,7 @@ def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: s
 def test_lists_may_be_given_in_any_form_and_order() -> None:
     forms = ("3,1", "1, 3", [3, 1], ["1", "3", "1"])
     configs = [override(tiny.config(), {"eval.epochs": form, "optim.schedule": "constant"}) for form in forms]
-    assert {config.eval.epochs for config in configs} == {"1,3"}
+    assert {config.eval.epochs for config in configs} == {(1, 3)}
     assert len(set(map(run_id, configs))) == 1
     assert run_id(configs[0]) != run_id(override(configs[0], {"eval.epochs": ""}))
     assert run_id(override(configs[0], {"eval.epochs": "none"})) == run_id(override(configs[0], {"eval.epochs": []}))
