@@ -42,17 +42,12 @@ def warn_of_no_effect(paths: Iterable[str], config: RunConfig, prog: str) -> Non
 
 def warn_of_long_warmup(configs: Sequence[RunConfig], prog: str) -> None:
     """Print a line where the warm-up of the cosine schedule is as long as the training. `configs`: one for each variant."""
-    found = [
-        config
-        for config in configs
-        if config.optim.schedule == "cosine" and config.optim.warmup_epochs >= config.train.epochs
-    ]
-    if not found:
-        return
-    warmup, epochs = found[0].optim.warmup_epochs, found[0].train.epochs
-    where = f" (in {len(found)} of {len(configs)} variants)" if len(configs) > 1 else ""
-    print(
-        f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the learning rate rises "
-        f"until the end, to {epochs / warmup:.0%} of optim.lr{where}",
-        file=sys.stderr,
-    )
+    for config in configs:
+        warmup, epochs = config.optim.warmup_epochs, config.train.epochs
+        if config.optim.schedule == "cosine" and warmup >= epochs:
+            print(
+                f"{prog}: warning: optim.warmup_epochs: {warmup:g} is not less than train.epochs, {epochs}: the learning rate "
+                f"rises until the end, to {epochs / warmup:.0%} of optim.lr",
+                file=sys.stderr,
+            )
+            return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.config import RunConfig, override
+from experiments.config import RunConfig, flatten, override
 from experiments.errors import UserError
 from vit.registry import nearest
 
@@ -24,107 +24,76 @@ class Preset:
     scored: str = ""
 
 
-_TINTN = {
-    "data.name": "cifar10",
-    "data.val_fraction": 0.02,  # the sources have no validation set, so it is small
-    "data.normalize": "half",
-    "data.hflip": True,
-    "data.rrc_scale": 0.8,
-    "model.patch_size": 4,
-    "model.embed_dim": 48,
-    "model.depth": 4,
-    "model.num_heads": 4,
-    "model.act": "gelu-tanh",
-    "model.final_norm": False,
-    "model.init": "bert-0.02",
-    "optim.lr": 1e-2,
-    "optim.weight_decay": 1e-2,
-    "optim.schedule": "constant",
-    "train.batch_size": 256,
-    "train.epochs": 100,
-}
-_LODHA = {
-    **_TINTN,
-    "model.pos_drop_rate": 0.1,
-    "model.attn_drop_rate": 0.1,
-    "model.proj_drop_rate": 0.1,
-    "model.mlp_drop_rate": 0.1,
-    "optim.lr": 1e-3,
-    "train.epochs": 15,
-}
-_PULFER = {
-    "data.name": "mnist",
-    "data.val_fraction": 0.02,
-    "data.normalize": "unit",
-    "model.patch_size": 4,
-    "model.embed_dim": 8,
-    "model.depth": 2,
-    "model.num_heads": 2,
-    "model.attn": "sliced",
-    "model.pos_embed": "sinusoidal",
-    "model.head": "softmax",
-    "model.final_norm": False,
-    "model.init": "torch",
-    "optim.name": "adam",
-    "optim.lr": 5e-3,
-    "optim.weight_decay": 0.0,
-    "optim.schedule": "constant",
-    "train.batch_size": 128,
-    "train.epochs": 5,
-}
-_CIFAR_SMALL = {
-    "data.name": "cifar10",
-    "data.hflip": True,
-    "data.crop_padding": 4,
-    "model.patch_size": 4,
-    "model.embed_dim": 96,
-    "model.depth": 6,
-    "model.num_heads": 4,
-    "model.mlp_ratio": 2.0,
-    "optim.lr": 1e-3,
-    "optim.weight_decay": 0.05,
-    "optim.warmup_epochs": 5,
-    "train.batch_size": 256,
-    "train.epochs": 100,
-    "train.precision": "bfloat16",
-}
-_MNIST_SMALL = {
-    "data.name": "mnist",
-    "model.patch_size": 7,
-    "model.embed_dim": 32,
-    "model.depth": 3,
-    "model.num_heads": 4,
-    "model.init": "torch",
-    "optim.lr": 3e-3,
-    "optim.warmup_epochs": 1,
-    "train.batch_size": 256,
-    "train.epochs": 5,
-}
+def _settings(**sections: dict[str, Any]) -> dict[str, Any]:
+    """Settings by dotted path."""
+    return dict(flatten(sections))
+
+
+_TINTN = _settings(
+    # the sources have no validation set, so it is small
+    data=dict(name="cifar10", val_fraction=0.02, normalize="half", hflip=True, rrc_scale=0.8),
+    model=dict(patch_size=4, embed_dim=48, depth=4, num_heads=4, act="gelu-tanh", final_norm=False, init="bert-0.02"),
+    optim=dict(lr=1e-2, weight_decay=1e-2, schedule="constant"),
+    train=dict(batch_size=256, epochs=100),
+)
+_LODHA = _TINTN | _settings(
+    model=dict(pos_drop_rate=0.1, attn_drop_rate=0.1, proj_drop_rate=0.1, mlp_drop_rate=0.1),
+    optim=dict(lr=1e-3),
+    train=dict(epochs=15),
+)
+_PULFER = _settings(
+    data=dict(name="mnist", val_fraction=0.02, normalize="unit"),
+    model=dict(
+        patch_size=4,
+        embed_dim=8,
+        depth=2,
+        num_heads=2,
+        attn="sliced",
+        pos_embed="sinusoidal",
+        head="softmax",
+        final_norm=False,
+        init="torch",
+    ),
+    optim=dict(name="adam", lr=5e-3, weight_decay=0.0, schedule="constant"),
+    train=dict(batch_size=128, epochs=5),
+)
+_CIFAR_SMALL = _settings(
+    data=dict(name="cifar10", hflip=True, crop_padding=4),
+    model=dict(patch_size=4, embed_dim=96, depth=6, num_heads=4, mlp_ratio=2.0),
+    optim=dict(lr=1e-3, weight_decay=0.05, warmup_epochs=5),
+    train=dict(batch_size=256, epochs=100, precision="bfloat16"),
+)
+_MNIST_SMALL = _settings(
+    data=dict(name="mnist"),
+    model=dict(patch_size=7, embed_dim=32, depth=3, num_heads=4, init="torch"),
+    optim=dict(lr=3e-3, warmup_epochs=1),
+    train=dict(batch_size=256, epochs=5),
+)
 
 
 def _imagenet(embed_dim: int, num_heads: int) -> dict[str, Any]:
-    return {
-        "data.name": "imagefolder",
-        "data.root": "imagenet",
-        "data.img_size": 224,
-        "data.num_classes": 1000,
-        "data.hflip": True,
-        "data.rrc_scale": 0.08,
-        "data.normalize": "half",
-        "model.patch_size": 16,
-        "model.embed_dim": embed_dim,
-        "model.depth": 12,
-        "model.num_heads": num_heads,
-        "model.pos_drop_rate": 0.1,
-        "model.mlp_act_drop_rate": 0.1,
-        "model.mlp_drop_rate": 0.1,
-        "optim.lr": 1e-3,
-        "optim.weight_decay": 0.1,
-        "optim.warmup_epochs": 5,
-        "optim.grad_clip_norm": 1.0,
-        "train.batch_size": 512,
-        "train.epochs": 300,
-    }
+    return _settings(
+        data=dict(
+            name="imagefolder",
+            root="imagenet",
+            img_size=224,
+            num_classes=1000,
+            hflip=True,
+            rrc_scale=0.08,
+            normalize="half",
+        ),
+        model=dict(
+            patch_size=16,
+            embed_dim=embed_dim,
+            depth=12,
+            num_heads=num_heads,
+            pos_drop_rate=0.1,
+            mlp_act_drop_rate=0.1,
+            mlp_drop_rate=0.1,
+        ),
+        optim=dict(lr=1e-3, weight_decay=0.1, warmup_epochs=5, grad_clip_norm=1.0),
+        train=dict(batch_size=512, epochs=300),
+    )
 
 
 _ONE_RUN = "published accuracy: one unseeded run, test set"
