@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from experiments.cli import Parser, folder, run_command
 from experiments.errors import UserError
-from experiments.runs.tracking.arguments import add_place_arguments
-from experiments.runs.tracking.settings import Tracking
+from experiments.runs.tracking.settings import Tracking, add_place_arguments
 
 if TYPE_CHECKING:
     from analysis.report.document import Document

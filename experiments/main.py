@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from experiments.cli import Parser, add_settings, complete_with, folder, positive, run_command, settings
-from experiments.runs.tracking.arguments import add_tracking_arguments
+from experiments.runs.tracking.settings import add_tracking_arguments
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
@@ -101,10 +101,8 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
-    from experiments.runs.tracking.agent import asked_for
     from experiments.runs.tracking.mirror import Mirror
-    from experiments.runs.tracking.settings import Tracking
-    from experiments.runs.tracking.sync import send_to_agent
+    from experiments.runs.tracking.settings import AgentRun, Tracking
     from experiments.runs.unsaved import removed_if_unsaved
     from experiments.study import RunSpec
 
@@ -113,8 +111,8 @@ def _train(arguments: argparse.Namespace) -> int:
     kind, out = config.model.pos_embed, Path(arguments.out)
     run = RunSpec.of(f"{config.data.name}-{kind}-s{config.seed}-{{}}", config, kind)
     name = run.name
-    agent = asked_for()
-    tracking = Tracking(arguments.tracking, project=arguments.project, entity=arguments.entity, agent=agent)
+    agent = AgentRun.asked_for()
+    tracking = Tracking(arguments.tracking, arguments.project, arguments.entity, agent=agent)
     trained_before, said = is_finished(out / name), list[str]()
     warn_of_long_warmup([config], PROG)
     warn_of_no_effect(settings(arguments), config, PROG)
@@ -122,13 +120,14 @@ def _train(arguments: argparse.Namespace) -> int:
     mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
     with removed_if_unsaved(out / name), mirror, printer, batch_named(config):
         on_row = _PrunedWhenStopped(printer) if agent else printer
-        (summary,) = train([run], out, device=arguments.device, tracking=tracking, on_row=on_row, test=test)
+        if agent or not trained_before:
+            mirror.follow(name)
+        (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
     if trained_before:
         print("This run is already finished; nothing was trained.")
         if test and summary["status"] == "finished" and summary["test/acc"] is None:
             print("Its test images were left out (--test false); to evaluate them, train the run with another --out.")
-        said.append(send_to_agent(out, name, tracking))
-    for line in filter(None, said):
+    for line in said:
         print(line)
     return _print_result(arguments.preset, config, summary, out / name)
 

@@ -17,7 +17,6 @@ from experiments.canonical import canonical
 from experiments.config import DEFAULTS, SETTINGS, RunConfig, flatten, load, override
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
 from sweeps.study_folder import LOG
 from sweeps.workers.worker import Worker, WorkerConfig
@@ -104,7 +103,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
     found: dict[bytes, float] = {}
     end = time.monotonic() + MEASURE_SECONDS
     with tempfile.TemporaryDirectory() as folder:
-        worker = Worker(replace(config, test=False, tracking=Tracking("off"), log=Path(folder) / LOG))
+        worker = Worker(replace(config, test=False, log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
                 worker.submit([RunSpec.of(run.name, shortened(run.config))], Path(folder))

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from experiments.errors import UserError, first_line
+from experiments.errors import first_line
 from experiments.runs import record
 from experiments.runs.tracking.register import Registered
 from experiments.study import StudyPlan
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
 PROGRAM = "vit-sweep"
-
-
-@dataclass(frozen=True)
-class Noted:
-    """A registered sweep as the study's folder notes it. `server`: its address."""
-
-    server: str
-    url: str
-    sweep: Registered
-
-
-_NOTE = TypeAdapter(dict[str, Noted])
+_NOTE = TypeAdapter(dict[str, Registered])  # name of a sweep -> the sweep
 
 
 def runs_sweep(
@@ -53,25 +41,15 @@ def place(project: str, entity: str | None) -> dict[str, str]:
     return {"project": project, **({"entity": entity} if entity else {})}
 
 
-def known_sweep(study_dir: Path, name: str, server: str) -> Registered | None:
-    """The sweep of this name that was registered with this server; None where there is none."""
-    found = read_note(study_dir).get(name)
-    return found.sweep if found and found.server == server else None
-
-
-def keep_sweep(study_dir: Path, name: str, server: str, sweep: Registered) -> None:
-    """Note a registered sweep in the study's folder."""
-    note = {**read_note(study_dir), name: Noted(server=server, url=sweep.url, sweep=sweep)}
-    record.write_json(study_dir / NOTE, _NOTE.dump_python(note, mode="json"))
-
-
-def read_note(study_dir: Path) -> dict[str, Noted]:
-    """The registered sweeps that the study's folder notes, by name. Raises `UserError` where the note is damaged."""
+def read_note(study_dir: Path) -> dict[str, Registered]:
+    """The registered sweeps that the study's folder notes, by name. Raises `RecordError` where the note is damaged."""
     path = study_dir / NOTE
     try:
-        return _NOTE.validate_json(path.read_bytes()) if path.exists() else {}
+        return _NOTE.validate_python(record.read_json(path)) if path.exists() else {}
     except ValidationError as error:
-        reason = first_line(error)
-    except OSError as error:
-        reason = str(error.strerror)
-    raise UserError(f"{path}: cannot be read ({reason}); move it away to register new sweeps")
+        raise record.RecordError(f"{path}: {first_line(error)}; move it away to register new sweeps") from error
+
+
+def keep_sweep(study_dir: Path, name: str, sweep: Registered) -> None:
+    """Note a registered sweep in the study's folder."""
+    record.write_json(study_dir / NOTE, _NOTE.dump_python({**read_note(study_dir), name: sweep}, mode="json"))

@@ -185,7 +185,7 @@ def _is_short(epochs: int, stated: Any) -> bool:
 def _own_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a run: of ours without the names that the mirror adds to its configuration."""
     given = {key: value for key, value in config.items() if not key.startswith("_")}
-    ours = {"run_id", "variant", *OURS} <= given.keys()
+    ours = {"run", "variant", *OURS} <= given.keys()
     return {key: given[key] for key in RunConfig.model_fields if key in given} if ours else given
 
 

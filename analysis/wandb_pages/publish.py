@@ -13,7 +13,7 @@ from analysis.wandb_pages.collect import collect
 from analysis.wandb_pages.upload import Task
 from experiments.errors import UserError
 from experiments.runs.tracking import server
-from experiments.runs.tracking.mirror import ask
+from experiments.runs.tracking.child import ask
 from experiments.runs.tracking.settings import Tracking
 
 LIMIT_SECONDS = 120  # for everything that is asked of the server

@@ -11,10 +11,7 @@ from typing import Any
 
 from analysis.wandb_pages import urls
 from analysis.wandb_pages.content import Content
-from experiments.runs.tracking import server, settings
-from experiments.runs.tracking.protocol import answer
-from experiments.runs.tracking.sent import address
-from experiments.runs.tracking.wandb_run import Place
+from experiments.runs.tracking import child, sent, server, settings
 
 ANSWER_SECONDS = 20
 MOST_A_PAGE = 1000  # runs that one request asks for
@@ -38,12 +35,12 @@ def save(task: Task) -> dict[str, str]:
         raise server.Unreachable(reason)
     entity, project = server.probe(task.entity), server.project(task.project)
     token = settings.token(folder)
-    links = _links(content, Place(folder, token, "online", project, entity))
+    where = f"{server.base_url()}/{entity}/{project}"
+    links = _links(content, folder, entity, project, where)
     if not links:
         raise server.Unreachable(
             f"{entity}/{project} has no run of this study; send them with `vit-sweep sync {folder}`"
         )
-    where = address(server.base_url(), entity, project)
     known = urls.known(folder, where)
     figures_run = f"figures-{token}"
     _send_figures(content, Path(task.figures), figures_run, entity, project)
@@ -54,17 +51,17 @@ def save(task: Task) -> dict[str, str]:
     return saved
 
 
-def _links(content: Content, place: Place) -> dict[str, str]:
+def _links(content: Content, folder: Path, entity: str, project: str, where: str) -> dict[str, str]:
     """run id -> URL of the W&B run, for the runs that the server has."""
     import wandb
 
     api = wandb.Api(timeout=ANSWER_SECONDS)
     try:
-        found = api.runs(f"{place.entity}/{place.project}", filters={"jobType": content.study}, per_page=MOST_A_PAGE)
+        found = api.runs(f"{entity}/{project}", filters={"jobType": content.study}, per_page=MOST_A_PAGE)
         ids = {run.id: run.url for run in found}
     except ValueError:  # there is no such project yet
         return {}
-    own = ((run.run_id, place.wandb_id(run.name, run.run_id)) for run in content.runs)
+    own = ((run.run_id, sent.read(folder, run.name, where).id) for run in content.runs)
     return {run_id: ids[wandb_id] for run_id, wandb_id in own if wandb_id in ids}
 
 
@@ -120,4 +117,4 @@ def _found(read: Callable[[str], Any], url: str | None) -> Any:
 
 
 if __name__ == "__main__":
-    answer(lambda task: {"urls": save(Task(**task))})
+    child.serve(lambda task, tell: tell(urls=save(Task(**task))))

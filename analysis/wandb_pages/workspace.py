@@ -12,8 +12,7 @@ from wandb_workspaces.reports.v2.interface import PanelTypes
 from analysis.wandb_pages import panels
 from analysis.wandb_pages.content import Content
 from experiments.metric import WATCHED
-from experiments.runs.tracking.epoch_log import PACE
-from experiments.runs.tracking.media import ATTENTION, SIMILARITY
+from experiments.runs.tracking.pictures import ATTENTION, SIMILARITY
 
 
 def workspace(content: Content, entity: str, project: str) -> ws.Workspace:
@@ -48,8 +47,7 @@ def _sections(content: Content) -> list[ws.Section]:
         wr.RunComparer(diff_only="split"),
     ]
     training: list[PanelTypes] = [
-        *(panels.curve(metric, f"{metric.label}: {panels.BAND}", metric.label) for metric in WATCHED),
-        panels.curve(PACE, f"training images per second: {panels.BAND}", "training images per second"),
+        *(panels.curve(metric, f"{metric.label}: {panels.BAND}", metric.label) for metric in WATCHED)
     ]
     pictures: list[PanelTypes] = [
         wr.MediaBrowser(title="Attention on validation images, with truth and prediction", media_keys=[ATTENTION]),

@@ -106,7 +106,7 @@ def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False)
     for name in dict.fromkeys((*always, *(name for name in summary["files"] if name not in large))):
         if _sha256(run_dir / name) != summary["files"].get(name):
             raise RecordError(f"{run_dir / name}: does not match the digest in {SUMMARY}; it was changed after the run")
-    return Run(run_dir.name, run_dir, read_json(run_dir / CONFIG), _rows(run_dir / METRICS), summary)
+    return Run(run_dir.name, run_dir, read_json(run_dir / CONFIG), read_rows(run_dir / METRICS), summary)
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:
@@ -137,7 +137,8 @@ def read_bytes(path: Path, digest: str) -> bytes:
     return body
 
 
-def _rows(path: Path) -> list[dict[str, float]]:
+def read_rows(path: Path) -> list[dict[str, float]]:
+    """The epochs in a metrics file. Raises `RecordError`."""
     with path.open(newline="", encoding="utf-8") as file:
         try:
             return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]

@@ -6,7 +6,6 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,6 @@ from experiments.memory import check_model, free_memory, is_out_of_memory, machi
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.state import RunState, is_finite, now, remove_temporary_files
-from experiments.runs.tracking import pictures
-from experiments.runs.tracking.epoch_log import EpochLog
-from experiments.runs.tracking.settings import Tracking
 from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.sections import DataConfig
 from experiments.study import RunSpec
@@ -32,7 +28,6 @@ from experiments.training.compile import require
 from experiments.training.engine import Solo, batches
 from experiments.training.fit import Row, fit
 from experiments.training.stacked import Stacked
-from vit import ViT
 from vit.plugins import PluginError
 from vit.probe import check_plugin
 
@@ -55,7 +50,6 @@ def train(
     device: str = "auto",
     memory_share: float = 1.0,
     by_speed: bool = False,
-    tracking: Tracking | None = None,
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
@@ -67,7 +61,6 @@ def train(
     With `by_speed` a GPU is measured first, and cohorts are smaller where that is faster. `load` replaces `load_splits`.
     `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run. Without `test` the test
     images are left out: the record has no test metrics and no test predictions.
-    `tracking`: whether the runs leave epoch logs for a `Mirror`, which is the caller's.
 
     After an interruption the same call continues from each run's last finished epoch and ends with the same numbers. On a
     GPU this holds only for the same cohort on the same card, because another number of runs or another card rounds
@@ -91,7 +84,7 @@ def train(
             splits = (load or load_splits)(config, torch_device)
             data = Data(splits if test else _without_test(splits), tasks_of(config, splits, torch_device))
             for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
-                _train_or_divide(group, data, torch_device, tracking or Tracking("off"), on_row)
+                _train_or_divide(group, data, torch_device, on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
 
 
@@ -162,9 +155,7 @@ def _groups(
             yield {i: states[i] for i in itertools.islice(rest, size)}
 
 
-def _train_or_divide(
-    group: dict[int, RunState], data: Data, device: torch.device, tracking: Tracking, on_row: OnRow | None
-) -> None:
+def _train_or_divide(group: dict[int, RunState], data: Data, device: torch.device, on_row: OnRow | None) -> None:
     """Train a group. If memory is exhausted, train it in halves from the last saved epoch.
 
     Raises PyTorch's error if a single run does not fit.
@@ -172,24 +163,22 @@ def _train_or_divide(
     if device.type == "cuda":
         free_memory()  # of the engine before
     try:
-        return _train_group(group, data, device, tracking, on_row)
+        return _train_group(group, data, device, on_row)
     except RuntimeError as error:
         if len(group) == 1 or not is_out_of_memory(error):
             raise
     free_memory()  # here, because the exception refers to the model
-    rest = {i: run.reopen() for i, run in group.items() if not record.is_finished(run.dir)}
+    rest = {i: RunState.open(run.spec, run.dir) for i, run in group.items() if not record.is_finished(run.dir)}
     numbers = list(rest)
     for half in batches(len(numbers), (len(group) + 1) // 2):
-        _train_or_divide({i: rest[i] for i in numbers[half]}, data, device, tracking, on_row)
+        _train_or_divide({i: rest[i] for i in numbers[half]}, data, device, on_row)
 
 
-def _train_group(
-    group: dict[int, RunState], data: Data, device: torch.device, tracking: Tracking, on_row: OnRow | None
-) -> None:
+def _train_group(group: dict[int, RunState], data: Data, device: torch.device, on_row: OnRow | None) -> None:
     """Train runs that have finished the same number of epochs, as one model, to their end."""
     numbers, runs, splits = list(group), list(group.values()), data.splits
     start = len(runs[0].rows)
-    engine = _start(runs, splits, device, tracking)
+    engine = _start(runs, splits, device)
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
             _finish(run, engine, i, None, splits, device)
@@ -234,7 +223,7 @@ def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacke
             run.measured = {**run.measured, **after_epoch(found.metrics, row)}
 
 
-def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, tracking: Tracking) -> Solo | Stacked:
+def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -> Solo | Stacked:
     """Build the model of a group, load its state or its initial weights where it has any, and make the folders."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -254,25 +243,9 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device, t
         run.check_files(splits.files)
         run.tensors = None  # frees its memory
         run.start(stacked, members, provenance.session(device))
-        if tracking.is_on and run.epoch_log.path is None:
-            run.epoch_log = _start_epoch_log(run, engine.model, splits, tracking)
         if stacked and not resumed:
             run.save({}, durable=False)  # notes that it is one of a stack, in case it continues alone
     return engine
-
-
-def _start_epoch_log(run: RunState, model: ViT, splits: loading.Splits, tracking: Tracking) -> EpochLog:
-    """Start what W&B gets of a run."""
-    return EpochLog.start(
-        tracking,
-        run.spec,
-        run.dir,
-        rows=run.rows,
-        device_seconds=run.seconds["device"],
-        images=len(splits.train),
-        cost=provenance.model_cost(model),
-        commit=provenance.code()["commit"],
-    )
 
 
 def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
@@ -321,10 +294,7 @@ def _finish(
     }
     test = found.test if found else None
     images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None
-    weights = engine.weights(i)
-    if test and run.epoch_log.path:
-        run.epoch_log.keep_pictures(partial(pictures.take, run.spec.config, weights, splits))
-    run.seal(weights, summary, images)
+    run.seal(engine.weights(i), summary, images)
 
 
 def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device: torch.device) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from experiments.metric import WATCHED, Metric
 from experiments.runs import record, resume
 from experiments.runs.source import source_files
 from experiments.runs.stated import read_stated
-from experiments.runs.tracking.epoch_log import EpochLog
 from experiments.study import RunSpec
 
 Row = dict[str, float]
@@ -66,7 +65,6 @@ class RunState:
     # each with its first epoch; one like the session before is left out: see `provenance.session`
     sessions: list[dict[str, Any]] = field(default_factory=list)
     planned: dict[str, Any] | None = None  # what the study stated when the run started: see read_stated
-    epoch_log: EpochLog = field(default_factory=EpochLog)
     status: str = "running"
 
     @classmethod
@@ -96,12 +94,6 @@ class RunState:
             run.update_status(prune=note.get("status") == "pruned")  # decided just before the interruption
         else:
             run.planned = read_stated(folder.parent)
-        return run
-
-    def reopen(self) -> RunState:
-        """The state of the last saved epoch, with the same epoch log."""
-        run = RunState.open(self.spec, self.dir)
-        run.epoch_log = self.epoch_log
         return run
 
     def check_files(self, files: str) -> None:
@@ -180,7 +172,6 @@ class RunState:
         if due:
             record.write_text(self.dir / record.METRICS, record.metrics_csv(note["rows"]))
             self.synced = time.perf_counter()
-        self.epoch_log.add(note["rows"][-1], note["seconds"]["device"])
 
     def save(self, tensors: Mapping[str, Tensor], durable: bool) -> None:
         """Write the resume file. `durable` waits for the disk. Raises `TakenOver`."""
@@ -201,7 +192,7 @@ class RunState:
             raise TakenOver(f"{self.dir}: another process has finished this run")
 
     def seal(self, weights: Mapping[str, Tensor], summary: Mapping[str, Any], predictions: bytes | None) -> None:
-        """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume files; end the epoch log."""
+        """Write checkpoint, metrics, test predictions and, last, the summary; delete the resume files."""
         self.check_unsealed()
         cpu = {name: tensor.cpu().contiguous() for name, tensor in weights.items()}
         record.write_bytes(self.dir / record.CHECKPOINT, save(cpu, {"run_id": self.spec.run_id}))
@@ -212,7 +203,6 @@ class RunState:
             record.write_bytes(self.dir / record.PREDICTIONS, predictions)
         record.write_summary(self.dir, summary)
         remove_temporary_files(self.dir)
-        self.epoch_log.end()
 
 
 def is_finite(row: Row) -> bool:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from experiments.errors import UserError, writing
 from experiments.runs import record
-from experiments.runs.tracking.epoch_log import path_of
 
 BEFORE_FIRST_EPOCH = (record.CONFIG, record.PLUGIN, record.DIFF)  # what a run writes until then
 
@@ -22,17 +21,13 @@ def is_worthless(name: str) -> bool:
 @contextlib.contextmanager
 def removed_if_unsaved(run_dir: Path) -> Iterator[None]:
     """Where the body raises `UserError`, remove what it made of the run and of the folders above, if no epoch is saved."""
-    log = path_of(run_dir.parent, run_dir.name)
     with writing(run_dir):
-        folders = (log.parent, log.parent.parent, *run_dir.parents)
-        missing, is_new = [path for path in folders if not path.exists()], not run_dir.exists()
+        missing, is_new = [path for path in run_dir.parents if not path.exists()], not run_dir.exists()
     try:
         yield
     except UserError:
         if is_new and (not run_dir.exists() or all(is_worthless(path.name) for path in run_dir.iterdir())):
             shutil.rmtree(run_dir, ignore_errors=True)
-            with contextlib.suppress(OSError):  # it was not made, or a file stands in the place of its folder
-                log.unlink()
             for folder in missing:
                 with contextlib.suppress(OSError):  # it is not empty, or was not made
                     folder.rmdir()

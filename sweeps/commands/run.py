@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from experiments.runs.tracking.arguments import add_tracking_arguments
+from experiments.runs.tracking.settings import add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 
 if TYPE_CHECKING:
-    from experiments.runs.tracking.agent import AgentRun
     from experiments.runs.tracking.settings import Tracking
     from experiments.study import StudyPlan
     from sweeps.workers.worker import WorkerConfig
@@ -111,8 +110,8 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     merged_runs(plan, study_dir)  # raises for another study in the folder, before any warning
     from experiments.runs.tracking.mirror import Mirror
 
-    tracking = tracking_of(arguments, plan)
-    configs = configured_workers(arguments, tracking, study_dir)
+    tracking = tracking_of(arguments)
+    configs = configured_workers(arguments, study_dir)
     warn_of_plan(plan)
     if arguments.dry_run:
         return _dry_run(plan, study_dir, configs)
@@ -121,31 +120,27 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     intro = [_start_line(plan, study_dir, configs)]
     options = arguments.cohort, intro, arguments.storage, arguments.separate_folders
     try:
-        with Mirror(tracking, study_dir):
-            state = run_sweep(plan, study_dir, command, configs, *options)
+        with Mirror(tracking, study_dir) as mirror:
+            state = run_sweep(plan, study_dir, command, configs, *options, on_start=mirror.follow)
     except StudyCancelled:
         return report_cancelled(None)
     return report(plan, study_dir, state.failed)
 
 
-def tracking_of(arguments: argparse.Namespace, plan: StudyPlan, agent: AgentRun | None = None) -> Tracking:
-    """Where the runs are mirrored. `agent`: as for `Tracking`."""
+def tracking_of(arguments: argparse.Namespace) -> Tracking:
+    """Where the runs are mirrored."""
     from experiments.runs.tracking.settings import Tracking
 
-    return Tracking(arguments.tracking, plan.name, arguments.project, arguments.entity, agent=agent)
+    return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 
-def configured_workers(arguments: argparse.Namespace, tracking: Tracking, study_dir: Path) -> list[WorkerConfig]:
+def configured_workers(arguments: argparse.Namespace, study_dir: Path) -> list[WorkerConfig]:
     """The configuration of each worker that the arguments ask for. Raises `UserError`."""
     from sweeps.study_folder import LOG
     from sweeps.workers.worker import worker_configs
 
     return worker_configs(
-        study_dir / LOG,
-        tracking=tracking,
-        device=arguments.device,
-        workers=arguments.workers,
-        workers_per_gpu=arguments.workers_per_gpu,
+        study_dir / LOG, device=arguments.device, workers=arguments.workers, workers_per_gpu=arguments.workers_per_gpu
     )
 
 

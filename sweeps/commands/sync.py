@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import folder
-from experiments.runs.tracking.arguments import add_place_arguments
+from experiments.runs.tracking.settings import add_place_arguments
 from sweeps.commands.arguments import PROG, count
 
 
@@ -33,7 +33,7 @@ def send(arguments: argparse.Namespace, _: str) -> int:
 
     done = sync(
         Path(arguments.folder),
-        Tracking("online", project=arguments.project, entity=arguments.entity),
+        Tracking("online", arguments.project, arguments.entity),
         on_run=lambda name: print(name, file=sys.stderr, flush=True),
     )
     parts = [f"{count(done.sent, 'run')} sent", f"{len(done.complete)} already complete"]

@@ -69,7 +69,6 @@ def add_tune(commands: Any) -> None:
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
     """Tune the study. Returns 1 if a trial failed in every attempt, or if a variant has no finished trial."""
-    from experiments.runs.tracking.settings import Tracking
     from sweeps.study_folder import LOG
     from sweeps.tuning.tuning_plan import check_data
     from sweeps.workers.worker import worker_configs
@@ -82,8 +81,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.tuner import tune as run_tuning
 
     log = study_dir / LOG
-    tracking = Tracking("off")
-    configs = worker_configs(log, tracking=tracking, device=arguments.device, workers=arguments.workers)
+    configs = worker_configs(log, device=arguments.device, workers=arguments.workers)
     configs = [replace(config, tuning=True, test=False) for config in configs]
     outcome = run_tuning(plan, study_dir, configs, arguments.storage, _intro(plan, len(configs)))
     return report_result(plan, outcome, study_dir, next_command(arguments, plan, study_dir))

@@ -6,7 +6,7 @@ import argparse
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
@@ -14,9 +14,6 @@ from experiments.runs.record import STUDY
 from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_place_arguments
 from sweeps.commands.tune import PARAMS
-
-if TYPE_CHECKING:
-    from experiments.runs.tracking.register import Registered
 
 METHOD = "bayes"
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
@@ -32,8 +29,7 @@ of the sweep is the mirror of a run. On a machine with several GPUs, start one a
 
 A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid again
 after its agent was killed; `vit-sweep run STUDY` trains what is left, and so do agents after this command, once the sweep
-has ended. The same command again keeps the sweep, or updates it while it has started no run; if runs were added to the study
-later, it registers a sweep of those. Relative paths in the settings, such as data.root, start at the folder in which an
+has ended. The same command again keeps the sweep; if runs were added to the study later, it registers a sweep of those. Relative paths in the settings, such as data.root, start at the folder in which an
 agent is started.
 
 With --tune, there is one sweep for each variant: a search over dotted settings such as optim.lr, whose agents call
@@ -98,7 +94,7 @@ def _train(arguments: argparse.Namespace, command: str) -> int:
     from sweeps.commands.run import tracking_of
     from sweeps.wandb_sweep import SPEC, read_note, runs_sweep
 
-    tracking = tracking_of(arguments, plan)
+    tracking = tracking_of(arguments)
     read_note(study_dir)  # refuses a damaged one before anything is written
     left = runs_to_train(plan, study_dir, is_new, command, arguments)
     options = _options(arguments) + ["--separate-folders"] * arguments.separate_folders
@@ -134,7 +130,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     if all(len(own) >= needed for own in rows.values()):
         outcome = write_result(plan, rows, study_dir / TUNED)
         return report_result(plan, outcome, study_dir, next_command(arguments, plan, study_dir))
-    tracking = tracking_of(arguments, plan.study)
+    tracking = tracking_of(arguments)
     place = server.project(tracking.project), tracking.entity
     make_trials_folder(study_dir)
     budget = count(range(plan.trials), "trial")
@@ -161,28 +157,18 @@ def _register(study_dir: Path, file: Path, spec: dict[str, Any], name: str, left
     """Register a sweep where there is a server, and say what became of it. `left`: see `register`."""
     from experiments.runs.tracking import server
     from experiments.runs.tracking.register import register
-    from sweeps.wandb_sweep import keep_sweep, known_sweep
+    from sweeps.wandb_sweep import keep_sweep, read_note
 
     print(f"specification: {file}")
-    later = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
-    if reason := server.why_not_online():
-        print(f"no W&B server ({reason}); {later}")
-        return
-    known = known_sweep(study_dir, name, server.base_url())
+    reason = server.why_not_online()
     try:
-        sweep = register(file, spec, known, left)
+        if reason:
+            raise server.Unreachable(reason)
+        sweep, is_new = register(file, spec, read_note(study_dir).get(name), left)
     except server.Unreachable as error:
-        print(f"W&B cannot be used ({error}); {later}")
+        again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
+        print(f"W&B cannot be used ({error}); {again}")
         return
-    if sweep is None:
-        print("sweep: nothing to register: no run is left that the registered sweep cannot start")
-        sweep = known
-    else:
-        keep_sweep(study_dir, name, server.base_url(), sweep)
-    if sweep:
-        _print_sweep(sweep)
-
-
-def _print_sweep(sweep: Registered) -> None:
-    print(f"sweep: {sweep.url} ({sweep.done})")
+    keep_sweep(study_dir, name, sweep)
+    print(f"sweep: {sweep.url} ({'registered' if is_new else 'kept'})")
     print(f"agent: {AGENT} {shlex.quote(sweep.path)}")

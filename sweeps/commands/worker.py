@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from sweeps.commands.manage import check_names, report_cancelled
 from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
 
 if TYPE_CHECKING:
-    from experiments.runs.tracking.settings import Tracking
+    from experiments.runs.tracking.mirror import Mirror
     from experiments.study import StudyPlan
     from sweeps.queue.queue import QueueState
 
@@ -52,11 +53,13 @@ def add_cell(commands: Any) -> None:
 
 def worker(arguments: argparse.Namespace, _: str) -> int:
     """Join the sweep. Returns 1 if runs failed in every attempt or the study was cancelled."""
+    from experiments.runs.tracking.mirror import Mirror
     from sweeps.workers.pool import StudyCancelled
 
     plan, study_dir = existing_plan(arguments)
     try:
-        state = _join(plan, study_dir, arguments, tracking_of(arguments, plan))
+        with Mirror(tracking_of(arguments), study_dir) as mirror:
+            state = _join(plan, study_dir, arguments, mirror)
     except StudyCancelled:
         return report_cancelled(study_dir)
     return report(plan, study_dir, state.failed)
@@ -64,35 +67,34 @@ def worker(arguments: argparse.Namespace, _: str) -> int:
 
 def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed, or if the study was cancelled before it ended."""
-    from experiments.runs.tracking.agent import take
-    from experiments.runs.tracking.sync import send_to_agent
+    from experiments.runs.record import is_finished
+    from experiments.runs.tracking.mirror import Mirror
+    from experiments.runs.tracking.settings import AgentRun
     from sweeps.workers.pool import StudyCancelled
 
-    agent = take()
     plan, study_dir = existing_plan(arguments)
     names = {run.name for run in plan.runs}
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
-    tracking = tracking_of(arguments, plan, agent)
+    tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     try:
-        state = _join(plan, study_dir, arguments, tracking, {name})
+        with Mirror(tracking, study_dir) as mirror:
+            state = _join(plan, study_dir, arguments, mirror, {name})
+            if tracking.agent and is_finished(study_dir / name):
+                mirror.follow(name)  # also where another process has trained it
     except StudyCancelled:
         return report_cancelled(study_dir)
-    if said := send_to_agent(study_dir, name, tracking):
-        print(said)
     return _report_run(name, study_dir, plan.metric, state.failed)
 
 
 def _join(
-    plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: set[str] | None = None
+    plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, mirror: Mirror, only: set[str] | None = None
 ) -> QueueState:
-    from experiments.runs.tracking.mirror import Mirror
     from sweeps.workers.pool import join_sweep
 
-    configs = configured_workers(arguments, tracking, study_dir)
-    with Mirror(tracking, study_dir):
-        options = arguments.cohort, arguments.storage, arguments.separate_folders
-        return join_sweep(plan, study_dir, configs, *options, only)
+    configs = configured_workers(arguments, study_dir)
+    options = arguments.cohort, arguments.storage, arguments.separate_folders
+    return join_sweep(plan, study_dir, configs, *options, only, on_start=mirror.follow)
 
 
 def _report_run(name: str, study_dir: Path, metric: str, failed: dict[str, str]) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -30,6 +30,8 @@ REPORTS = 20  # intermediate values of a run that the queue stores at most
 REPORT_INTERVAL = 2.0  # seconds between them, at least
 CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a single run; on CIFAR-10 it takes longer
 
+OnStart = Callable[[str], None]  # called with the name of each run that a worker gets
+
 
 class StudyCancelled(Exception):
     """The study was cancelled with `vit-sweep cancel`, and runs are left."""
@@ -44,6 +46,7 @@ def run_sweep(
     intro: Sequence[str] = (),
     storage: str | None = None,
     separate_folders: bool = False,
+    on_start: OnStart | None = None,
 ) -> QueueState:
     """Write the plan and train its runs, with one worker for each configuration. Returns the final state of the queue.
 
@@ -61,7 +64,7 @@ def run_sweep(
     with ProgressDisplay(plan.name, plan.runs) as display:
         queue = Queue(plan, study_dir, current_process(), storage=store)
         queue.retry()
-        return sweep(queue, configs, display, cohort, plan.metric)
+        return sweep(queue, configs, display, cohort, plan.metric, on_start)
 
 
 def join_sweep(
@@ -72,6 +75,7 @@ def join_sweep(
     storage: str | None = None,
     separate_folders: bool = False,
     only: Container[str] | None = None,
+    on_start: OnStart | None = None,
 ) -> QueueState:
     """Train the runs that are left of a study that has been started, or only some of them; see `run_sweep`.
 
@@ -81,11 +85,16 @@ def join_sweep(
     store = connect(plan, study_dir, storage, separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
     with ProgressDisplay(plan.name, queue.runs.values()) as display:
-        return sweep(queue, configs, display, cohort, plan.metric)
+        return sweep(queue, configs, display, cohort, plan.metric, on_start)
 
 
 def sweep(
-    queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int | None, metric: str
+    queue: Queue,
+    configs: Sequence[WorkerConfig],
+    display: ProgressDisplay,
+    cohort: int | None,
+    metric: str,
+    on_start: OnStart | None = None,
 ) -> QueueState:
     """Train every run of a queue that has not ended. Returns the final state; `failed` are the runs that were given up.
 
@@ -98,7 +107,7 @@ def sweep(
         configs = [replace(config, by_speed=on_gpu) for config in configs]
         cohort = math.ceil(len(queue.runs) / len(configs)) if on_gpu else CPU_COHORT
     queue.store.notify = display.note
-    pool = WorkerPool(queue, configs, display, cohort, metric)
+    pool = WorkerPool(queue, configs, display, cohort, metric, on_start)
     try:
         state = pool.run()
     except BaseException:
@@ -115,9 +124,16 @@ class WorkerPool:
     """
 
     def __init__(
-        self, queue: Queue, configs: Sequence[WorkerConfig], display: ProgressDisplay, cohort: int, metric: str
+        self,
+        queue: Queue,
+        configs: Sequence[WorkerConfig],
+        display: ProgressDisplay,
+        cohort: int,
+        metric: str,
+        on_start: OnStart | None = None,
     ) -> None:
         self.queue, self.dir, self.configs, self.display, self.cohort = queue, queue.dir, configs, display, cohort
+        self.on_start = on_start or (lambda run: None)
         self.metric = Metric(metric)  # whose value the progress shows for each finished run
         self.workers: list[Worker] = []
         self.next_poll = self.next_reconcile = self.next_heartbeat = 0.0
@@ -187,6 +203,8 @@ class WorkerPool:
         """Send the next runs of the queue to a worker. Returns their assignments; none if no run is waiting."""
         if assignments := self.queue.assign(worker.info, self.cohort):
             worker.submit([assignment.run for assignment in assignments], self.dir)
+            for assignment in assignments:
+                self.on_start(assignment.run.name)
         return assignments
 
     def _unused_configs(self) -> list[WorkerConfig]:

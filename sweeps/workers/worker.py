@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import INTERRUPTS
 from experiments.errors import TakenOver, UserError
-from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
 from sweeps.queue.process import process_info
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 SHUTDOWN = b""  # the message after which a worker ends
 PRUNE, CONTINUE = b"prune", b"continue"  # the answers to a row, where `WorkerConfig.tuning` is set
-SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that; W&B may still be sending
+SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ class WorkerConfig:
     """What a worker needs beside its runs. Workers of one sweep differ only in device and memory share."""
 
     device: str
-    tracking: Tracking
     log: Path  # gets what libraries print, which would disturb the progress display
     threads: int | None = None  # of torch; None: torch's default
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
@@ -50,12 +48,7 @@ class WorkerConfig:
 
 
 def worker_configs(
-    log: Path,
-    *,
-    tracking: Tracking,
-    device: str = "auto",
-    workers: int | None = None,
-    workers_per_gpu: int | None = None,
+    log: Path, *, device: str = "auto", workers: int | None = None, workers_per_gpu: int | None = None
 ) -> list[WorkerConfig]:
     """The configuration of each worker: on a CPU one per core, with one thread each; else one per visible GPU.
 
@@ -72,11 +65,11 @@ def worker_configs(
             )
         on_cpu = picked.type == "cpu"
         count = workers or (_cores() if on_cpu else 1)
-        return [WorkerConfig(device, tracking, log, 1 if on_cpu else None)] * count
+        return [WorkerConfig(device, log, 1 if on_cpu else None)] * count
     gpus = _gpus(picked)
     count = workers or len(gpus) * (workers_per_gpu or 1)
     devices = [gpus[i % len(gpus)] for i in range(count)]
-    return [WorkerConfig(gpu, tracking, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
+    return [WorkerConfig(gpu, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
 
 
 def _gpus(device: torch.device) -> list[str]:
@@ -237,7 +230,6 @@ def _train(
             device=config.device,
             memory_share=config.memory_share,
             by_speed=config.by_speed,
-            tracking=config.tracking,
             on_row=on_row,
             load=datasets.load,
             test=config.test,

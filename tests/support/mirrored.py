@@ -30,22 +30,25 @@ def trained(
 ) -> list[str]:
     """Train runs as one cohort, mirrored; the lines that the user sees."""
     said: list[str] = []
-    tracking = Tracking(mode, study.name, **options)
-    with Mirror(tracking, study, said.append):
-        train(runs, study, device="cpu", tracking=tracking, on_row=on_row)
+    if not (study / "study.json").exists():
+        write_plan(study, runs)
+    with Mirror(Tracking(mode, **options), study, said.append) as mirror:
+        for run in runs:
+            mirror.follow(run.name)
+        train(runs, study, device="cpu", on_row=on_row)
     return said
 
 
-def mirror_of(server: WandbServer, summary: dict[str, Any]) -> Run:
+def mirror_of(server: WandbServer, run_dir: Path) -> Run:
     """The only W&B run of this record."""
-    (found,) = (run for name, run in server.runs.items() if name.startswith(summary["run_id"]))
+    (found,) = (run for name, run in server.runs.items() if name.startswith(run_dir.name))
     return found
 
 
 def check(server: WandbServer, run_dir: Path, wandb_id: str | None = None) -> Run:
     """Assert that W&B has a run exactly as its record has it, as the W&B run with this id. Returns it."""
     own = record.read_run(run_dir, checkpoint=True, predictions=True)
-    found = server.runs[wandb_id] if wandb_id else mirror_of(server, own.summary)
+    found = server.runs[wandb_id] if wandb_id else mirror_of(server, run_dir)
     sent = [{key: float(row[key]) for key in own.rows[0]} for row in found.rows]  # W&B writes "NaN"
     assert repr(sent) == repr(own.rows)
     assert found.state == ("failed" if own.summary["status"] == "diverged" else "finished")

@@ -91,10 +91,11 @@ def case(folder: Path, name: str, options: dict[str, Any]) -> str:
 def sweep(study: Path, mode: str) -> tuple[float, list[str]]:
     """Train the runs one after the other. Returns the seconds that the end waits for W&B, and what the user sees."""
     said: list[str] = []
-    tracking = Tracking(mode, study.name)
-    with Mirror(tracking, study, said.append):
+    mirrored.write_plan(study, RUNS)
+    with Mirror(Tracking(mode), study, said.append) as mirror:
         for run in RUNS:
-            train([run], study, device="cpu", tracking=tracking, on_row=lambda job, row: time.sleep(0.3))
+            mirror.follow(run.name)
+            train([run], study, device="cpu", on_row=lambda job, row: time.sleep(0.3))
         end = time.monotonic()
     return time.monotonic() - end, said
 
@@ -134,7 +135,7 @@ def kill_core(study: Path, stop: threading.Event) -> None:
 def processes() -> list[str]:
     """The processes of the mirror and of wandb that are still there."""
     listed = subprocess.run(["ps", "ax", "-o", "pid,args"], capture_output=True, text=True, check=True).stdout
-    return [line[:80] for line in listed.splitlines() if "/wandb-core" in line or "tracking.process" in line]
+    return [line[:80] for line in listed.splitlines() if "/wandb-core" in line or "tracking.send" in line]
 
 
 if __name__ == "__main__":

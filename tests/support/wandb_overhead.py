@@ -42,16 +42,16 @@ def cpu(pid: int) -> float:
 
 def measure(folder: Path, mode: Any, epochs: int) -> tuple[float, float, float]:
     """Wall-clock and CPU seconds of training a run, and the CPU seconds of the processes for W&B up to its end."""
-    tracking = Tracking(mode, folder.name)
     run = RunSpec.of("s0", override(preset("digits"), {"train.epochs": epochs}), "v")
-    with Mirror(tracking, folder, lambda line: None) as mirror:
+    with Mirror(Tracking(mode), folder, lambda line: None) as mirror:
+        mirror.follow(run.name)
         begin, begin_cpu = time.monotonic(), time.process_time()
-        train([run], folder, device="cpu", tracking=tracking)
+        train([run], folder, device="cpu")
         wall, spent = time.monotonic() - begin, time.process_time() - begin_cpu
-        if mirror.child is None:
+        if mirror.process is None:
             return wall, spent, 0.0
         time.sleep(5)  # for what it sends at the end of the run
-        return wall, spent, cpu(mirror.child.pid)
+        return wall, spent, cpu(mirror.process.pid)
 
 
 def main(folder: Path, turns: int, lengths: list[int]) -> None:

@@ -11,7 +11,6 @@ import tiny
 
 from experiments.config import flatten
 from experiments.runs import record
-from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
 from sweeps.builtin import STUDIES
 from sweeps.estimate import estimate, shortened
@@ -44,7 +43,7 @@ def test_a_measurement_evaluates_no_test_image(tmp_path, monkeypatch):
     monkeypatch.setattr(WorkerHere, "records", [])
     evaluations = {"img_sizes": "8,16", "max_shift": 1, "permuted": True, "fewshot": "digits", "shots": "1"}
     config = tiny.config(**{f"eval__{name}": value for name, value in evaluations.items()})
-    found = estimate([RunSpec.of("one", config)], tmp_path, [WorkerConfig("cpu", Tracking("off"), tmp_path / "log", 1)])
+    found = estimate([RunSpec.of("one", config)], tmp_path, [WorkerConfig("cpu", tmp_path / "log", 1)])
     assert found is not None and found.seconds > 0
     (summary,) = WorkerHere.records
     assert summary["data"]["test_images"] == 0

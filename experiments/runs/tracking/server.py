@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from experiments.errors import UserError
 from experiments.runs.tracking.settings import PROJECT, Mode
 
-PROBE_SECONDS = 5
+PROBE_SECONDS, ANSWER_SECONDS = 5, 10  # that the server has for its first answer, and for others; wandb's default is 90
 
 
 class Unreachable(Exception):
@@ -35,16 +36,14 @@ def project(given: str | None) -> str:
     return given or os.environ.get("WANDB_PROJECT") or wandb.setup().settings.project or PROJECT
 
 
-def probe(entity: str | None, seconds: int = PROBE_SECONDS) -> str:
-    """Ask the server who the user is. Returns the entity that runs belong to. Raises `Unreachable` after `seconds`."""
+def probe(entity: str | None) -> str:
+    """Ask the server who the user is. Returns the entity that runs belong to. Raises `Unreachable`."""
     import wandb
 
     try:
-        api = wandb.Api(timeout=seconds)
+        api = wandb.Api(timeout=PROBE_SECONDS)
         return entity or os.environ.get("WANDB_ENTITY") or str(api.default_entity)
-    except (
-        Exception
-    ) as error:  # wandb raises errors of many kinds here, with the same one for a wrong key and no answer
+    except Exception as error:  # of many kinds, with the same one for a wrong key and no answer
         text = brief(error)
         raise Unreachable(f"{base_url()} did not answer" if "in time" in text else text) from error
 
@@ -58,8 +57,9 @@ def base_url() -> str:
 
 def brief(error: BaseException) -> str:
     """An error in one short line, without the API key."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return text.replace(os.environ.get("WANDB_API_KEY") or "\0", "[API key]")[:200]
+    kind = "" if isinstance(error, UserError | Unreachable) else f"{type(error).__name__}: "
+    text = f"{kind}{' '.join(str(error).split())}"
+    return text.replace(os.environ.get("WANDB_API_KEY") or "\0", "[API key]")[:300]
 
 
 def _has_key() -> bool:

@@ -1,7 +1,8 @@
-"""Where and how the runs of a command are mirrored to W&B. It imports no wandb."""
+"""Where and how the runs of a command are mirrored to W&B, and the flags that say so. It imports no wandb."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -11,15 +12,28 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from experiments.errors import UserError
-from experiments.runs.tracking.agent import AgentRun
 
 Mode = Literal["auto", "online", "offline", "off"]
-MODES: tuple[str, ...] = get_args(Mode)
 PROJECT = "vit-ablation"
-FOLDER = "wandb"  # in the study's folder: what wandb writes, and what it is to get
+FOLDER = "wandb"  # in the study's folder: what wandb writes, and notes of what it was sent
 TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs, and the URLs of its pages
 FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds the figures of a report
 MAX_NAME = 128  # characters of the name of a project or an entity
+OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command
+
+
+@dataclass(frozen=True)
+class AgentRun:
+    """The W&B run of a sweep for which an agent has started this command. `sweep`: the id of the sweep."""
+
+    id: str
+    sweep: str
+
+    @classmethod
+    def asked_for(cls) -> AgentRun | None:
+        """None without an agent."""
+        run, sweep, _ = map(os.environ.get, OF_AGENT)
+        return cls(run, sweep) if run and sweep else None
 
 
 @dataclass(frozen=True)
@@ -27,16 +41,13 @@ class Tracking:
     """How the runs of one command are mirrored. `auto` is online if an API key is configured, else offline.
 
     Without `project` or `entity`, the user's W&B settings decide, then `PROJECT` and the user's default entity.
-    `session` tells the runs of this command from those that another command trains in the same folder. `agent`: the W&B
-    run of a sweep that gets the only run of this command.
+    `agent`: the W&B run that gets the only run of this command.
     """
 
     mode: Mode = "auto"
-    study: str = ""
     project: str | None = None
     entity: str | None = None
-    session: str = field(default_factory=lambda: secrets.token_hex(8))
-    agent: AgentRun | None = None
+    agent: AgentRun | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for flag, name in (("--project", self.project), ("--entity", self.entity)):
@@ -53,27 +64,42 @@ class Tracking:
         return self.mode != "off" and not (self.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
 
 
+def add_tracking_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add --tracking and where it mirrors runs to."""
+    parser.add_argument(
+        "--tracking",
+        choices=get_args(Mode),
+        default="auto",
+        help="mirror runs to Weights & Biases; auto: online if an API key is configured, else offline (default: auto)",
+    )
+    add_place_arguments(parser)
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the project and the entity in W&B."""
+    parser.add_argument(
+        "--project", metavar="NAME", help=f"W&B project (default: that of your W&B settings, else {PROJECT})"
+    )
+    parser.add_argument(
+        "--entity", metavar="NAME", help="W&B user or team that owns the project (default: that of your W&B settings)"
+    )
+
+
 def token(folder: Path) -> str:
     """The random part of the W&B ids of the runs in a folder. It is made once and moves with the folder.
 
-    Raises `ValueError` where the file that holds it is damaged.
+    Raises `UserError` where the file that holds it is damaged.
     """
     path = folder / TOKEN
-    if not path.exists():
-        new = folder / f"{TOKEN}.{secrets.token_hex(4)}"
-        new.write_text(json.dumps({"token": secrets.token_hex(4)}) + "\n")
-        try:
-            os.link(new, path)  # unlike a rename, this keeps the token of another command that was faster
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without links
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))["token"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: is damaged; restore it, or move it away to send the runs as new ones") from error
-    if not isinstance(found, str) or not re.fullmatch(r"[A-Za-z0-9]{1,64}", found):
-        raise ValueError(f"{path}: token: {found!r} is not allowed")
-    return found
+        with path.open("x") as file:
+            file.write(json.dumps({"token": secrets.token_hex(4)}) + "\n")
+    except FileExistsError:
+        pass
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))["token"]
+    except (ValueError, KeyError, TypeError):
+        kept = None
+    if not isinstance(kept, str) or not re.fullmatch(r"[A-Za-z0-9]{1,64}", kept):
+        raise UserError(f"{path}: token: {kept!r} is not allowed; move the file away to send the runs as new ones")
+    return kept

@@ -20,8 +20,9 @@ from analysis.sources.study import METRICS, factor_levels
 from experiments.config import SETTINGS
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.tracking.epoch_log import RunInfo
-from experiments.runs.tracking.wandb_run import Place, WandbRun
+from experiments.runs.tracking.sent import Sent
+from experiments.runs.tracking.wandb_run import Described, WandbRun
+from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.7, "learned-1d": 0.9}
 
@@ -43,10 +44,8 @@ def same_numbers(results, folder):
 def copy_to_wandb(folder):
     """Offline runs as the mirror makes them, from records."""
     for path in sorted(folder.glob("v*-s*")):
-        run = record.read_run(path)
-        variant = run.config["model"]["pos_embed"]
-        info = RunInfo(path.name, run.summary["run_id"], variant, "position", {"model.pos_embed": variant}, run.config)
-        WandbRun(info, Place(folder, "token", "offline", "vit-ablation")).complete(run, None)
+        run = Described.read(folder, path.name, "position", {run.name: run for run in StudyPlan.read(folder).runs})
+        WandbRun(run, Sent(path.name, "offline"), "offline", "vit-ablation", None).complete(record.read_run(path))
     wandb.teardown()  # as the mirror does: until then the last file may lack its last lines
 
 
@@ -391,8 +390,8 @@ def test_names_of_ours_may_have_another_meaning_in_the_runs_of_another_program(t
     assert study.runs["params"].isna().any()
 
 
-def test_a_wandb_run_of_an_earlier_version_has_its_settings_only():
-    """Without the names that the mirror adds, although sections of today are missing."""
+def test_a_wandb_run_of_ours_has_its_settings_only():
+    """Without the names that the mirror adds."""
     config = {"data": {}, "model": {"depth": 2}, "optim": {}, "train": {}, "seed": 1}
-    assert wandb_project._own_settings({**config, "run_id": "ab", "variant": "none", "_wandb": {}}) == config
-    assert wandb_project._own_settings({"seed": 1, "run_id": "ab"}) == {"seed": 1, "run_id": "ab"}
+    assert wandb_project._own_settings({**config, "run": "ab", "variant": "none", "_wandb": {}}) == config
+    assert wandb_project._own_settings({"seed": 1, "run": "ab"}) == {"seed": 1, "run": "ab"}

@@ -26,7 +26,7 @@ from analysis.wandb_pages.collect import collect
 from analysis.wandb_pages.publish import publish
 from analysis.wandb_pages.specification import specification
 from experiments.runs import record
-from experiments.runs.tracking import agent
+from experiments.runs.tracking import sent
 from experiments.runs.tracking.settings import Tracking, token
 
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -44,7 +44,7 @@ def mirror(server: PagesServer, folder: Path, runs: int) -> list[str]:
     ids = []
     for entry in study_file.read_study(folder)["runs"][:runs]:
         config = record.read_config(folder / entry["run"])
-        name = f"{entry['run_id']}-{token(folder)}"
+        name = f"{entry['run']}-{token(folder)}"
         values = {key: {"value": value} for key, value in config.items()}
         server.runs[name] = Run(name, "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, values)
         ids.append(name)
@@ -116,7 +116,7 @@ def test_the_run_of_an_agent_gets_its_link(server: PagesServer, tmp_path: Path) 
     server.runs["of-an-agent"] = Run(
         "of-an-agent", "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, {}
     )
-    agent.note(folder, entry["run"], agent.AgentRun("of-an-agent", "sweep"), f"{server.url}/vit-ablation")
+    sent.write(folder, entry["run"], sent.Sent("of-an-agent", f"{server.url}/tester/vit-ablation", "sweep"))
     save(folder, folder / "report")
     (report,) = server.of_type("runs")
     assert f"{server.url}/tester/vit-ablation/runs/of-an-agent" in json.dumps(report.spec)

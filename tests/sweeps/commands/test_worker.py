@@ -96,18 +96,6 @@ def test_cells_and_a_worker_at_once_train_every_run_once(stubbed):
     assert stubbed.started() == stubbed.ended() == Counter(names)
 
 
-def test_cell_hides_the_run_of_a_wandb_agent_from_the_trained_run(stubbed, monkeypatch):
-    """Otherwise every run of the worker would write into the agent's W&B run."""
-    name = stubbed.write_plan()[0]
-    monkeypatch.setenv("WANDB_RUN_ID", "agents")
-    monkeypatch.setenv("WANDB_SWEEP_ID", "agents")
-    monkeypatch.setenv("WANDB_SWEEP_PARAM_PATH", str(stubbed.folder / "none.yaml"))
-    assert stubbed("cell", stubbed.dir, f"run={name}", environment=str(stubbed.folder / "seen"))[0] == 0
-    seen = (stubbed.folder / "seen").read_text().splitlines()
-    assert "STUB" in seen
-    assert not {"WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH"} & set(seen)
-
-
 @pytest.mark.parametrize("command", ["worker", "cell"])
 def test_a_signal_ends_it_and_releases_its_run(stubbed, command):
     names = stubbed.write_plan()

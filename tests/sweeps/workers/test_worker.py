@@ -10,7 +10,6 @@ import torch
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import run as run_module
-from experiments.runs.tracking.settings import Tracking
 from experiments.study import RunSpec
 from sweeps.workers.worker import Datasets, worker_configs
 
@@ -26,7 +25,7 @@ def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def placed(**options) -> list[tuple[str, float]]:
     """(device, share of its memory) of each worker."""
-    return [(config.device, config.memory_share) for config in worker_configs(LOG, tracking=Tracking("off"), **options)]
+    return [(config.device, config.memory_share) for config in worker_configs(LOG, **options)]
 
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
@@ -51,13 +50,13 @@ def test_a_gpu_that_is_named_is_the_only_one_used(four_gpus):
 
 
 def test_a_worker_on_a_cpu_has_one_thread():
-    configs = worker_configs(LOG, tracking=Tracking("off"), device="cpu", workers=3)
+    configs = worker_configs(LOG, device="cpu", workers=3)
     assert [(config.device, config.threads) for config in configs] == [("cpu", 1)] * 3
 
 
 def test_workers_per_gpu_needs_a_gpu():
     with pytest.raises(UserError, match="--workers-per-gpu: 2 is not allowed on the device cpu"):
-        worker_configs(LOG, tracking=Tracking("off"), device="cpu", workers_per_gpu=2)
+        worker_configs(LOG, device="cpu", workers_per_gpu=2)
 
 
 @pytest.fixture
