@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
-from torch import Tensor
 
-from experiments.data.images import Images, Pixels
-from experiments.data.streaming import StreamedPixels, decode_into, threads
+from experiments.data.images import Images
+from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import GIB, check_images, machine_memory
 from experiments.sections import DataConfig
@@ -100,40 +99,24 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
-
-    def decode(path: str) -> Tensor:
-        return transform(_open_rgb(path))
-
     try:
         files = ImageFolder(str(folder))
     except OSError as error:  # FileNotFoundError also where a class folder has no image
         raise UserError(f"data.root: {str(folder)!r} is not a folder of class folders with images ({error})") from error
     if len(files.classes) < 2:
         raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
-    need = len(files) * 3 * side**2  # bytes
+    streamed = StreamedPixels(
+        [path for path, _ in files.samples], side, lambda path: transform(_open_rgb(path)), _refuse
+    )
+    if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
+        return Images(streamed[:], torch.tensor(files.targets)), tuple(files.classes)
     if need / len(files) > machine_memory():
         check_images(len(files), 3, side)
-    streamed = StreamedPixels([path for path, _ in files.samples], side, decode, _refuse)
-    x: Pixels = streamed
-    if need <= machine_memory() * IN_MEMORY:
-        x = _in_memory(streamed)
-    else:
-        print(f"data: {len(files):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
-    return Images(x, torch.tensor(files.targets)), tuple(files.classes)
+    print(f"data: {len(files):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
+    return Images(streamed, torch.tensor(files.targets)), tuple(files.classes)
 
 
-def _in_memory(streamed: StreamedPixels) -> Tensor:
-    """All pixels of the files, [N, 3, S, S]. Raises `UserError` naming the files that cannot be read."""
-    x = torch.empty(streamed.shape, dtype=torch.uint8)
-    parts = [range(start, len(x), threads()) for start in range(threads())]
-    with ThreadPoolExecutor(threads(), "decode") as pool:
-        found = list(pool.map(lambda part: decode_into(x, streamed.paths, part, streamed.decode), parts))
-    if broken := {path: each[path] for path in streamed.paths for each in found if path in each}:
-        _refuse(broken)
-    return x
-
-
-def _refuse(broken: Mapping[str, Exception]) -> NoReturn:
+def _refuse(broken: Mapping[str, BaseException]) -> NoReturn:
     """Raise `UserError` naming the files that cannot be read, in one line; of many, the first `LISTED`.
 
     An error that does not come from a broken file is raised as it is.

@@ -41,9 +41,9 @@ def load(config: RunConfig) -> Splits:
             )
         if data.train_limit < len(train):
             train, _ = _split(train, len(train) - data.train_limit, data, "train_limit", seed, classes)
-    if data.shuffle_patches and isinstance(train.x, StreamedPixels):
-        raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
     if data.shuffle_patches:
+        if isinstance(train.x, StreamedPixels):
+            raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
         patch_size, numbered = config.model.patch_size, enumerate((train, val, test), seed)
         train, val, test = (shuffle_patches(part, patch_size, number) for number, part in numbered)
     files = files_digest(data.root) if DATASETS[data.name].source == "folder" else ""
@@ -82,14 +82,11 @@ def _read_torchvision(data: DataConfig) -> Parts:
             with _download_lock(data):
                 raw = read(root=data.root, train=train, download=data.download)
         except (RuntimeError, OSError, ValueError, AssertionError, TypeError) as error:  # TypeError: a truncated file
-            if data.download:
-                raise UserError(
-                    f"data.download: the files of {data.name} cannot be downloaded to {data.root!r} ({error}); check the "
-                    "connection and the folder, or copy the files there"
-                ) from error
+            remedy = "set --data.root to their folder, or add --data.download true"
+            field, remedy = ("download", "check the connection") if data.download else ("root", remedy)
             raise UserError(
-                f"data.root: {data.root!r} does not hold the files of {data.name} as torchvision stores them ({error}); "
-                "set --data.root to their folder, or add --data.download true to download them"
+                f"data.{field}: {data.root!r} does not hold the files of {data.name} as torchvision stores them ({error}); "
+                f"{remedy}"
             ) from error
         x = torch.as_tensor(raw.data)  # [N, S, S] or [N, S, S, C]
         x = x[:, None] if x.ndim == 3 else x.permute(0, 3, 1, 2)
@@ -130,25 +127,15 @@ def _split(
     images: Images, second: float, data: DataConfig, field: str, seed: int, classes: Sequence[str]
 ) -> tuple[Images, Images]:
     """Split in two, stratified by class. The second part gets a fraction (float) or a number (int) of the images."""
+    labels = images.y.cpu().numpy()
     try:
-        parts = stratified_split(images.y.cpu().numpy(), second, seed)
+        parts = stratified_split(labels, second, seed)
     except ValueError as error:
-        raise UserError(_why_not_split(images, data, field, classes)) from error
+        rare = [name for name, count in zip(classes, np.bincount(labels, minlength=len(classes))) if count < 2]
+        why = f"class {rare[0]!r} has fewer than 2 images" if rare else error
+        raise UserError(f"data.{field}: {getattr(data, field):g} is not allowed: {why}") from error
     first, rest = (images.pick(torch.from_numpy(part)) for part in parts)
     return first, rest
-
-
-def _why_not_split(images: Images, data: DataConfig, field: str, classes: Sequence[str]) -> str:
-    """Each part needs at least as many images as there are classes, and each class two images."""
-    n, counts = len(images), torch.bincount(images.y, minlength=len(classes)).tolist()
-    if min(counts) < 2:
-        few = classes[counts.index(min(counts))]
-        return f"data.root: class {few!r} has {min(counts)} image(s) to split by data.{field}; at least 2 are needed"
-    k = len(classes)
-    if field == "train_limit":
-        return f"data.train_limit: {data.train_limit} of {n} images cannot be split by class; allowed: {k} to {n - k}, or {n}"
-    given = getattr(data, field)
-    return f"data.{field}: {given:g} of {n} images cannot be split by class; allowed: {k / n:.3g} to {1 - k / n:.3g}"
 
 
 def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:
@@ -163,11 +150,10 @@ def shuffle_patches(images: Images, patch_size: int, seed: int) -> Images:
 
 def _channel_moments(normalize: str, images: Images) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, for pixels in [0, 1]; `dataset` computes them from the images."""
-    channels = images.x.shape[1]
-    if normalize == "unit":
-        return torch.zeros(channels), torch.ones(channels)
-    if normalize == "half":
-        return torch.full((channels,), 0.5), torch.full((channels,), 0.5)
+    channels, fixed = images.x.shape[1], {"unit": (0.0, 1.0), "half": (0.5, 0.5)}
+    if normalize in fixed:
+        mean, std = (torch.full((channels,), value) for value in fixed[normalize])
+        return mean, std
     counts = torch.zeros(channels, 256, dtype=torch.float64)  # of each value
     for x, _ in images.batches(CHUNK):
         counts += torch.stack([torch.bincount(x[:, c].flatten().int(), minlength=256) for c in range(channels)])

@@ -16,7 +16,9 @@ def stratified_split(labels: np.ndarray, second: float, seed: int) -> tuple[np.n
     n = len(labels)
     n_second = math.ceil(second * n) if isinstance(second, float) else second
     if counts.min() < 2 or not len(counts) <= n_second <= n - len(counts):
-        raise ValueError(f"{n} images of {len(counts)} classes cannot be split into {n - n_second} and {n_second}")
+        raise ValueError(
+            f"{n} images of {len(counts)} classes cannot be split into {n - n_second} and {n_second}: each part needs one of each"
+        )
     random = np.random.RandomState(seed)
     first_counts = _proportional(counts, n - n_second, random)
     second_counts = _proportional(counts - first_counts, n_second, random)

@@ -9,33 +9,29 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-Decode = Callable[[str], Tensor]
 AHEAD = 2  # batches that are decoded before they are asked for
 MOST_THREADS = 16
 
 
+@dataclass
 class StreamedPixels:
     """The pixels [N, 3, S, S] of image files, uint8. An index gives a tensor on `device`, as with a tensor of all pixels.
 
-    `decode` returns the pixels [3, S, S] of a file. `check` gets the errors of the files that it cannot decode, by path,
+    `decode` returns the pixels [3, S, S] of a file. `refuse` gets the errors of the files that it cannot decode, by path,
     and raises the error to report.
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str],
-        side: int,
-        decode: Decode,
-        check: Callable[[dict[str, Exception]], None],
-        device: torch.device | None = None,
-    ) -> None:
-        self.paths, self.side, self.decode, self.check = paths, side, decode, check
-        self.device = device or torch.device("cpu")
+    paths: Sequence[str]
+    side: int
+    decode: Callable[[str], Tensor]
+    refuse: Callable[[dict[str, BaseException]], None]
+    device: torch.device | str = "cpu"
 
     @property
     def shape(self) -> torch.Size:
@@ -47,11 +43,11 @@ class StreamedPixels:
 
     def to(self, device: torch.device) -> StreamedPixels:
         """The same images, decoded to another device."""
-        return StreamedPixels(self.paths, self.side, self.decode, self.check, device)
+        return replace(self, device=device)
 
     def pick(self, index: Tensor) -> StreamedPixels:
         """The images at these indices, [n] int64. Nothing is decoded."""
-        return StreamedPixels([self.paths[i] for i in index.tolist()], self.side, self.decode, self.check, self.device)
+        return replace(self, paths=[self.paths[i] for i in index.tolist()])
 
     def __getitem__(self, index: Tensor | Sequence[int] | slice) -> Tensor:
         (pixels,) = self.batches([torch.arange(len(self))[index]])
@@ -59,52 +55,34 @@ class StreamedPixels:
 
     def batches(self, indices: Iterable[Tensor]) -> Iterator[Tensor]:
         """The pixels [..., 3, S, S] of each index [...], in order. The next `AHEAD` ones are decoded meanwhile."""
-        pool = ThreadPoolExecutor(threads(), "decode")
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        pool = ThreadPoolExecutor(min(cores, MOST_THREADS), "decode")
         try:
-            waiting: deque[_Batch] = deque()
+            waiting: deque[Callable[[], Tensor]] = deque()
             for index in indices:
-                waiting.append(_Batch(self, pool, index.cpu()))
+                waiting.append(self._start(pool, index.cpu()))
                 if len(waiting) > AHEAD:
-                    yield waiting.popleft().result()
+                    yield waiting.popleft()()
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft()()
         finally:
             pool.shutdown(cancel_futures=True)
 
+    def _start(self, pool: ThreadPoolExecutor, index: Tensor) -> Callable[[], Tensor]:
+        """Start to decode the images of an index. The function that is returned waits for their pixels."""
+        unique, inverse = torch.unique(index, return_inverse=True)  # the padding of a batch repeats an image
+        paths = [self.paths[i] for i in unique.tolist()]
+        pixels = torch.empty(len(paths), *self.shape[1:], dtype=torch.uint8)
 
-class _Batch:
-    """A batch that is being decoded."""
+        def decode(i: int) -> None:
+            pixels[i] = self.decode(paths[i])
 
-    def __init__(self, source: StreamedPixels, pool: ThreadPoolExecutor, index: Tensor) -> None:
-        self.source = source
-        unique, self.inverse = torch.unique(index, return_inverse=True)  # the padding of a batch repeats an image
-        self.pixels = torch.empty(len(unique), *source.shape[1:], dtype=torch.uint8)
-        self.paths = [source.paths[i] for i in unique.tolist()]
-        parts = [range(start, len(self.paths), threads()) for start in range(threads())]
-        self.futures: list[Future[dict[str, Exception]]] = [
-            pool.submit(decode_into, self.pixels, self.paths, part, source.decode) for part in parts
-        ]
+        futures = [pool.submit(decode, i) for i in range(len(paths))]
 
-    def result(self) -> Tensor:
-        """Wait for the pixels, [..., 3, S, S]."""
-        broken = {path: error for future in self.futures for path, error in future.result().items()}
-        if broken:
-            self.source.check(broken)
-        return self.pixels[self.inverse].to(self.source.device, non_blocking=True)
+        def result() -> Tensor:
+            if broken := {path: error for path, future in zip(paths, futures) if (error := future.exception())}:
+                self.refuse(broken)
+            in_order = torch.equal(inverse, torch.arange(len(paths)))  # as for all images, of which no copy is made
+            return (pixels if in_order else pixels[inverse]).to(self.device, non_blocking=True)
 
-
-def decode_into(pixels: Tensor, paths: Sequence[str], part: range, decode: Decode) -> dict[str, Exception]:
-    """Decode the files in `part` into pixels [N, 3, S, S]. Returns the errors of the others by path."""
-    broken: dict[str, Exception] = {}
-    for i in part:
-        try:
-            pixels[i] = decode(paths[i])
-        except Exception as error:
-            broken[paths[i]] = error
-    return broken
-
-
-def threads() -> int:
-    """The number of threads that decode: one per core that this process may use, up to `MOST_THREADS`."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_THREADS)
+        return result
