@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,6 @@ PROBE_BASE = {
     "optim.grad_clip_norm": 1.0,
     "train.epochs": 100,
 }
-
-
 TABLE_8 = {
     "model.pos_embed+model.pos_site": [
         ["none", "stem"],
@@ -186,16 +185,9 @@ def load_study(name: str) -> Study:
         return Study(name=name, description=PRESETS[name].about, factors={"model.pos_embed": [kind]}, base=name)
     if is_study(name):
         return read_study_file(Path(name))
-    known = nearest(name, [*STUDIES, *PRESETS])
-    raise UserError(f"study: {name!r} is not known; {known}, or the path of a YAML file")
+    raise UserError(f"study: {name!r} is not known; {nearest(name, [*STUDIES, *PRESETS])}, or the path of a YAML file")
 
 
 def is_study(name: str) -> bool:
     """Whether a name is that of a built-in study, a preset or a study file."""
-    path = Path(name)
-    if name in STUDIES or name in PRESETS or path.suffix in (".yaml", ".yml"):
-        return True
-    try:
-        return path.is_file()
-    except OSError:  # the name is too long for a file, or its folder cannot be read
-        return False
+    return name in STUDIES or name in PRESETS or name.endswith((".yaml", ".yml")) or os.path.isfile(name)

@@ -1,4 +1,4 @@
-"""`vit-sweep`: the parser of its commands. Each command is a function of a module in `sweeps.commands`; imports come late."""
+"""`vit-sweep`: the parser of its commands. Each command is a function of a module in `sweeps.commands`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
+from sweeps.builtin import is_study
 from sweeps.commands.arguments import PROG
 from sweeps.commands.collect import add_collect
 from sweeps.commands.manage import add_cancel, add_retry
@@ -21,7 +22,7 @@ from sweeps.commands.tune import add_tune
 from sweeps.commands.wandb_sweep import add_wandb
 from sweeps.commands.worker import add_cell, add_worker
 
-COMMANDS = {
+COMMANDS = {  # in the order of --help
     "list": add_list,
     "show": add_show,
     "init": add_init,
@@ -48,30 +49,18 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     run_command(_body, PROG, words, resumes=bool(words) and words[0] in RESUMES and "--dry-run" not in words)
 
 
-def _parser() -> Parser:
+def _body(argv: Sequence[str]) -> int:
+    if argv and argv[0] not in COMMANDS and is_study(argv[0]):
+        raise UserError(f"{argv[0]!r} is a study, not a command; did you mean: {PROG} run {shlex.quote(argv[0])}?")
     parser = Parser(PROG, description="Train every variant of a study with several seeds.")
     commands = parser.add_subparsers(
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}", parser_class=Parser
     )
     for add in COMMANDS.values():
         add(commands)
-    return parser
-
-
-def _body(argv: Sequence[str]) -> int:
-    _suggest_command(argv)
-    arguments = _parser().parse_args(argv)
+    arguments = parser.parse_args(argv)
     status: int = arguments.execute(arguments, shlex.join([PROG, *argv]))
     return status
-
-
-def _suggest_command(argv: Sequence[str]) -> None:
-    """Raise `UserError` with a hint where the name of a study is given without a command."""
-    if argv and argv[0] not in COMMANDS and not argv[0].startswith("-"):
-        from sweeps.builtin import is_study
-
-        if is_study(argv[0]):
-            raise UserError(f"{argv[0]!r} is a study, not a command; did you mean: {PROG} run {shlex.quote(argv[0])}?")
 
 
 if __name__ == "__main__":

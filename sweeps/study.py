@@ -226,15 +226,19 @@ def read_mapping(path: Path, fields: str) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     if body is None:
         raise UserError(f"{path}: has more than {MAX_BYTES:,} bytes")
+    tree = parse_yaml(body, str(path))
+    if not isinstance(tree, dict):
+        kind = "nothing" if tree is None else type(tree).__name__
+        raise UserError(f"{path}: expected a mapping with {fields}, got {kind}")
+    return tree
+
+
+def parse_yaml(body: bytes, source: str) -> Any:
+    """The value that YAML describes. Raises `UserError` naming the source, the line and the reason."""
     try:
-        tree = yaml.load(body.decode(), _Loader)
+        return yaml.load(body.decode(), _Loader)
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise UserError(f"{path}: is not valid YAML: {line}{error.problem}") from error
+        raise UserError(f"{source}: is not valid YAML: {line}{error.problem}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, or a date such as 2024-99-99
-        raise UserError(f"{path}: is not valid YAML: {error}") from error
-    if not isinstance(tree, dict):
-        raise UserError(
-            f"{path}: expected a mapping with {fields}, got {'nothing' if tree is None else type(tree).__name__}"
-        )
-    return tree
+        raise UserError(f"{source}: is not valid YAML: {error}") from error

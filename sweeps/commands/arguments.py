@@ -1,18 +1,26 @@
-"""The arguments that name a study and change its base, shared by the commands; and the plan that they give."""
+"""The arguments that name a study or its folder, shared by the commands; and the plan that they give.
+
+The commands import modules that need torch, Optuna or rich in the functions that use them, so that --help is fast.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.canonical import plain
 from experiments.cli import folder, settings
+from experiments.effects import warn_of_long_warmup
 from experiments.errors import UserError
-
-if TYPE_CHECKING:
-    from experiments.study import StudyPlan
+from experiments.study import STUDY, StudyPlan
+from sweeps.builtin import load_study
+from sweeps.plan import apply_tuned, make_plan
+from sweeps.precision import PRECISION, resolved
+from sweeps.study import parse_study, parse_yaml
+from sweeps.study_folder import plan_of, with_known_names, write_plan
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
@@ -76,19 +84,13 @@ def _seeds(text: str) -> int | list[int]:
 
 def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     """The plan of the study that the arguments name, with their changes. Raises `UserError`."""
-    from sweeps.builtin import load_study
-    from sweeps.plan import make_plan
-    from sweeps.precision import PRECISION, resolved
-    from sweeps.study import parse_study
-
     study = load_study(arguments.study)
     if study.name == study.base and arguments.preset not in (None, study.base):
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
         study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
-    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()} | settings(
-        arguments
-    )
+    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()}
+    changes |= settings(arguments)
     study_dir = out_dir(arguments) / study.name
     if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
         changes[PRECISION] = precision
@@ -110,24 +112,18 @@ def out_dir(arguments: argparse.Namespace) -> Path:
 
 def warn_of_plan(plan: StudyPlan) -> None:
     """Print a line where a plan is allowed but probably not meant; see `warn_of_long_warmup`."""
-    from experiments.effects import warn_of_long_warmup
-
     warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
 
 
 def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path, bool]:
     """The plan, its folder, and whether the plan has to be written there: not if the folder was named as the study."""
-    from experiments.runs.record import STUDY
-    from sweeps.study_folder import plan_of, with_known_names
-
     study_dir = Path(arguments.study)
-    if not is_file(study_dir / STUDY, f"STUDY: {arguments.study!r}"):
+    if not os.path.isfile(study_dir / STUDY):
         plan = parse_plan(arguments)
         study_dir = out_dir(arguments) / plan.name
         return with_known_names(plan, study_dir), study_dir, True
-    changes = {"preset": arguments.preset, "seeds": arguments.seeds, "tuned": arguments.tuned, "set": arguments.set}
-    for flag, value in {**changes, "out": arguments.out, **settings(arguments)}.items():
-        if value:
+    for flag in ("preset", "seeds", "tuned", "set", "out", *settings(arguments)):
+        if getattr(arguments, flag):
             raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
     return plan_of(study_dir), study_dir, False
 
@@ -143,7 +139,6 @@ def runs_to_train(
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
     from sweeps.queue.snapshot import check_levels
-    from sweeps.study_folder import write_plan
 
     if is_new:
         check_levels(plan, study_dir)
@@ -156,7 +151,6 @@ def runs_to_train(
 
 def _with_tuned(plan: StudyPlan, path: str, changes: Collection[str]) -> StudyPlan:
     """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
-    from sweeps.plan import apply_tuned
     from sweeps.tuning.tuned import read_tuned
 
     tuned = read_tuned(Path(path))
@@ -182,22 +176,13 @@ def _is_among(name: str, paths: Collection[str]) -> bool:
 
 def _assignments(text: str) -> dict[str, Any]:
     """The settings of one --set: PATH=VALUE, or PATH+PATH=[VALUE, VALUE]."""
-    import yaml
-
     path, equals, value = text.partition("=")
     if not equals or not path:
         raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
     paths = path.split("+")
-    if len(paths) == 1 and not value.lstrip().startswith("["):
-        return {path: value}
-    try:
-        values = yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"--set: {path}: {value!r} is not a valid list") from error
     if len(paths) == 1:
-        raise UserError(
-            f"--set: {path}: {value!r} is not allowed: expected a single value; to compare values, make it a factor of a study"
-        )
+        return {path: value}
+    values = parse_yaml(value.encode(), f"--set: {path}")
     if not isinstance(values, list) or len(values) != len(paths):
         raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
     return dict(zip(paths, values, strict=True))
@@ -217,8 +202,6 @@ def add_study_dir_command(
 
 def existing_plan(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
     """The plan in the folder of a study, and the folder. Raises `UserError` where it holds no study."""
-    from sweeps.study_folder import plan_of
-
     study_dir = existing_study(arguments)
     return plan_of(study_dir), study_dir
 
@@ -228,23 +211,13 @@ def existing_study(arguments: argparse.Namespace) -> Path:
 
     Raises `UserError` where it holds no study, or an exported one.
     """
-    from experiments.study import STUDY, StudyPlan
-
     study_dir = Path(arguments.study_dir)
-    if not is_file(study_dir / STUDY, f"STUDY_DIR: {arguments.study_dir!r}"):
-        inside = Path("runs") / study_dir
-        hint = f"did you mean {inside}?" if (inside / STUDY).is_file() else f"`{PROG} run` makes such a folder"
+    if not os.path.isfile(study_dir / STUDY):
+        inside = Path(OUT) / study_dir
+        hint = f"did you mean {inside}?" if os.path.isfile(inside / STUDY) else f"`{PROG} run` makes such a folder"
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
     StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir
-
-
-def is_file(path: Path, place: str) -> bool:
-    """Whether a path is that of a file. Raises `UserError`, which begins with `place`, where that cannot be told."""
-    try:
-        return path.is_file()
-    except OSError as error:  # a name that is too long, or a folder that this user cannot read
-        raise UserError(f"{place} cannot be read: {error.strerror}") from error
 
 
 def count(things: Collection[Any], name: str) -> str:

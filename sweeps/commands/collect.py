@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.cli import folder
 from experiments.errors import UserError
+from experiments.runs.record import SUMMARY, Run, is_finished, read_bytes, read_run, read_summary, write_bytes
+from experiments.study import StudyPlan
 from sweeps.commands.arguments import add_study_dir_command, count, existing_study
 
 if TYPE_CHECKING:
-    from experiments.runs.record import Run
     from sweeps.queue.elsewhere import Ended
 
 DESCRIPTION = """\
@@ -39,8 +40,6 @@ def add_collect(commands: Any) -> None:
 
 def collect(arguments: argparse.Namespace, command: str) -> int:
     """Copy what is missing. Returns 1 if records are still missing or were refused."""
-    from experiments.runs.record import SUMMARY, is_finished
-    from experiments.study import StudyPlan
     from sweeps.queue.elsewhere import ended_runs
 
     study_dir = existing_study(arguments)
@@ -68,8 +67,6 @@ def collect(arguments: argparse.Namespace, command: str) -> int:
 
 def _collect(source: Path, study_dir: Path, names: Mapping[str, str], ended: Mapping[str, Ended]) -> int:
     """Copy one record if it is missing. Returns the number of records copied. Raises `UserError` where it is refused."""
-    from experiments.runs.record import is_finished, read_run, read_summary
-
     summary = read_summary(source)
     if summary["run_id"] not in names:
         return 0  # of another study, or of runs that only the other folder plans
@@ -87,8 +84,6 @@ def _collect(source: Path, study_dir: Path, names: Mapping[str, str], ended: Map
 
 def _copy(run: Run, target: Path) -> None:
     """Copy the files of a record, checked again as they are written; the summary last, as training does."""
-    from experiments.runs.record import SUMMARY, read_bytes, write_bytes
-
     for name, digest in run.summary["files"].items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)

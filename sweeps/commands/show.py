@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.cli import add_settings
+from experiments.config import flatten
 from experiments.metric import Metric
+from experiments.presets import preset
+from experiments.runs.record import is_finished
+from experiments.study import StudyPlan
+from sweeps.builtin import STUDIES
 from sweeps.commands.arguments import add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
-
-if TYPE_CHECKING:
-    from experiments.study import StudyPlan
+from sweeps.study import format_level
+from sweeps.study_folder import with_known_names
 
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
 
@@ -24,8 +29,8 @@ def add_list(commands: Any) -> None:
 
 def add_init(commands: Any) -> None:
     """Add `init`."""
-    started = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
-    command = commands.add_parser("init", help="print an example of a study file", description=started)
+    description = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
+    command = commands.add_parser("init", help="print an example of a study file", description=description)
     command.set_defaults(execute=print_example)
 
 
@@ -45,8 +50,6 @@ def add_show(commands: Any) -> None:
 
 def list_studies(arguments: argparse.Namespace, _: str) -> int:
     """Print the built-in studies."""
-    from sweeps.builtin import STUDIES
-
     width = max(map(len, STUDIES))
     for study in STUDIES.values():
         print(f"{study.name:{width}}  {sum(1 for _ in study.variants()):2} variants  {study.description}")
@@ -62,8 +65,6 @@ def print_example(arguments: argparse.Namespace, _: str) -> int:
 
 def show(arguments: argparse.Namespace, _: str) -> int:
     """Print the grid of a study and what is done."""
-    from sweeps.study_folder import with_known_names
-
     plan = parse_plan(arguments)
     study_dir = out_dir(arguments) / plan.name
     plan = with_known_names(plan, study_dir)
@@ -74,16 +75,10 @@ def show(arguments: argparse.Namespace, _: str) -> int:
 
 def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     """Print the grid and what is done."""
-    from experiments.config import flatten
-    from experiments.presets import preset
-    from experiments.runs.record import is_finished
-    from sweeps.study import format_level
-
-    usual = dict(flatten(preset(plan.preset).model_dump())) if plan.preset else {}
-    changed = {path: value for path, value in flatten(plan.base) if value != usual.get(path)}
-    changes = "".join(f", {path}={format_level(value)}" for path, value in changed.items())
+    usual = dict(flatten(preset(plan.preset).model_dump()))
+    changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual[path]]
     print(f"{plan.name}: {plan.description}".rstrip(": "))
-    print(f"base      preset {plan.preset}{changes}")
+    print(f"base      preset {plan.preset}{''.join(changed)}")
     for factor, levels in plan.factors.items():
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
         print(f"factor    {factor}: {' | '.join(texts)}")
@@ -93,14 +88,13 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
     if plan.looks:
         print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds")
-    done: dict[str, list[bool]] = {}
-    for run in plan.runs:
-        done.setdefault(run.variant, []).append(is_finished(study_dir / run.name))
-    width = max(map(len, [*done, "variant"]))
+    planned = Counter(run.variant for run in plan.runs)
+    done = Counter(run.variant for run in plan.runs if is_finished(study_dir / run.name))
+    width = max(map(len, [*planned, "variant"]))
     print(f"\n{'variant':{width}}  seeds  done")
-    for variant, flags in done.items():
-        print(f"{variant:{width}}  {len(flags):5}  {sum(flags):4}")
-    print(f"\n{count(plan.runs, 'run')}, {sum(map(sum, done.values()))} done, in {study_dir}")
+    for variant, seeds in planned.items():
+        print(f"{variant:{width}}  {seeds:5}  {done[variant]:4}")
+    print(f"\n{count(plan.runs, 'run')}, {done.total()} done, in {study_dir}")
 
 
 def margin_text(plan: StudyPlan) -> str:

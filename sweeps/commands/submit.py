@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
+from sweeps import cluster
+from sweeps.cluster import Resources
 from sweeps.commands.arguments import (
     PROG,
     add_study_command,
@@ -20,29 +22,12 @@ from sweeps.commands.arguments import (
 )
 from sweeps.commands.run import add_worker_arguments
 
-if TYPE_CHECKING:
-    from sweeps.cluster import Resources
-
 CLUSTERS = ("slurm", "local")
-SET_HERE = (  # options of sbatch that no flag changes
-    "array",
-    "error",
-    "job-name",
-    "ntasks",
-    "ntasks-per-gpu",
-    "ntasks-per-node",
-    "open-mode",
-    "output",
-    "signal",
-    "wrap",
+SET_HERE = re.compile(  # options of sbatch that this command sets, by its flags or itself
+    "account|array|cpus-per-(gpu|task)|error|gpus(-per-(node|socket|task))?|job-name|mem|nodes|ntasks(-per-(gpu|node))?|"
+    "open-mode|output|partition|signal|time|wrap"
 )
-FLAGS = {  # option of sbatch -> the flag that sets it
-    **{key: f"--{key}" for key in ("account", "cpus-per-task", "gpus-per-node", "mem", "nodes", "partition", "time")},
-    **dict.fromkeys(("gpus", "gpus-per-socket", "gpus-per-task"), "--gpus-per-node"),
-    "cpus-per-gpu": "--cpus-per-task",
-}
-TRES = ("gres", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task")  # may ask for GPUs
-TIME = re.compile(r"(?:(\d{1,3})-)?(\d{1,6})(?::(\d\d))?(?::(\d\d))?")
+ASKS_FOR_GPUS = re.compile("(gres|tres-per-(job|node|socket|task))=.*gpu.*")
 DESCRIPTION = """\
 Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes runs
 from the queue until none is left. STUDY may also be the folder of a study that has been started.
@@ -76,7 +61,7 @@ def add_submit(commands: Any) -> None:
         help="CPU cores of each job; without GPUs, each trains a run (default: 1)",
     )
     jobs.add_argument(
-        "--time", type=_minutes, default=60, metavar="TIME", help="limit: minutes, H:MM:SS or D-HH:MM (default: 60)"
+        "--time", type=_minutes, metavar="TIME", help="limit on Slurm: minutes, H:MM:SS or D-HH:MM (default: 60)"
     )
     jobs.add_argument("--partition", metavar="NAME", help="partition of Slurm (default: the cluster's)")
     jobs.add_argument(
@@ -97,21 +82,17 @@ def add_submit(commands: Any) -> None:
 
 def _minutes(text: str) -> int:
     """A time limit as sbatch reads it: M, M:SS, H:MM:SS, D-H, D-H:MM or D-H:MM:SS. In minutes, rounded up."""
-    found = TIME.fullmatch(text.strip())
-    if found:
-        days, *parts = found.groups()
-        numbers = [int(part) for part in parts if part is not None]
-        if days is not None:
-            seconds = int(days) * 86_400 + sum(number * unit for number, unit in zip(numbers, (3600, 60, 1)))
-        else:
-            seconds = sum(
-                number * unit for number, unit in zip(numbers, {1: (60,), 2: (60, 1), 3: (3600, 60, 1)}[len(numbers)])
-            )
-        if seconds:
-            return -(-seconds // 60)
-    raise argparse.ArgumentTypeError(
-        f"{text!r} is not allowed: expected minutes, H:MM:SS or D-HH:MM, at least one minute"
-    )
+    seconds = 0
+    if re.fullmatch(r"(\d{1,3}-)?\d{1,6}(:\d\d){0,2}", text):
+        days, dash, clock = text.rpartition("-")
+        parts = [int(part) for part in clock.split(":")]
+        units = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
+        seconds = int(days or 0) * 86_400 + sum(part * unit for part, unit in zip(parts, units))
+    if not seconds:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not allowed: expected minutes, H:MM:SS or D-HH:MM, at least one minute"
+        )
+    return -(-seconds // 60)
 
 
 def _memory(text: str) -> str:
@@ -123,12 +104,9 @@ def _memory(text: str) -> str:
 def _option(text: str) -> tuple[str, str | bool]:
     key, equals, value = text.strip().lstrip("-").partition("=")
     key = key.replace("_", "-")
-    if not re.fullmatch(r"[a-z][a-z0-9-]*", key) or (equals and not value) or "\n" in value:
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", key) or (equals and not value):
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected an option of sbatch, such as qos=high")
-    flag = "--gpus-per-node" if key in TRES and "gpu" in value else FLAGS.get(key)
-    if flag:
-        raise argparse.ArgumentTypeError(f"{key} is not allowed: use {flag}")
-    if key in SET_HERE:
+    if SET_HERE.fullmatch(key) or ASKS_FOR_GPUS.fullmatch(f"{key}={value}"):
         raise argparse.ArgumentTypeError(f"{key} is not allowed: `{PROG} submit` sets it; see its --help")
     return key, value if equals else True
 
@@ -137,52 +115,12 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan and submit the jobs."""
     plan, study_dir, is_new = plan_and_folder(arguments)
     _check(arguments)
-    from sweeps import cluster
-
     left = runs_to_train(plan, study_dir, is_new, command, arguments)
     if not left:
         print(f"{plan.name}: every run has ended or is in training; nothing to submit")
         return 0
-    name, options = plan.name, worker_options(arguments)
-    ids = cluster.submit(study_dir, name, arguments.cluster, arguments.nodes, _resources(arguments), options)
-    print(f"{name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
-    print(f"logs: {study_dir / cluster.FOLDER}")
-    print(f"next: {PROG} status {study_dir}")
-    return 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Raise `UserError` where the jobs cannot be submitted from here."""
-    try:
-        import submitit  # noqa: F401
-    except ImportError:
-        raise UserError(f'{PROG} submit needs submitit; pip install "vit-ablation[slurm]"') from None
-    if arguments.cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("srun")):
-        raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; allowed here: local")
-    if arguments.cluster == "local":
-        for flag in ("partition", "mem", "account", "slurm"):
-            if getattr(arguments, flag):
-                raise UserError(f"--{flag}: is not allowed with --cluster local")
-        _check_gpus(arguments.nodes, arguments.gpus_per_node or 0)
-
-
-def _check_gpus(nodes: int, gpus: int) -> None:
-    """Raise `UserError` where local jobs need more GPUs than this machine has: each job gets GPUs of its own."""
-    if not gpus:
-        return
-    import torch
-
-    if nodes * gpus > (here := torch.cuda.device_count()):
-        raise UserError(
-            f"--gpus-per-node: {gpus} for each of {nodes} local job(s) is {nodes * gpus} GPU(s); this machine has {here}"
-        )
-
-
-def _resources(arguments: argparse.Namespace) -> Resources:
-    from sweeps.cluster import Resources
-
-    return Resources(
-        minutes=arguments.time,
+    resources = Resources(
+        minutes=arguments.time or Resources.minutes,
         gpus=arguments.gpus_per_node or 0,
         cpus=arguments.cpus_per_task or 1,
         memory=arguments.mem,
@@ -190,6 +128,32 @@ def _resources(arguments: argparse.Namespace) -> Resources:
         account=arguments.account,
         options=dict(arguments.slurm),
     )
+    jobs, options = arguments.nodes, worker_options(arguments)
+    ids = cluster.submit(study_dir, plan.name, arguments.cluster, jobs, resources, options)
+    print(f"{plan.name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
+    print(f"logs: {study_dir / cluster.FOLDER}")
+    print(f"next: {PROG} status {study_dir}")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise `UserError` where the jobs cannot be submitted from here."""
+    if arguments.cluster == "slurm":
+        if not shutil.which("sbatch"):
+            raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; allowed here: local")
+        return
+    for flag in ("time", "partition", "mem", "account", "slurm"):
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag}: is not allowed with --cluster local")
+    if arguments.gpus_per_node:
+        import torch
+
+        wanted, here = arguments.nodes * arguments.gpus_per_node, torch.cuda.device_count()
+        if wanted > here:  # each job gets GPUs of its own
+            raise UserError(
+                f"--gpus-per-node: {arguments.gpus_per_node} for each of {arguments.nodes} local job(s) is {wanted} GPU(s); "
+                f"this machine has {here}"
+            )
 
 
 def worker_options(arguments: argparse.Namespace) -> list[str]:

@@ -66,7 +66,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, ["--set", "train.precision=auto"]),
         ({}, ["--set", "train.precision+train.epochs=[auto, 7]"]),
         (AUTO, []),
-        ({"train.precision": "float64"}, ["train.precision=auto"]),
+        ({"train.precision": "float64"}, ["--train.precision", "auto"]),
     ],
 )
 def test_it_is_measured_for_the_base_of_a_new_study(base, words, capsys, tmp_path, measured):
