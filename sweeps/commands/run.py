@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
-from experiments.runs.tracking.settings import add_tracking_arguments
+from experiments.runs.record import is_finished, read_summary
+from experiments.runs.tracking.mirror import Mirror
+from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
+from experiments.study import RunSpec, StudyPlan
 from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
-
-if TYPE_CHECKING:
-    from experiments.runs.tracking.settings import Tracking
-    from experiments.study import StudyPlan
-    from sweeps.workers.worker import WorkerConfig
+from sweeps.estimate import estimate
+from sweeps.outcome import outcome_lines
+from sweeps.study_folder import ERROR, LOG, merged_runs, with_known_names
+from sweeps.workers.worker import WorkerConfig, worker_configs
 
 
 def add_run(commands: Any) -> None:
@@ -102,22 +106,22 @@ def _cohort(text: str) -> int | None:
 
 def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt or the study was cancelled."""
-    from sweeps.study_folder import merged_runs, with_known_names
-
     plan = parse_plan(arguments)
     study_dir = out_dir(arguments) / plan.name
     plan = with_known_names(plan, study_dir)
     merged_runs(plan, study_dir)  # raises for another study in the folder, before any warning
-    from experiments.runs.tracking.mirror import Mirror
-
-    tracking = tracking_of(arguments)
-    configs = configured_workers(arguments, study_dir)
+    tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     warn_of_plan(plan)
+    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
+    duration = _duration(left, study_dir.parent, configs, measure=arguments.dry_run)
     if arguments.dry_run:
-        return _dry_run(plan, study_dir, configs)
+        print_plan(plan, study_dir)
+        if left:
+            print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {duration or 'not known'}")
+        return 0
     from sweeps.workers.pool import StudyCancelled, run_sweep
 
-    intro = [_start_line(plan, study_dir, configs)]
+    intro = [_start_line(plan, left, configs, duration)]
     options = arguments.cohort, intro, arguments.storage, arguments.separate_folders
     try:
         with Mirror(tracking, study_dir) as mirror:
@@ -129,78 +133,50 @@ def run(arguments: argparse.Namespace, command: str) -> int:
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:
     """Where the runs are mirrored."""
-    from experiments.runs.tracking.settings import Tracking
-
     return Tracking(arguments.tracking, arguments.project, arguments.entity)
 
 
 def configured_workers(arguments: argparse.Namespace, study_dir: Path) -> list[WorkerConfig]:
     """The configuration of each worker that the arguments ask for. Raises `UserError`."""
-    from sweeps.study_folder import LOG
-    from sweeps.workers.worker import worker_configs
-
     return worker_configs(
         study_dir / LOG, device=arguments.device, workers=arguments.workers, workers_per_gpu=arguments.workers_per_gpu
     )
 
 
-def _start_line(plan: StudyPlan, study_dir: Path, configs: list[WorkerConfig]) -> str:
-    """What the sweep is about to do, with the time that it takes if finished records tell it."""
-    from experiments.runs.record import is_finished
-    from sweeps.estimate import estimate
+def _duration(left: Sequence[RunSpec], out: Path, configs: Sequence[WorkerConfig], measure: bool) -> str:
+    """About how long these runs take, in words, and how that is known; empty if it is not."""
     from sweeps.workers.progress import format_duration
 
-    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
-    found = estimate(left, study_dir.parent, configs, measure=False) if left else None
-    variants = len({run.variant for run in plan.runs})
+    estimated = estimate(left, out, configs, measure) if left else None
+    return f"about {format_duration(estimated.seconds)}, based on {estimated.source}" if estimated else ""
+
+
+def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[WorkerConfig], duration: str) -> str:
+    """What the sweep is about to do."""
+    devices = dict.fromkeys(config.device for config in configs)
+    places = ["the CPU" if device == "auto" else device for device in devices]  # without a GPU, `auto` stays `auto`
     parts = [
-        f"{count(range(variants), 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, "
-        f"{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(dict.fromkeys(_device_text(config) for config in configs))}",
+        f"{count(plan.labels, 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, {count(left, 'run')} to train "
+        f"with {count(configs, 'worker')} on {' and '.join(places)}",
         f"metric {plan.metric}, equivalence margin {margin_text(plan)}",
-        *([f"about {format_duration(found.seconds)}, based on {found.source}"] if found else []),
     ]
-    return f"{plan.name}: {'; '.join(parts)}"
+    return f"{plan.name}: {'; '.join([*parts, duration] if duration else parts)}"
 
 
-def _device_text(config: WorkerConfig) -> str:
-    return "the CPU" if config.device == "auto" else config.device  # without a GPU, `auto` stays `auto`
-
-
-def _dry_run(plan: StudyPlan, study_dir: Path, configs: list[WorkerConfig]) -> int:
-    """Print the grid and an estimate of the time. Writes nothing."""
-    from experiments.runs.record import is_finished
-    from sweeps.estimate import estimate
-    from sweeps.workers.progress import format_duration
-
-    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
-    found = estimate(left, study_dir.parent, configs) if left else None
-    print_plan(plan, study_dir)
-    if left:
-        time = f"about {format_duration(found.seconds)}, based on {found.source}" if found else "not known"
-        print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {time}")
-    return 0
-
-
-def report(plan: StudyPlan, study_dir: Path, failed: dict[str, str]) -> int:
-    """Print what was trained, where it is, and the next command."""
-    from collections import Counter
-
-    from experiments.runs.record import is_finished, read_summary
-    from sweeps.outcome import outcome_lines
-    from sweeps.study_folder import ERROR
-
-    here = [run.name for run in plan.runs if is_finished(study_dir / run.name)]
-    elsewhere = len({run.name for run in plan.runs} - {*here, *failed})
-    statuses = Counter(read_summary(study_dir / name)["status"] for name in here if name not in failed)
-    statuses += Counter({"ended in another folder": elsewhere})
-    counts = [f"{count} {status}" for status, count in statuses.items()] + [f"{len(failed)} failed"] * bool(failed)
-    print(f"{count(plan.runs, 'run')}: {', '.join(counts)}")
+def report(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
+    """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
+    ended = [run.name for run in plan.runs if run.name not in failed]
+    here = [name for name in ended if is_finished(study_dir / name)]
+    counts = Counter(read_summary(study_dir / name)["status"] for name in here)
+    counts += Counter({"ended in another folder": len(ended) - len(here), "failed": len(failed)})
+    print(f"{count(plan.runs, 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
     for line in outcome_lines(plan, study_dir):
         print(line)
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")
-    if elsewhere:
-        print(f"next: {PROG} collect {shlex.quote(str(study_dir))} FOLDER..., with the folders of the other machines")
-    print(f"next: vit-report {shlex.quote(str(study_dir))}")
+    folder = shlex.quote(str(study_dir))
+    if len(here) < len(ended):
+        print(f"next: {PROG} collect {folder} FOLDER..., with the folders of the other machines")
+    print(f"next: vit-report {folder}")
     return 1 if failed else 0

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from experiments.metric import Metric
+from experiments.runs.record import is_finished, read_summary
+from experiments.runs.tracking.mirror import Mirror
+from experiments.runs.tracking.settings import AgentRun, Tracking
+from experiments.study import StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.manage import check_names, report_cancelled
 from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
-
-if TYPE_CHECKING:
-    from experiments.runs.tracking.mirror import Mirror
-    from experiments.study import StudyPlan
-    from sweeps.queue.queue import QueueState
+from sweeps.outcome import result_text
+from sweeps.study_folder import ERROR
 
 
 def add_worker(commands: Any) -> None:
@@ -53,62 +55,43 @@ def add_cell(commands: Any) -> None:
 
 def worker(arguments: argparse.Namespace, _: str) -> int:
     """Join the sweep. Returns 1 if runs failed in every attempt or the study was cancelled."""
-    from experiments.runs.tracking.mirror import Mirror
-    from sweeps.workers.pool import StudyCancelled
-
     plan, study_dir = existing_plan(arguments)
-    try:
-        with Mirror(tracking_of(arguments), study_dir) as mirror:
-            state = _join(plan, study_dir, arguments, mirror)
-    except StudyCancelled:
-        return report_cancelled(study_dir)
-    return report(plan, study_dir, state.failed)
+    failed = _join(plan, study_dir, arguments, tracking_of(arguments))
+    return report_cancelled(study_dir) if failed is None else report(plan, study_dir, failed)
 
 
 def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed, or if the study was cancelled before it ended."""
-    from experiments.runs.record import is_finished
-    from experiments.runs.tracking.mirror import Mirror
-    from experiments.runs.tracking.settings import AgentRun
-    from sweeps.workers.pool import StudyCancelled
-
     plan, study_dir = existing_plan(arguments)
     names = {run.name for run in plan.runs}
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
-    tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
-    try:
-        with Mirror(tracking, study_dir) as mirror:
-            state = _join(plan, study_dir, arguments, mirror, {name})
-            if tracking.agent and is_finished(study_dir / name):
-                mirror.follow(name)  # also where another process has trained it
-    except StudyCancelled:
+    failed = _join(plan, study_dir, arguments, replace(tracking_of(arguments), agent=AgentRun.asked_for()), name)
+    if failed is None:
         return report_cancelled(study_dir)
-    return _report_run(name, study_dir, plan.metric, state.failed)
-
-
-def _join(
-    plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, mirror: Mirror, only: set[str] | None = None
-) -> QueueState:
-    from sweeps.workers.pool import join_sweep
-
-    configs = configured_workers(arguments, study_dir)
-    options = arguments.cohort, arguments.storage, arguments.separate_folders
-    return join_sweep(plan, study_dir, configs, *options, only, on_start=mirror.follow)
-
-
-def _report_run(name: str, study_dir: Path, metric: str, failed: dict[str, str]) -> int:
-    from experiments.metric import Metric
-    from experiments.runs.record import is_finished, read_summary
-    from sweeps.outcome import result_text
-    from sweeps.study_folder import ERROR
-
     folder = study_dir / name
     if name in failed:
         print(f"failed: {name}: {failed[name]} (see {folder / ERROR}; to try again: {PROG} retry {study_dir} {name})")
-        return 1
-    if not is_finished(folder):
+    elif is_finished(folder):
+        print(f"{name}: {result_text(folder, Metric(plan.metric), read_summary(folder)['status'])}")
+    else:
         print(f"{name}: has ended in another folder; vit-sweep collect fetches its record")
-        return 0
-    print(f"{name}: {result_text(folder, Metric(metric), read_summary(folder)['status'])}")
-    return 0
+    return 1 if name in failed else 0
+
+
+def _join(
+    plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: str | None = None
+) -> dict[str, str] | None:
+    """Train the runs that are left, or `only` one. Returns the failed runs and why; None if the study was cancelled."""
+    from sweeps.workers.pool import StudyCancelled, join_sweep
+
+    configs = configured_workers(arguments, study_dir)
+    options = arguments.cohort, arguments.storage, arguments.separate_folders
+    try:
+        with Mirror(tracking, study_dir) as mirror:
+            state = join_sweep(plan, study_dir, configs, *options, {only} if only else None, on_start=mirror.follow)
+            if only and tracking.agent and is_finished(study_dir / only):
+                mirror.follow(only)  # also where another process has trained it
+    except StudyCancelled:
+        return None
+    return state.failed
