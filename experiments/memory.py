@@ -1,7 +1,4 @@
-"""Checks that a run can fit in memory, before anything is allocated; and what to do where memory is exhausted.
-
-The estimates are lower bounds.
-"""
+"""A check that images fit in memory before they are decoded; and what to do where memory is exhausted."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ T = TypeVar("T")
 
 GIB = 2**30
 OUT_OF_MEMORY = ("out of memory", "STATUS_ALLOC_FAILED", "DefaultCPUAllocator")  # parts of messages
-BYTES_PER_WEIGHT = 12  # float32 weight, its gradient and at least one value of the optimizer
 
 
 def machine_memory() -> float:
@@ -27,17 +23,6 @@ def machine_memory() -> float:
     if not hasattr(os, "sysconf"):  # Windows
         return math.inf
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def check_model(config: RunConfig, memory: float) -> None:
-    """Raise `UserError` if a training step with one image needs more than `memory` bytes."""
-    vit = config.vit_config(config.data.num_classes or 2)
-    weights = vit.depth * vit.embed_dim * (2 * vit.hidden_dim + 3 * vit.head_dim)
-    activations = vit.depth * vit.num_tokens * vit.embed_dim  # the input of each layer, for the backward pass
-    need = BYTES_PER_WEIGHT * weights + 4 * activations
-    if need > memory:
-        size = f"embed_dim {vit.embed_dim}, depth {vit.depth} and {vit.num_tokens} tokens"
-        raise UserError(f"model: {size} need at least {need / GIB:,.1f} GiB; the memory is {memory / GIB:,.1f} GiB")
 
 
 def check_images(count: int, channels: int, side: int) -> None:

@@ -16,7 +16,7 @@ from experiments.data import loading
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
-from experiments.memory import check_model, free_memory, is_out_of_memory, machine_memory
+from experiments.memory import free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
 from experiments.runs.source import plugin_provenance
 from experiments.runs.state import RunState, is_finite, now, remove_temporary_files
@@ -77,7 +77,6 @@ def train(
         state.check_tested()
     if states:
         require(runs[0].config.train.compile, torch_device)
-        check_model(runs[0].config, _memory(torch_device))
         _check_plugin(runs[0].config)
         for members in _by_split(states):
             config = next(iter(members.values())).spec.config
@@ -112,11 +111,6 @@ def _by_split(states: dict[int, RunState]) -> list[dict[int, RunState]]:
     for i, run in states.items():
         parts.setdefault(run.spec.config.split_seed, {})[i] = run
     return list(parts.values())
-
-
-def _memory(device: torch.device) -> float:
-    """Memory of the device in bytes."""
-    return torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else machine_memory()
 
 
 def pick_device(name: str) -> torch.device:

@@ -10,7 +10,7 @@ import torch
 
 from experiments.config import RunConfig, override
 from experiments.data.images import Images, Splits
-from experiments.memory import batch_named, check_model, free_memory, machine_memory
+from experiments.memory import batch_named, free_memory
 from experiments.training.compile import OFF
 from experiments.training.engine import Solo
 from experiments.training.stacked import Stacked
@@ -58,7 +58,6 @@ def bfloat16_speedup(config: RunConfig, device: torch.device) -> float:
     fit in memory, and `PluginError` where the plug-in cannot work.
     """
     threads, classes = torch.get_num_threads(), config.data.num_classes or 2
-    check_model(config, machine_memory())
     check_plugin(config.vit_config(classes))
     try:
         torch.set_num_threads(1 if device.type == "cpu" else threads)

@@ -53,7 +53,7 @@ BAD = {
     ),
     "a model too large for memory": (
         ["--model.embed-dim", "10000000", "--model.depth", "2"],
-        ["model: embed_dim 10000000, depth 2 and 17 tokens", "the memory is"],
+        ["train.batch_size: a batch of", "does not fit in memory"],
     ),
     "images too large for memory": (
         ["--data.img-size", "100000", "--model.patch-size", "100000"],
