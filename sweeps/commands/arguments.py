@@ -138,10 +138,8 @@ def runs_to_train(
     from sweeps.queue.connect import connect
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
-    from sweeps.queue.snapshot import check_levels
 
     if is_new:
-        check_levels(plan, study_dir)
         write_plan(plan, study_dir, command)
     store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store)

@@ -7,25 +7,20 @@ the other folders, and `vit-sweep collect` fetches their records.
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import optuna
 from filelock import FileLock
-from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
 from experiments.errors import UserError
-from experiments.metric import Metric
 from experiments.study import StudyPlan
 from sweeps.queue.folder_note import NOTE, FolderNote, new_token, read_note, write_note
+from sweeps.queue.optuna_study import create_study, read_queue
 from sweeps.queue.storage import QueueStorage, open_storage
-from sweeps.queue.trials import is_assigned
+from sweeps.queue.trials import RUN_ID, is_assigned
 from sweeps.queue.url import DATABASE, stored_url
 from sweeps.study_folder import LOCK
 
@@ -39,73 +34,57 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None, separate: 
     `separate`: this folder is another one than that of the other processes. Raises `UserError` where the folder's queue is
     in use in another storage, and where other processes train the same runs in another folder.
     """
-    note = read_note(study_dir)
-    noted = note.storage if note else None
-    if separate and not (url or noted):
-        raise UserError("--separate-folders: needs --storage, the database that the machines share")
-    wanted = stored_url(url, study_dir) if url is not None else noted
-    if wanted != noted:
-        _move(plan, study_dir, note, wanted, separate)
+    study_dir.mkdir(parents=True, exist_ok=True)
+    with FileLock(study_dir / LOCK):  # of processes that start at once, one writes the note
+        note = read_note(study_dir)
+        noted = note.storage if note else None
+        if separate and not (url or noted):
+            raise UserError("--separate-folders: needs --storage, the database that the machines share")
+        wanted = stored_url(url, study_dir) if url is not None else noted
+        if wanted != noted:
+            _move(plan, study_dir, note, wanted, separate)
     storage = open_storage(None, study_dir)
-    if storage.folder:
-        with storage.lock():
-            _register(storage, storage.study_name(plan.name), plan, study_dir, storage.folder)
+    if folder := storage.folder:
+        storage.run(lambda: _register(storage, storage.study_name(plan.name), plan, study_dir, folder))
     return storage
 
 
 def _move(plan: StudyPlan, study_dir: Path, old: FolderNote | None, url: str | None, separate: bool) -> None:
     """Note another storage in the folder, unless a process uses the one before. Runs that ended are known by their records."""
-    folder = old.folder if old else new_token()
-    with _unused(plan, study_dir, old):
-        if (now := read_note(study_dir)) != old:
-            if now and now.storage == url:
-                return  # another process that starts with this one has done it
-            raise UserError(f"{study_dir}: another command has just changed its storage; run the command again")
-        study = None
-        if url is not None:
-            storage = open_storage(url, study_dir, noted=False)
-            with storage.lock():
-                study = _choose_study(storage, plan, study_dir, folder, separate)
-                _register(storage, study, plan, study_dir, folder)
-        write_note(study_dir, FolderNote(folder, url, study))
-    if old or (study_dir / DATABASE).exists():
-        print(f"the queue of {study_dir} is now in {url or DATABASE}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _unused(plan: StudyPlan, study_dir: Path, old: FolderNote | None) -> Iterator[None]:
-    """Keep the folder's present queue locked. Raises `UserError` where a process uses it."""
-    study_dir.mkdir(parents=True, exist_ok=True)
-    if old is None and not (study_dir / DATABASE).exists():
-        with FileLock(study_dir / LOCK):
-            yield
-        return
     try:
-        storage = open_storage(None, study_dir)
+        queue = read_queue(study_dir, plan.name)
     except UserError as error:
         raise UserError(f"{error}; if no process uses it any more, delete {study_dir / NOTE}") from error
-    with storage.lock():
-        name = storage.study_name(plan.name)
-        if name in optuna.get_all_study_names(storage.rdb):
-            study_id = storage.rdb.get_study_id_from_name(name)
-            running = storage.rdb.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
-            if any(is_assigned(trial, storage.silence) for trial in running):
-                raise UserError(
-                    f"--storage: a sweep is training the runs of {study_dir} with the storage {storage.url}; use that one, or "
-                    "wait until it has ended"
-                )
-        yield
+    if any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in queue.trials):
+        where = old.storage if old and old.storage else study_dir / DATABASE
+        raise UserError(
+            f"--storage: a sweep is training the runs of {study_dir} with the storage {where}; use that one, or wait until "
+            "it has ended"
+        )
+    folder, study = old.folder if old else new_token(), None
+    if url is not None:
+        storage = open_storage(url, study_dir, noted=False)
+
+        def choose() -> str:
+            name = _choose_study(storage, plan, study_dir, folder, separate)
+            _register(storage, name, plan, study_dir, folder)
+            return name
+
+        study = storage.run(choose)
+    write_note(study_dir, FolderNote(folder, url, study))
+    if old or queue.attributes:
+        print(f"the queue of {study_dir} is now in {url or DATABASE}", file=sys.stderr, flush=True)
 
 
 def _choose_study(storage: QueueStorage, plan: StudyPlan, study_dir: Path, folder: str, separate: bool) -> str:
     """The name of the folder's study in a shared database: its own, or that of another folder with the same runs."""
-    here = _place(study_dir)
+    here, ids = _place(study_dir), {run.run_id for run in plan.runs}
     others = {}  # study -> place of its folder
     for study in storage.rdb.get_all_studies():
         places = [value for key, value in study.user_attrs.items() if key.startswith(FOLDER)]
         named = study.study_name.rpartition("-")[0] == plan.name and FOLDER + folder not in study.user_attrs
-        mine = places and here not in places and any(place["user"] == here["user"] for place in places)
-        if named and mine and _has_same_runs(storage, study, plan):
+        mine = here not in places and any(place["user"] == here["user"] for place in places)
+        if named and mine and not ids.isdisjoint(_run_ids(storage, study.study_name)):
             others[study.study_name] = places[0]
     if not others:
         return f"{plan.name}-{folder}"
@@ -123,35 +102,27 @@ def _choose_study(storage: QueueStorage, plan: StudyPlan, study_dir: Path, folde
     return next(iter(others))
 
 
-def _has_same_runs(storage: QueueStorage, study: Any, plan: StudyPlan) -> bool:
-    """Whether a study has a run of the plan. One of an earlier version may have, where it has no trial yet."""
-    ids = {run.run_id for run in plan.runs}
-    trials = storage.rdb.get_all_trials(study._study_id, deepcopy=False)
-    known = {trial.user_attrs.get("run_id") for trial in trials}
-    if FIRST_RUN in study.user_attrs:
-        known.add(study.user_attrs[FIRST_RUN])
-    return not known or not known.isdisjoint(ids)
+def _run_ids(storage: QueueStorage, name: str) -> set[str]:
+    """The runs of a study that are known: the first of its plan, and those that were assigned."""
+    study_id = storage.rdb.get_study_id_from_name(name)
+    trials = storage.rdb.get_all_trials(study_id, deepcopy=False)
+    return {
+        *(trial.user_attrs.get(RUN_ID, "") for trial in trials),
+        storage.rdb.get_study_user_attrs(study_id).get(FIRST_RUN, ""),
+    }
 
 
 def _register(storage: QueueStorage, name: str, plan: StudyPlan, study_dir: Path, folder: str) -> None:
     """Write the folder's token and place into Optuna's study, which is made if it does not exist."""
-    lower = Metric(plan.metric).lower_is_better
-    direction = StudyDirection.MINIMIZE if lower else StudyDirection.MAXIMIZE
-    if name not in optuna.get_all_study_names(storage.rdb):
-        optuna.create_study(storage=storage.rdb, study_name=name, direction=direction)
-    study_id = storage.rdb.get_study_id_from_name(name)
-    attributes = storage.rdb.get_study_user_attrs(study_id)
+    study = create_study(storage, name, plan)
     for key, value in ((FOLDER + folder, _place(study_dir)), (FIRST_RUN, plan.runs[0].run_id)):
-        if key not in attributes:
-            storage.rdb.set_study_user_attr(study_id, key, value)
+        if key not in study.user_attrs:
+            study.set_user_attr(key, value)
 
 
 def _place(study_dir: Path) -> dict[str, str]:
-    return {"host": socket.gethostname(), "path": str(study_dir.resolve()), "user": _user()}
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):  # a container may have a user without a name
-        return "unknown"
+        user = "unknown"
+    return {"host": socket.gethostname(), "path": str(study_dir.resolve()), "user": user}

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HEARTBEAT_INTERVAL = 30.0  # seconds between heartbeats
@@ -20,13 +20,13 @@ class ProcessInfo:
     """A process. `start` tells it from a later process with the same pid; None if it has ended.
 
     `boot` is the id of the running kernel and `namespace` that of the pids: containers may share a host name. None where
-    the system has none.
+    the system has none. Two are equal if they are the same process, whatever its last heartbeat.
     """
 
     host: str
     pid: int
     start: str | None
-    heartbeat: float  # time of the last heartbeat, seconds since the epoch
+    heartbeat: float = field(compare=False)  # time of the last one, seconds since the epoch
     boot: str | None = None
     namespace: int | None = None
 
@@ -54,11 +54,7 @@ def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = No
 
 
 def _is_here(process: ProcessInfo) -> bool:
-    """Whether a pid of this machine and namespace. A process of an earlier version has no more than a host name."""
-    boot, namespace = _kernel()
-    return (
-        process.host == socket.gethostname() and process.boot in (None, boot) and process.namespace in (None, namespace)
-    )
+    return (process.host, process.boot, process.namespace) == (socket.gethostname(), *_kernel())
 
 
 @functools.cache
@@ -78,6 +74,6 @@ def _start_time(pid: int) -> str | None:
         except OSError:
             return None
         return None if state in "ZX" else rest[18]  # field 22 of proc(5): clock ticks since boot
-    found = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    state, _, start = found.stdout.strip().partition(" ")
+    status = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    state, _, start = status.stdout.strip().partition(" ")
     return None if not state or state.startswith("Z") else start.strip()

@@ -1,6 +1,6 @@
 """The queue of a study: an Optuna study with one trial for every attempt at a run.
 
-The records decide which runs have ended; the queue decides which process trains the others. A trial is made when its run is
+The records decide which runs have ended; the queue decides which process trains the others. A trial is added when its run is
 assigned. Every change is made under the lock of the storage, so that two workers never get the same run, on one machine or
 several.
 """
@@ -11,20 +11,20 @@ import contextlib
 import itertools
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
+from experiments.config import cohort_key
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume_note import read_members
 from experiments.study import RunSpec, StudyPlan
-from sweeps.queue.index import RunIndex
-from sweeps.queue.optuna_study import load_study
+from sweeps.queue.optuna_study import TOKEN, load_study
 from sweeps.queue.process import ProcessInfo
 from sweeps.queue.storage import QueueStorage, exclusive, open_storage
 from sweeps.queue.trials import (
@@ -34,20 +34,18 @@ from sweeps.queue.trials import (
     REASON,
     RECORD,
     RETRIED,
-    RUN,
     RUN_ID,
     STATUS,
-    RunFinder,
-    TrialRow,
-    factor_distributions,
     has_record,
     is_assigned,
     new_trial,
+    record_folder,
+    sort_attempts,
     stored_process,
+    sweep_of,
     worker_of,
 )
 from sweeps.study_folder import ERROR as TRACEBACK
-from vit.registry import nearest
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,8 @@ class Result:
     """What a trial gets when its attempt ends: a state, a value and user attributes."""
 
     state: TrialState
-    value: float | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    value: float | None
+    attributes: dict[str, Any]
 
 
 class Queue:
@@ -96,21 +94,24 @@ class Queue:
         storage: QueueStorage | None = None,
         only: Container[str] | None = None,
     ) -> None:
-        self.dir, self.sweep = study_dir, sweep
-        self.index = RunIndex([run for run in plan.runs if only is None or run.name in only], attempts)
-        self.runs = self.index.runs
-        self.metric = Metric(plan.metric).on_validation  # choices never use the test set
-        self.distributions = factor_distributions(plan.runs)
-        self.cancelled = False  # as last read
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.dir, self.sweep, self.max_failures = study_dir, sweep, attempts
+        self.runs = {run.name: run for run in plan.runs if only is None or run.name in only}
         self.store = storage or open_storage(None, study_dir)
-        self.storage = optuna.storages.get_storage(self.store.rdb)  # reads a finished trial only once
-        self._load(self.store.study_name(plan.name), RunFinder({run.name: run for run in plan.runs}))
+        self._by_id = {run.run_id: run for run in self.runs.values()}
+        self._names = {run.run_id: run.name for run in self.runs.values()}
+        self.cancelled = False  # as last read
+        self._lost: set[int] = set()  # numbers of the trials whose record is gone
+        self._cohorts: dict[str, bytes] = {}  # run -> what the runs of one stack have in common
+        self._load(plan)
 
     @exclusive
-    def _load(self, name: str, find: RunFinder) -> None:
-        self.study = load_study(self.storage, name, self.metric, find, self.distributions, self.store)
-        self.study_id = self.storage.get_study_id_from_name(name)
+    def _load(self, plan: StudyPlan) -> None:
+        self.study, self.distributions = load_study(self.store, plan)
+        self.study_id = self.store.rdb.get_study_id_from_name(self.study.study_name)
+        self._token = self.study.user_attrs.get(TOKEN)
+        (name,) = self.study.metric_names or [Metric(plan.metric).on_validation]
+        self.metric = Metric(name)  # of the values; on validation data, because choices never use the test set
+        self._read()
 
     @exclusive
     def reconcile(self) -> QueueState:
@@ -118,65 +119,77 @@ class Queue:
 
         It looks into the folder of every run; `refresh` is the fast way to learn what other processes have done.
         """
-        self._read(whole=True)
-        self._close_abandoned()
+        self.refresh()
         for name in self.runs:
-            if name not in self.index.running:
+            if name not in self.running:
                 self._look_for_record(name)
+        self._sort()
         return self.state()
 
     def state(self) -> QueueState:
         """The state of every run, as last read."""
-        ended = [name for name in self.runs if name in self.index.ended]
-        return QueueState(ended, self.running, self.index.names_left(), dict(self.index.failed))
+        return self._state
 
     @property
     def left(self) -> int:
         """The number of runs to assign, as last read."""
-        return 0 if self.cancelled else self.index.left
+        return 0 if self.cancelled else len(self._state.waiting)
 
     @property
     def running(self) -> dict[str, ProcessInfo]:
         """The runs of the plan that are in training, as last read, and their workers."""
-        return {name: worker_of(trial) for name, trial in self.index.running.items()}
-
-    def take_ended(self) -> list[str]:
-        """The runs that have ended since the last call, as last read."""
-        ended, self.index.newly_ended = self.index.newly_ended, []
-        return ended
+        return self._state.running
 
     @exclusive
     def refresh(self) -> None:
         """Learn from the trials what other processes have done. Close the trials of processes that died."""
-        self._read(whole=True)
-        self._close_abandoned()
+        self._read()
+        self._interrupt(trial for trial in self._running_trials() if not is_assigned(trial, self.store.silence))
 
-    def _read(self, whole: bool = False) -> None:
-        """Read the trials that changed, and what users have asked for. `whole`: also the heartbeats of running trials."""
+    def _read(self) -> None:
+        """Read the trials, and what users have asked for. A finished trial is read only once: Optuna keeps it."""
         self.store.verify()
-        known = [trial.trial_id for trial in self.index.running_trials.values()]
-        attributes, trials = self.store.rdb.read_changes(self.study_id, self.index.last_id, known, whole)
-        if not attributes:  # `load_study` sets some
+        try:
+            attributes, self._trials = self.study.user_attrs, self.study.get_trials(deepcopy=False)
+        except KeyError:
+            attributes = {}
+        if attributes.get(TOKEN) != self._token:  # SQLite gives the id of a deleted study to the next one
             raise UserError(f"{self.dir}: another command has made its queue again; run the command again")
         self.cancelled = bool(attributes.get(CANCELLED))
-        self.index.set_retried(attributes.get(RETRIED, {}))
-        self.index.read(trials)
+        self._retried: dict[str, int] = attributes.get(RETRIED, {})
+        self._sort()
 
-    def _close_abandoned(self) -> None:
-        for trial in list(self.index.running_trials.values()):
-            if not is_assigned(trial, self.store.silence):
-                self._interrupt(trial)
+    def _sort(self) -> None:
+        """Find the state of each run from the trials."""
+        attempts = self._attempts = sort_attempts(self._trials, self._names, self._retried)
+        state = self._state = QueueState([], {}, [], {})
+        for name in self.runs:
+            if name in attempts.running:
+                state.running[name] = worker_of(attempts.running[name][0])
+            elif name in attempts.recorded and self._recorded(name):
+                state.ended.append(name)
+            elif len(attempts.failed.get(name, ())) >= self.max_failures:
+                state.failed[name] = attempts.failed[name][-1].user_attrs.get(ERROR, "")
+            else:
+                state.waiting.append(name)
+
+    def _recorded(self, name: str) -> list[FrozenTrial]:
+        """The trials that say that the run has a record, but for those whose record is gone."""
+        return [trial for trial in self._attempts.recorded[name] if trial.number not in self._lost]
+
+    def _running_trials(self) -> list[FrozenTrial]:
+        return [trial for running in self._attempts.running.values() for trial in running]
 
     def _look_for_record(self, name: str) -> bool:
-        """Whether a run that is not in training has a record, here or in the folder of another machine. If there is no
-        trial for it yet, one is added.
+        """Whether a run that is not in training has a record, here or in the folder of another machine. If no trial says
+        so yet, one is added.
         """
-        exists = record.is_finished(self.dir / name) or self.index.lies_elsewhere(name, self.store.folder)
-        if exists and not self.index.has_trial_of_record(name):
-            run = self.runs[name]
-            self._add(run, self._result(run.name, run.run_id)[1], {})
-        if exists != (name in self.index.ended):
-            self.index.set_record(name, exists)
+        folders = {record_folder(trial) for trial in self._attempts.recorded[name]} if self.store.folder else set()
+        exists = record.is_finished(self.dir / name) or bool(folders - {None, self.store.folder})
+        if not exists:
+            self._lost.update(trial.number for trial in self._attempts.recorded[name])
+        elif not self._recorded(name):
+            self._add(self.runs[name], self._result(self.runs[name])[1])
         return exists
 
     def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
@@ -185,61 +198,74 @@ class Queue:
         A run that failed before is assigned alone: the stack may have been too large for the memory, and one failure
         ends all runs of a stack. Runs that were interrupted in a stack are assigned together, however many they are.
         """
-        first_trial: list[int] = []  # that this call may make
+        known: list[int] = []  # the number of trials before each try
 
         def assign() -> list[Assignment]:
             self._read()
-            if first_trial:  # the connection was lost: a trial may have been made without an answer
-                self._close_unanswered(first_trial[0], process)
-            first_trial[:] = first_trial or [self.index.read_trials]
-            beating = replace(process, heartbeat=self.store.now())
-            return [] if self.cancelled else [self._start(run, beating) for run in self._next_cohort(max_runs)]
+            known.append(len(self._trials))
+            if not self._assigned(process, known[0]):  # else only the answer was lost, with the connection
+                owner = stored_process(replace(process, heartbeat=self.store.now()), self.sweep)
+                for run in [] if self.cancelled else self._next_cohort(max_runs):
+                    self._add(run, Result(TrialState.RUNNING, None, {PROCESS: owner}))
+                self._sort()
+            return self._assigned(process, known[0])
 
         return self.store.run(assign)
 
-    def _close_unanswered(self, first: int, process: ProcessInfo) -> None:
-        for trial in list(self.index.running_trials.values()):
-            worker = worker_of(trial) if trial.number >= first else None
-            if worker and replace(worker, heartbeat=process.heartbeat) == process:
-                self._interrupt(trial)
+    def _assigned(self, process: ProcessInfo, first: int) -> list[Assignment]:
+        """The runs that were assigned to a worker by the trial with the number `first`, or a later one."""
+        return [
+            Assignment(self._by_id[trial.user_attrs[RUN_ID]], self._trial_id(trial), trial.number, process)
+            for trial in self._trials[first:]
+            if trial.state == TrialState.RUNNING and worker_of(trial) == process
+        ]
 
     def _next_cohort(self, max_runs: int) -> list[RunSpec]:
         """The runs that `assign` assigns, in the order of the plan."""
-        while (first := self.index.first_left()) and self._look_for_record(first.name):
-            pass  # something else than this queue has trained it
-        if not first or self.index.failures(first.name):
-            return [first] if first else []
-        if members := read_members(self.dir / first.name):
-            return [run for run in self.index.left_like(first) if run.run_id in members]
-        if max_runs == 1:
-            return [first]
-        alike = (run for run in self.index.left_like(first) if not read_members(self.dir / run.name))
-        return [run for run in itertools.islice(alike, max_runs) if not record.is_finished(self.dir / run.name)]
+        left = [self.runs[name] for name in self._state.waiting]
+        while left and self._look_for_record(left[0].name):  # something else than this queue has trained it
+            left.pop(0)
+        if not left or self._attempts.failed[left[0].name]:
+            return left[:1]
+        members = read_members(self.dir / left[0].name)
+        if max_runs == 1 and not members:
+            return left[:1]
+        alike = [
+            run for run in left if not self._attempts.failed[run.name] and self._cohort(run) == self._cohort(left[0])
+        ]
+        if members:
+            return [run for run in alike if run.run_id in members]
+        fresh = itertools.islice((run for run in alike if not read_members(self.dir / run.name)), max_runs)
+        return [run for run in fresh if not record.is_finished(self.dir / run.name)]
 
-    def _start(self, run: RunSpec, process: ProcessInfo) -> Assignment:
-        trial = self._add(run, Result(TrialState.RUNNING), {PROCESS: stored_process(process, self.sweep)})
-        return Assignment(run, trial.trial_id, trial.number, process)
+    def _cohort(self, run: RunSpec) -> bytes:
+        if run.name not in self._cohorts:
+            self._cohorts[run.name] = cohort_key(run.config)
+        return self._cohorts[run.name]
 
-    def _add(self, run: RunSpec, result: Result, own: dict[str, Any]) -> TrialRow:
-        """Add a trial, in one transaction. All others have been read, and the lock is held: so its number is known."""
-        trial = new_trial(run, self.distributions, result.state, result.value, {**result.notes, **own})
-        self.study.add_trial(trial)
-        number = self.index.read_trials
-        trial_id = self.storage.get_trial_id_from_study_id_trial_number(self.study_id, number)
-        row = TrialRow(trial_id, number, trial.state, trial.user_attrs)
-        self.index.read([row])
-        return row
+    def _add(self, run: RunSpec, result: Result) -> None:
+        """Add a trial. All others have been read, and the lock is held: so its number is known."""
+        trial = new_trial(run, self.distributions, result.state, result.value, result.attributes)
+        self.store.rdb.create_new_trial(self.study_id, trial)
+        trial.number = len(self._trials)
+        self._trials.append(trial)
+
+    def _trial_id(self, trial: FrozenTrial) -> int:
+        return self.store.rdb.get_trial_id_from_study_id_trial_number(self.study_id, trial.number)
 
     @exclusive
     def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]:
         """Tell other machines that these runs are still in training. Returns the assignments that are no longer ours:
         another machine has taken the run over, because this one missed its heartbeats.
         """
-        self.cancelled = bool(self.study.user_attrs.get(CANCELLED))
-        beating = [replace(assignment.process, heartbeat=self.store.now()) for assignment in assignments]
-        stored = {a.trial_id: stored_process(process, self.sweep) for a, process in zip(assignments, beating)}
-        running = self.store.rdb.set_processes(stored)
-        return [assignment for assignment in assignments if assignment.trial_id not in running]
+        self._read()
+        ours = {running[0].number for running in self._attempts.running.values()}
+        for assignment in assignments:
+            if assignment.number in ours:
+                beating = replace(assignment.process, heartbeat=self.store.now())
+                owner = stored_process(beating, self.sweep)
+                self.store.rdb.set_trial_user_attr(assignment.trial_id, PROCESS, owner)
+        return [assignment for assignment in assignments if assignment.number not in ours]
 
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> None:
@@ -247,32 +273,25 @@ class Queue:
         value = row.get(self.metric)
         if value is not None and math.isfinite(value):
             with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # `heartbeat` finds that out too
-                self.storage.set_trial_intermediate_value(assignment.trial_id, int(row["epoch"]), value)
+                self.store.rdb.set_trial_intermediate_value(assignment.trial_id, int(row["epoch"]), value)
 
     @exclusive
     def cancel(self) -> None:
         """Assign no more runs. Sweeps stop their workers at the next heartbeat or poll, until `retry`."""
         self.study.set_user_attr(CANCELLED, True)
-        self.cancelled = True
+        self.refresh()
 
     @exclusive
     def retry(self, names: Iterable[str] | None = None) -> list[str]:
-        """Forget the failed attempts of these runs, or of all, and take back `cancel`. Returns the runs that had some.
-
-        Raises `UserError` for a name that is not in the plan.
-        """
+        """Forget the failed attempts of these runs, or of all, and take back `cancel`. Returns the runs that had some."""
         self._read()
-        chosen = list(self.runs if names is None else names)
-        for name in chosen:
-            if name not in self.runs:
-                raise UserError(f"{name!r} is not a run of this study; {nearest(name, list(self.runs))}")
         if self.cancelled:
             self.study.set_user_attr(CANCELLED, False)
-            self.cancelled = False
-        if failed := [name for name in chosen if self.index.failures(name)]:
-            retried = {**self.index.retried, **dict.fromkeys(failed, self.index.read_trials)}
-            self.study.set_user_attr(RETRIED, retried)
-            self.index.set_retried(retried)
+        failed = [name for name in (self.runs if names is None else names) if self._attempts.failed[name]]
+        if failed:
+            now = {self.runs[name].run_id: len(self._trials) for name in failed}
+            self.study.set_user_attr(RETRIED, {**self._retried, **now})
+        self._read()
         return failed
 
     @exclusive
@@ -282,58 +301,51 @@ class Queue:
 
         `reason` is "failed", which counts as an attempt, or "interrupted", which does not.
         """
-        run = assignment.run
-        return self._settle(assignment.trial_id, assignment.number, run.name, run.run_id, reason, error)
+        status = self._settle(assignment.trial_id, assignment.run, reason, error)
+        self._read()
+        return status
 
     @exclusive
     def release(self) -> None:
         """Close every assignment of this sweep, also one that was interrupted while it was made or settled."""
         self._read()
-        for trial in list(self.index.running_trials.values()):
-            if PROCESS not in trial.user_attrs:
-                continue  # of an earlier version
-            worker, own = worker_of(trial), self.sweep
-            here = (worker.host, worker.boot, worker.namespace) == (own.host, own.boot, own.namespace)
-            if here and stored_process(worker, own) == trial.user_attrs[PROCESS]:
-                self._interrupt(trial)
+        self._interrupt(trial for trial in self._running_trials() if sweep_of(trial) == self.sweep)
 
-    def _interrupt(self, trial: TrialRow) -> None:
-        """Close the trial of a process that has ended."""
-        run, run_id = trial.user_attrs[RUN], trial.user_attrs[RUN_ID]
-        self._settle(trial.trial_id, trial.number, run, run_id, "interrupted")
+    def _interrupt(self, trials: Iterable[FrozenTrial]) -> None:
+        """Close trials whose process has ended."""
+        for trial in (closing := list(trials)):
+            self._settle(self._trial_id(trial), self._by_id[trial.user_attrs[RUN_ID]], "interrupted")
+        if closing:
+            self._read()
 
-    def _settle(self, trial_id: int, number: int, name: str, run_id: str, reason: str, error: str = "") -> str:
-        status, result = reason, Result(TrialState.FAIL, None, {REASON: reason, ERROR: error})
-        if record.is_finished(self.dir / name):
-            status, result = self._result(name, run_id)
-            (self.dir / name / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
-        value = result.value
-        if result.state == TrialState.PRUNED:  # as Optuna's `tell` does
-            value = self._last_value(trial_id)
+    def _settle(self, trial_id: int, run: RunSpec, reason: str, error: str = "") -> str:
+        status, result = reason, Result(TrialState.FAIL, None, {REASON: reason, **({ERROR: error} if error else {})})
+        if record.is_finished(self.dir / run.name):
+            status, result = self._result(run)
+            (self.dir / run.name / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
         try:
-            self.store.rdb.end_trial(trial_id, result.state, value, result.notes)
+            for key, value in result.attributes.items():
+                self.store.rdb.set_trial_user_attr(trial_id, key, value)
+            self.store.rdb.set_trial_state_values(
+                trial_id, result.state, None if result.value is None else [result.value]
+            )
         except optuna.exceptions.UpdateFinishedTrialError:
-            trial = self.storage.get_trial(trial_id)
-            own = has_record(trial) or trial.user_attrs.get(REASON) == reason  # the answer was lost with the connection
-            return status if own else "taken over"
-        self.index.close(number, result.state, result.notes)
+            trial = self.store.rdb.get_trial(trial_id)
+            ours = (
+                has_record(trial) or trial.user_attrs.get(REASON) == reason
+            )  # the answer was lost with the connection
+            return status if ours else "taken over"
         return status
 
-    def _last_value(self, trial_id: int) -> float | None:
-        """The last intermediate value of a trial."""
-        values = self.storage.get_trial(trial_id).intermediate_values
-        return values[max(values)] if values else None
-
-    def _result(self, name: str, run_id: str) -> tuple[str, Result]:
+    def _result(self, run: RunSpec) -> tuple[str, Result]:
         """The status in a run's record and what its trial gets. Raises `UserError` where the record is of another run."""
-        summary = record.read_summary(self.dir / name)
-        if summary["run_id"] != run_id:
-            raise UserError(f"{self.dir / name}: holds the record of run {summary['run_id']}, not {run_id}")
-        status, value = summary["status"], summary.get(self.metric)
-        folder = self.store.folder
-        notes: dict[str, Any] = {RECORD: {"folder": folder, "digest": summary["digest"]}} if folder else {}
+        summary = record.read_summary(self.dir / run.name)
+        if summary["run_id"] != run.run_id:
+            raise UserError(f"{self.dir / run.name}: holds the record of run {summary['run_id']}, not {run.run_id}")
+        status, value, folder = summary["status"], summary.get(self.metric), self.store.folder
+        place = {RECORD: {"folder": folder, "digest": summary["digest"]}} if folder else {}
         if status == "finished" and value is not None:
-            return status, Result(TrialState.COMPLETE, value, notes)
+            return status, Result(TrialState.COMPLETE, value, place)
         if status == "pruned":
-            return status, Result(TrialState.PRUNED, None, notes)
-        return status, Result(TrialState.FAIL, None, {**notes, STATUS: status})  # a diverged run has no value
+            return status, Result(TrialState.PRUNED, value, place)
+        return status, Result(TrialState.FAIL, None, {**place, STATUS: status})  # a diverged run has no value

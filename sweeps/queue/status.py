@@ -1,4 +1,4 @@
-"""The status of every run of a study, from its plan, its records and its queue. It changes nothing and makes no sweep wait."""
+"""The status of every run of a study, from its plan, its records and its queue. It changes nothing and takes no lock."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
 from experiments.study import RunSpec, StudyPlan
-from sweeps.queue.snapshot import Snapshot, read_snapshot
+from sweeps.queue.optuna_study import QueueView, read_queue
 from sweeps.queue.trials import (
     ERROR,
     PROCESS,
-    RECORD,
     RETRIED,
-    RUN,
-    RUN_ID,
     STATUS,
+    Attempts,
     has_record,
     is_assigned,
-    is_failure,
+    record_folder,
+    sort_attempts,
     worker_of,
 )
 from sweeps.study_folder import ERROR as TRACEBACK
@@ -83,61 +82,63 @@ class StudyStatus:
         return not any(run.state in ACTIVE for run in self.runs)
 
 
-def read_status(study_dir: Path, attempts: int = 3) -> StudyStatus:
-    """The status of a study now. `attempts` is the number of attempts after which a run has failed.
+def read_status(study_dir: Path, max_failures: int = 3) -> StudyStatus:
+    """The status of a study now. A run has failed after `max_failures` attempts.
 
     Raises `RecordError` where study.json or a record cannot be read, and `UserError` where the queue cannot be.
     """
     plan = StudyPlan.read(study_dir)
-    queue = read_snapshot(study_dir, plan.name)
-    trials, retried = defaultdict(list), queue.attributes.get(RETRIED, {})
-    names = {run.run_id: run.name for run in plan.runs}  # another machine may keep older names
-    for trial in queue.trials:
-        if (name := trial.user_attrs.get(RUN)) and trial.user_attrs.get(PROCESS):
-            trials[names.get(trial.user_attrs.get(RUN_ID, ""), name)].append(trial)
-    looked = []
+    queue = read_queue(study_dir, plan.name)
+    assigned = [trial for trial in queue.trials if PROCESS in trial.user_attrs]  # the others were made from records
+    names = {run.run_id: run.name for run in plan.runs}
+    attempts = sort_attempts(assigned, names, queue.attributes.get(RETRIED, {}))
+    known: dict[str, list[float]] = defaultdict(list)  # variant -> seconds of an epoch
+    paces: dict[str, float] = {}  # run -> seconds of one of its epochs
+    runs = []
     for run in plan.runs:
-        own = trials[run.name]
-        failures = [trial for trial in own if is_failure(trial) and trial.number >= retried.get(run.name, 0)]
-        looked.append(_look(study_dir / run.name, run, _epochs(plan, run), own, failures, attempts, queue))
-    runs = _with_time_left(looked)
-    rate = _runs_per_hour([trial for own in trials.values() for trial in own])
-    return StudyStatus(plan.name, runs, rate, _seconds_left(runs))
+        status, seconds = _look(study_dir / run.name, run, _epochs(plan, run), attempts, queue, max_failures)
+        runs.append(status)
+        if seconds and status.epochs_done:
+            paces[run.name] = seconds / status.epochs_done
+            known[run.variant].append(paces[run.name])
+    medians = {variant: statistics.median(values) for variant, values in known.items()}
+    usual = statistics.median(medians.values()) if medians else None
+    for i, status in enumerate(runs):
+        pace = medians.get(status.variant, usual)
+        pace = paces.get(status.run, pace) if status.state == "running" else pace
+        if pace and status.state in ACTIVE:
+            runs[i] = replace(status, seconds_left=(status.epochs - status.epochs_done) * pace)
+    return StudyStatus(plan.name, runs, _runs_per_hour(assigned), _seconds_left(runs))
 
 
 def _epochs(plan: StudyPlan, run: RunSpec) -> int:
     """The number of epochs that a run is planned to have."""
-    own = {**plan.tuned_for(run.variant), **run.levels}
-    return int(own.get("train.epochs", plan.base["train"]["epochs"]))
+    settings = {**plan.tuned_for(run.variant), **run.levels}
+    return int(settings.get("train.epochs", plan.base["train"]["epochs"]))
 
 
 def _look(
-    folder: Path,
-    run: RunSpec,
-    epochs: int,
-    trials: Sequence[FrozenTrial],
-    failures: Sequence[FrozenTrial],
-    attempts: int,
-    queue: Snapshot,
+    folder: Path, run: RunSpec, epochs: int, attempts: Attempts, queue: QueueView, max_failures: int
 ) -> tuple[RunStatus, float | None]:
-    """The status of a run without its time left, and the seconds of one of its epochs if they are known.
-
-    `failures` are the trials that count as failed attempts.
-    """
+    """The status of a run without its time left, and the seconds that its finished epochs took, if that is known."""
+    done, tried, failed = epochs, attempts.all[run.name], attempts.failed[run.name]
+    seconds = _duration(tried)
+    elsewhere = [trial for trial in attempts.recorded[run.name] if record_folder(trial) not in (None, queue.folder)]
     if record.is_finished(folder):
-        state, done = _ended(folder, trials, epochs)
-        seconds = _trial_seconds(trials)
-    elif elsewhere := [trial for trial in trials if _is_elsewhere(trial, queue.folder)]:
-        state, done, seconds = elsewhere[-1].user_attrs.get(STATUS, "finished"), epochs, _trial_seconds(trials)
+        summary = record.read_summary(folder)
+        state, done = summary["status"], int(summary.get("epochs", epochs))
+    elif elsewhere:
+        state = elsewhere[-1].user_attrs.get(STATUS, "finished")
     else:
         done, seconds = _progress(folder)
-        if any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in trials):
+        if any(is_assigned(trial, queue.silence) for trial in attempts.running[run.name]):
             state = "running"
-        elif len(failures) >= attempts:
+        elif len(failed) >= max_failures:
             state = "failed"
         else:
-            state = "interrupted" if done or trials else "waiting"
-    worker = worker_of(trials[-1]) if trials else None
+            state = "interrupted" if done or tried else "waiting"
+    worker = worker_of(tried[-1]) if tried else None
+    error = failed[-1].user_attrs.get(ERROR) if failed else _last_line(folder, state)
     status = RunStatus(
         run=run.name,
         variant=run.variant,
@@ -145,37 +146,24 @@ def _look(
         state=state,
         epochs=epochs,
         epochs_done=done,
-        attempts=len(failures) + (state not in ("waiting", "interrupted", "failed")),
-        error=_first_line(failures[-1].user_attrs.get(ERROR)) if failures else _error_in(folder, state),
+        attempts=len(failed) + (state not in ("waiting", "interrupted", "failed")),
+        error=error.strip().partition("\n")[0] if error else None,
         host=worker.host if worker else None,
         pid=worker.pid if worker else None,
         heartbeat=max(0.0, queue.now - worker.heartbeat) if worker and state == "running" else None,
     )
-    return status, seconds / done if seconds and done else None
+    return status, seconds
 
 
-def _is_elsewhere(trial: FrozenTrial, folder: str | None) -> bool:
-    """Whether the attempt left its record in another folder than this one."""
-    return has_record(trial) and trial.user_attrs.get(RECORD, {}).get("folder") not in (None, folder)
-
-
-def _ended(folder: Path, trials: Sequence[FrozenTrial], epochs: int) -> tuple[str, int]:
-    """The status in the record of a run, and its number of epochs. Reads the record only where the queue does not say."""
-    if any(trial.state == TrialState.COMPLETE for trial in trials):
-        return "finished", epochs
-    summary = record.read_summary(folder)
-    return summary["status"], int(summary.get("epochs", epochs))
-
-
-def _trial_seconds(trials: Sequence[FrozenTrial]) -> float | None:
-    """The time that the only attempt at a run took; None where there were several, or none."""
-    duration = trials[0].duration if len(trials) == 1 else None
+def _duration(attempts: Sequence[FrozenTrial]) -> float | None:
+    """The seconds that the only attempt at a run took; None where there were several, or none."""
+    duration = attempts[0].duration if len(attempts) == 1 else None
     return duration.total_seconds() if duration else None
 
 
 def _progress(folder: Path) -> tuple[int, float | None]:
     """The number of finished epochs of a run that has not ended, and the seconds that they took."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # being written, or by another version
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # being written, or damaged
         note = read_note(folder)
         return len(note["rows"]), float(note["seconds"]["wall"])
     with contextlib.suppress(OSError):
@@ -183,37 +171,13 @@ def _progress(folder: Path) -> tuple[int, float | None]:
     return 0, None
 
 
-def _error_in(folder: Path, state: str) -> str | None:
+def _last_line(folder: Path, state: str) -> str | None:
     """The error in the folder of a run that has no failed attempt in the queue: the last line of its traceback."""
     if state in record.STATUSES:  # of an attempt before the successful one
         return None
     with contextlib.suppress(OSError):
-        lines = (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), None)
+        return (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
     return None
-
-
-def _first_line(text: str | None) -> str | None:
-    return next(iter((text or "").strip().splitlines()), None)
-
-
-def _with_time_left(looked: Sequence[tuple[RunStatus, float | None]]) -> list[RunStatus]:
-    """The runs, with the time left of those in training or still to train.
-
-    A run without a finished epoch takes as long per epoch as the others of its variant, or as all.
-    """
-    known = defaultdict(list)
-    for status, seconds in looked:
-        if seconds:
-            known[status.variant].append(seconds)
-    paces = {variant: statistics.median(values) for variant, values in known.items()}
-    usual = statistics.median(paces.values()) if paces else None
-    runs = []
-    for status, seconds in looked:
-        pace = seconds if seconds and status.state == "running" else paces.get(status.variant, usual)
-        left = status.epochs - status.epochs_done
-        runs.append(replace(status, seconds_left=left * pace) if pace and status.state in ACTIVE else status)
-    return runs
 
 
 def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
@@ -227,11 +191,8 @@ def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
 
 def _runs_per_hour(trials: Sequence[FrozenTrial]) -> float | None:
     """The number of runs that ended in the last hour; in less time, if the first trial began later."""
-    starts = [trial.datetime_start for trial in trials if trial.datetime_start]
-    if not starts:
-        return None
-    now = datetime.now()  # Optuna's times are local and without a zone
-    window = min(RATE_WINDOW, now - min(starts))
+    ages = [datetime.now() - trial.datetime_start for trial in trials if trial.datetime_start]  # local, without a zone
     ends = [trial.datetime_complete for trial in trials if has_record(trial) and trial.datetime_complete]
-    recent = sum(now - end <= window for end in ends)
+    window = min(RATE_WINDOW, max(ages, default=RATE_WINDOW))
+    recent = sum(datetime.now() - end <= window for end in ends)
     return recent / (window / timedelta(hours=1)) if recent else None

@@ -15,28 +15,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+import filelock
 import optuna
 import sqlalchemy
-from filelock import FileLock
+from optuna.storages import RDBStorage
 from sqlalchemy.engine import URL
 
 from experiments.errors import UserError
-from sweeps.queue.database import QueueDatabase
 from sweeps.queue.folder_note import FolderNote, read_note
-from sweeps.queue.postgres_database import PostgresDatabase
-from sweeps.queue.slow_notice import SlowNotice
 from sweeps.queue.url import DATABASE, is_own_database, parse_url
 from sweeps.study_folder import LOCK
 
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
 RETRY_INTERVAL = 2.0  # seconds between two tries
-SLOW = 60.0  # seconds after which a slow operation is reported
+SLOW = 60.0  # seconds of waiting for the lock file after which a line says so
 ADVISORY_KEY = 0x56695421  # of the locks in PostgreSQL; any constant that no other program uses
 IDLE_TIMEOUT = "60s"  # after which PostgreSQL ends a connection, so that a suspended process does not keep the lock
 
 P = ParamSpec("P")
 T = TypeVar("T")
-DatabaseErrors = (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError)
+DatabaseErrors = (sqlalchemy.exc.SQLAlchemyError, sqlite3.Error, optuna.exceptions.StorageInternalError)
 
 
 class LockLost(sqlalchemy.exc.SQLAlchemyError):
@@ -46,7 +44,7 @@ class LockLost(sqlalchemy.exc.SQLAlchemyError):
 class QueueStorage(ABC):
     """An Optuna storage with a lock and a clock that all processes of the queue share. For one thread."""
 
-    rdb: QueueDatabase
+    rdb: RDBStorage
 
     def __init__(self, url: str) -> None:
         self.url = url  # for messages; it never holds a password
@@ -54,35 +52,37 @@ class QueueStorage(ABC):
         self.note: FolderNote | None = None  # of the study's folder, when the storage was opened
         self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
         self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
-        self._slow_notice = SlowNotice(lambda line: self.notify(line))
         self._depth = 0
         self._clock = 0.0, 0.0  # the shared clock when the lock was taken, and this process's monotonic clock
 
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Exclusive access to the queue. Raises `UserError` where the database cannot be read or written."""
-        with self._one_line():
-            self._repeat(self._enter)
-            try:
-                yield
-            finally:
-                self._leave()
-
     def run(self, operation: Callable[[], T]) -> T:
-        """Run an operation with exclusive access. It runs again after a lost connection, so it must bear repetition.
+        """Run an operation with exclusive access. It must be idempotent: it runs again after a lost connection.
 
         Raises `UserError` where the database cannot be used, or not again within `RETRY_TIMEOUT`.
         """
 
         def attempt() -> T:
-            self._enter()
+            if not self._depth:
+                self._clock = self._acquire(), time.monotonic()
+            self._depth += 1
             try:
                 return operation()
             finally:
-                self._leave()
+                self._depth -= 1
+                if not self._depth:
+                    self._release()
 
-        with self._one_line():
+        with self.errors():
             return attempt() if self._depth else self._repeat(attempt)
+
+    @contextlib.contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn errors of the database into a `UserError`. Statements and their values are left out."""
+        try:
+            yield
+        except DatabaseErrors as error:
+            reason = _reason(error)
+            raise UserError(f"{self.url}: cannot be used ({reason}); {self._advice(reason)}") from None
 
     @property
     def folder(self) -> str | None:
@@ -107,7 +107,7 @@ class QueueStorage(ABC):
         if self._depth:
             shared, own = self._clock
             return shared + time.monotonic() - own
-        with self._one_line():
+        with self.errors():
             return self._repeat(self._read_clock)
 
     def silence(self, heartbeat: float) -> float:
@@ -132,61 +132,57 @@ class QueueStorage(ABC):
     def _advice(self, reason: str) -> str:
         return "run the same command again when it can be used"
 
-    def _enter(self) -> None:
-        if not self._depth:
-            self._clock = self._acquire(), time.monotonic()
-        self._depth += 1
-
-    def _leave(self) -> None:
-        self._depth -= 1
-        if not self._depth:
-            self._release()
-
     def _repeat(self, operation: Callable[[], T]) -> T:
         """Run an operation until it does not fail for a lost connection. The first repetition follows at once."""
-        start, tries = time.monotonic(), 0
+        end, failures = time.monotonic() + RETRY_TIMEOUT, 0
         while True:
             try:
-                line = f"{self.url}: no answer for {SLOW:.0f} s; still waiting, training continues"
-                with self._slow_notice.watch(SLOW, line):
-                    result = operation()
-                if tries > 1:
+                result = operation()
+                if failures > 1:
                     self.since = self._read_clock()
                 return result
             except DatabaseErrors as error:
-                if not self._is_temporary(error) or time.monotonic() - start > RETRY_TIMEOUT:
+                if not self._is_temporary(error) or time.monotonic() > end:
                     raise
-                if tries == 1:
+                failures += 1
+                if failures == 2:
                     minutes = f"{RETRY_TIMEOUT / 60:.0f} min"
                     self.notify(f"{self.url}: {_reason(error)}; trying again for {minutes}, training continues")
-                if tries:
+                if failures > 1:
                     time.sleep(RETRY_INTERVAL)
-                tries += 1
-
-    @contextlib.contextmanager
-    def _one_line(self) -> Iterator[None]:
-        """Turn errors of the database into a `UserError`. Statements and their values are left out."""
-        try:
-            yield
-        except DatabaseErrors as error:
-            reason = _reason(error)
-            raise UserError(f"{self.url}: cannot be used ({reason}); {self._advice(reason)}") from None
 
 
 class SQLiteStorage(QueueStorage):
-    """A file, by default in the study's folder, with a lock file. Its clock is that of the folder's file system."""
+    """A file, by default in the study's folder, with a lock file. Its clock is that of the folder's file system.
 
-    def __init__(self, path: Path, lock: Path) -> None:
+    `reading`: the file exists, and is read without the lock. It has no write-ahead log, which does not work across machines.
+    """
+
+    def __init__(self, path: Path, lock: Path, reading: bool = False) -> None:
         super().__init__(str(path))
         self._file = lock
-        self._lock = FileLock(lock, poll_interval=0.01)
-        with self.lock():
-            self.rdb = _sqlite(path)
+        self._lock = filelock.FileLock(lock, poll_interval=0.01)
+        mode = "rw" if reading else "rwc"  # rw never makes the file, and undoes what a killed process has half written
+        place = f"{path.absolute().as_uri()}?mode={mode}"
+        options = {"creator": lambda: sqlite3.connect(place, uri=True, timeout=60)}
+
+        def make() -> RDBStorage:
+            return RDBStorage("sqlite://", engine_kwargs=options, skip_table_creation=reading)
+
+        with self.errors():
+            self.rdb = make() if reading else self.run(make)
 
     def _acquire(self) -> float:
         try:
-            self._lock.acquire()
-            return self._read_clock()
+            try:
+                self._lock.acquire(timeout=SLOW)
+            except filelock.Timeout:
+                self.notify(
+                    f"{self._file}: locked by another process for {SLOW:.0f} s; still waiting, training continues"
+                )
+                self._lock.acquire()
+            os.utime(self._file)  # a file server uses its own clock
+            return self._file.stat().st_mtime
         except OSError as error:
             raise UserError(f"{self._file}: cannot be used ({error.strerror})") from error
 
@@ -194,8 +190,10 @@ class SQLiteStorage(QueueStorage):
         self._lock.release()
 
     def _read_clock(self) -> float:
-        os.utime(self._file)  # a file server uses its own clock
-        return self._file.stat().st_mtime
+        with contextlib.suppress(OSError):  # a folder that can only be read
+            os.utime(self._file)
+            return self._file.stat().st_mtime
+        return time.time()
 
     def _is_temporary(self, error: BaseException) -> bool:
         return "database is locked" in _reason(error)
@@ -209,31 +207,6 @@ class SQLiteStorage(QueueStorage):
         )
 
 
-def _sqlite(path: Path) -> QueueDatabase:
-    """SQLite storage whose transactions take the write lock when they begin, so that read and write are one step.
-
-    SQLAlchemy documents this recipe for pysqlite. It uses no write-ahead log, which does not work across machines.
-    """
-    storage = QueueDatabase(
-        _optuna_url(URL.create("sqlite", database=str(path))), engine_kwargs={"connect_args": {"timeout": 60}}
-    )
-
-    @sqlalchemy.event.listens_for(storage.engine, "connect")
-    def _no_implicit_begin(connection: Any, _: Any) -> None:
-        connection.isolation_level = None
-        connection.execute("PRAGMA busy_timeout = 0")
-        with contextlib.suppress(sqlite3.OperationalError):  # locked now: the usual mode works too
-            connection.execute("PRAGMA journal_mode = PERSIST")  # the file of the journal is kept: fewer syncs
-        connection.execute("PRAGMA busy_timeout = 60000")
-
-    @sqlalchemy.event.listens_for(storage.engine, "begin")
-    def _begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    storage.engine.dispose()  # closes the connections that were made before the listeners
-    return storage
-
-
 class PostgresStorage(QueueStorage):
     """A PostgreSQL database with an advisory lock, and the server's clock.
 
@@ -243,7 +216,7 @@ class PostgresStorage(QueueStorage):
 
     def __init__(self, url: URL) -> None:
         super().__init__(url.render_as_string())
-        self._args = {
+        arguments = {
             "connect_timeout": 10,
             "keepalives_idle": 30,
             "keepalives_interval": 10,
@@ -251,18 +224,14 @@ class PostgresStorage(QueueStorage):
             "tcp_user_timeout": 60_000,
             "application_name": "vit-sweep",
         }
-        with self._one_line(), self._schema_lock(url):
-            self.rdb = PostgresDatabase(_optuna_url(url), engine_kwargs={"connect_args": self._args, "pool_size": 1})
+        text = self.url.replace("{", "{{").replace("}", "}}")  # Optuna replaces names in braces
+        engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)
+        with self.errors(), engine.connect() as connection:
+            # two processes that start at once would both make the tables
+            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY}, 0)")
+            self.rdb = RDBStorage(text, engine_kwargs={"connect_args": arguments, "pool_size": 1})
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
-
-    @contextlib.contextmanager
-    def _schema_lock(self, url: URL) -> Iterator[None]:
-        """The lock while the tables are made: two processes that start at once would both make them."""
-        engine = sqlalchemy.create_engine(url, connect_args=self._args, poolclass=sqlalchemy.pool.NullPool)
-        with engine.connect() as connection:
-            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY}, 0)")
-            yield
 
     def _on_connect(self, connection: Any, _: Any) -> None:
         if self._depth:
@@ -272,7 +241,7 @@ class PostgresStorage(QueueStorage):
         )
         connection.commit()
 
-    def _scalars(self, columns: str) -> Any:
+    def _select(self, columns: str) -> Any:
         with self.rdb.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return connection.exec_driver_sql(f"select {columns}").one()
 
@@ -283,24 +252,23 @@ class PostgresStorage(QueueStorage):
         return f"{ADVISORY_KEY}, {zlib.crc32(study.encode()) - 2**31 if study else 0}"
 
     def _acquire(self) -> float:
-        clock = "extract(epoch from {})::float8"
-        columns = f"{clock.format('clock_timestamp()')}, {clock.format('pg_postmaster_start_time()')}"
-        _, now, started = self._scalars(f"pg_advisory_lock({self._key}), {columns}")
-        self.since = max(self.since, started)
-        return now
+        self._select(f"pg_advisory_lock({self._key})")
+        return self._read_clock()
 
     def _release(self) -> None:
         try:
-            self._scalars(f"pg_advisory_unlock({self._key})")
+            self._select(f"pg_advisory_unlock({self._key})")
         except DatabaseErrors as error:  # the lock ended with its connection; a write that failed has said so already
             if not self._is_temporary(error):
                 raise
 
     def _read_clock(self) -> float:
-        return float(self._scalars("extract(epoch from clock_timestamp())::float8")[0])
+        times = "clock_timestamp()", "pg_postmaster_start_time()"
+        now, started = self._select(", ".join(f"extract(epoch from {moment})::float8" for moment in times))
+        self.since = max(self.since, started)
+        return float(now)
 
     def _is_temporary(self, error: BaseException) -> bool:
-        cause = _cause(error)
         temporary = (
             sqlalchemy.exc.OperationalError,
             sqlalchemy.exc.InterfaceError,
@@ -308,36 +276,31 @@ class PostgresStorage(QueueStorage):
             sqlalchemy.exc.PendingRollbackError,  # the connection was lost within a transaction
             LockLost,
         )
-        return isinstance(cause, temporary)
+        return isinstance(_cause(error), temporary)
 
 
-def open_storage(url: str | None, study_dir: Path, noted: bool = True) -> QueueStorage:
+def open_storage(url: str | None, study_dir: Path, noted: bool = True, reading: bool = False) -> QueueStorage:
     """The storage that a URL names; without one, that noted in the study's folder, or else the SQLite file in it.
 
-    `noted`: whether the folder belongs to this storage; `connect` sees to that. Raises `UserError` where the URL is not
-    allowed, its driver is not installed, or the database cannot be used.
+    `noted`: whether the folder belongs to this storage; `connect` sees to that. `reading`: see `SQLiteStorage`. Raises
+    `UserError` where the URL is not allowed, its driver is not installed, or the database cannot be used.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     note = read_note(study_dir) if noted else None
     url = url if url is not None or note is None else note.storage
-    storage = _open(parse_url(url) if url is not None else None, study_dir)
+    storage = _open(parse_url(url) if url is not None else None, study_dir, reading)
     if noted:
         storage.study_dir, storage.note = study_dir, note
     return storage
 
 
-def _open(url: URL | None, study_dir: Path) -> QueueStorage:
+def _open(url: URL | None, study_dir: Path, reading: bool) -> QueueStorage:
     if url is None or is_own_database(url, study_dir):
-        return SQLiteStorage(study_dir / DATABASE, study_dir / LOCK)
+        return SQLiteStorage(study_dir / DATABASE, study_dir / LOCK, reading)
     if url.drivername == "sqlite":
         path = Path(str(url.database)).resolve()
-        return SQLiteStorage(path, path.with_name(path.name + LOCK))
+        return SQLiteStorage(path, path.with_name(path.name + LOCK), reading)
     return PostgresStorage(url)
-
-
-def _optuna_url(url: URL) -> str:
-    """The URL as Optuna reads it, which replaces names in braces."""
-    return url.render_as_string().replace("{", "{{").replace("}", "}}")
 
 
 def _cause(error: BaseException) -> BaseException:

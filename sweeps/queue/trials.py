@@ -1,10 +1,10 @@
-"""What the queue stores in a trial of Optuna: the run, the process that trains it, how the attempt ended."""
+"""What the queue stores in a trial of Optuna, and what the trials tell about each run. Pure functions, without a database."""
 
 from __future__ import annotations
 
-import functools
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -13,31 +13,61 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from experiments.study import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
 
-# User attributes of a trial. The names in the database are kept so that old databases load.
+# User attributes of a trial
 RUN, RUN_ID, VARIANT, SEED = "run", "run_id", "variant", "seed"
-PROCESS = "owner"  # the worker and its sweep
+PROCESS = "owner"  # the worker, and under "sweep" the pid and the start of its sweep
 STATUS = "status"  # of the record that the attempt left, where Optuna's state does not tell it: "diverged"
-REASON, ERROR = (
-    "reason",
-    "error",
-)  # of an attempt that left no record: "failed" or "interrupted", and its error in one line
+REASON = "reason"  # why the attempt left no record: "failed" or "interrupted"
+ERROR = "error"  # of a failed attempt, in one line
 RECORD = "record"  # where several folders share the database: the token of the record's folder, and the record's digest
-# User attributes of the study: what users have asked for.
+# User attributes of the study: what users have asked for
 CANCELLED = "cancelled"  # whether no runs are assigned
-RETRIED = "retried"  # run -> number of the first trial whose failure counts
+RETRIED = "retried"  # run id -> number of the first trial whose failure counts
 
 
-@dataclass(slots=True)
-class TrialRow:
-    """A trial as the queue reads it: without parameters, values and times."""
-
-    trial_id: int
-    number: int
-    state: TrialState
-    user_attrs: dict[str, Any]
+def _lists() -> defaultdict[str, list[FrozenTrial]]:
+    return defaultdict(list)
 
 
-Trial = FrozenTrial | TrialRow
+@dataclass
+class Attempts:
+    """The attempts at the runs of a plan by what became of them: the name of a run -> its trials, oldest first."""
+
+    all: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)
+    running: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)  # the first of a run has it; no other
+    recorded: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)  # finished, diverged or pruned
+    failed: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)  # since the last retry
+
+
+def sort_attempts(trials: Iterable[FrozenTrial], names: Mapping[str, str], retried: Mapping[str, int]) -> Attempts:
+    """The attempts at runs. `names`: run id -> name; trials of other runs, and of other origin, are left out.
+
+    The folder of another machine may keep an older name of a run, so its id tells which it is.
+    """
+    attempts = Attempts()
+    for trial in trials:
+        run_id = trial.user_attrs.get(RUN_ID, "")
+        if not (name := names.get(run_id)):
+            continue
+        attempts.all[name].append(trial)
+        if trial.state == TrialState.RUNNING:
+            attempts.running[name].append(trial)
+        elif has_record(trial):
+            attempts.recorded[name].append(trial)
+        elif trial.user_attrs.get(REASON) == "failed" and trial.number >= retried.get(run_id, 0):
+            attempts.failed[name].append(trial)
+    return attempts
+
+
+def has_record(trial: FrozenTrial) -> bool:
+    """Whether the attempt left a record. Optuna has no state for a diverged run, which has no value."""
+    complete = trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+    return complete or (trial.state == TrialState.FAIL and STATUS in trial.user_attrs)
+
+
+def record_folder(trial: FrozenTrial) -> str | None:
+    """The token of the folder in which the attempt left its record; None if that is not stored, or there is none."""
+    return trial.user_attrs.get(RECORD, {}).get("folder")
 
 
 def new_trial(
@@ -45,36 +75,19 @@ def new_trial(
     distributions: Mapping[str, BaseDistribution],
     state: TrialState,
     value: float | None,
-    notes: Mapping[str, Any],
+    attributes: Mapping[str, Any],
 ) -> FrozenTrial:
-    """A trial of a run. The seed is an attribute: as a parameter it would take most of the importance."""
-    own = {RUN: run.name, RUN_ID: run.run_id, VARIANT: run.variant, SEED: run.seed}
+    """A trial of a run. The seed is an attribute: as a parameter it would take most of the importance.
+
+    `distributions`: of the parameters, which are levels of the run.
+    """
     return create_trial(
         state=state,
         value=value,
-        params=dict(run.levels),
+        params={path: run.levels[path] for path in distributions},
         distributions=dict(distributions),
-        user_attrs={**notes, **own},
+        user_attrs={**attributes, RUN: run.name, RUN_ID: run.run_id, VARIANT: run.variant, SEED: run.seed},
     )
-
-
-class RunFinder:
-    """Finds the run of a trial by its name, or else by its id: another machine's folder may keep an older name of the run.
-
-    `runs`: by name.
-    """
-
-    def __init__(self, runs: Mapping[str, RunSpec]) -> None:
-        self._runs = runs
-
-    def __call__(self, trial: Trial) -> RunSpec | None:
-        """The run; None where it is not one of these."""
-        run = self._runs.get(trial.user_attrs.get(RUN, ""))
-        return run or self._by_id.get(trial.user_attrs.get(RUN_ID, ""))
-
-    @functools.cached_property
-    def _by_id(self) -> dict[str, RunSpec]:
-        return {run.run_id: run for run in self._runs.values()}
 
 
 def factor_distributions(runs: Iterable[RunSpec]) -> dict[str, BaseDistribution]:
@@ -87,46 +100,23 @@ def factor_distributions(runs: Iterable[RunSpec]) -> dict[str, BaseDistribution]
     return {path: CategoricalDistribution(known) for path, known in levels.items()}
 
 
-def has_record(trial: Trial) -> bool:
-    """Whether the attempt left a record: the run finished, diverged or was pruned."""
-    complete = trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
-    return complete or (trial.state == TrialState.FAIL and STATUS in trial.user_attrs)
-
-
-def record_folder(trial: Trial) -> str | None:
-    """The token of the folder in which the attempt left its record; None if that is not stored, or there is none."""
-    return trial.user_attrs.get(RECORD, {}).get("folder")
-
-
-def is_failure(trial: Trial) -> bool:
-    """Whether the attempt counts as a failure. An interrupted one does not."""
-    return trial.state == TrialState.FAIL and trial.user_attrs.get(REASON) == "failed"
-
-
-def stored_process(process: ProcessInfo, sweep: ProcessInfo) -> dict[str, Any]:
+def stored_process(worker: ProcessInfo, sweep: ProcessInfo) -> dict[str, Any]:
     """A worker and its sweep, which run on one machine, as a user attribute."""
-    own = {"host": process.host, "pid": process.pid, "start": process.start, "beat": process.heartbeat}
-    kernel = {"boot": process.boot, "namespace": process.namespace}
-    return {**own, **kernel, "sweep": {"pid": sweep.pid, "start": sweep.start}}
+    return {**asdict(worker), "sweep": {"pid": sweep.pid, "start": sweep.start}}
 
 
-def worker_of(trial: Trial) -> ProcessInfo:
+def worker_of(trial: FrozenTrial) -> ProcessInfo:
     """The worker that trains the run of a trial, or that trained it last."""
-    return _process(trial.user_attrs[PROCESS])
+    stored = trial.user_attrs[PROCESS]
+    return ProcessInfo(**{name: value for name, value in stored.items() if name != "sweep"})
 
 
-def is_assigned(trial: Trial, silence: Callable[[float], float] | None = None) -> bool:
-    """Whether the worker of a running trial is alive, or the sweep that will settle it.
-
-    `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock does.
-    """
-    stored = trial.user_attrs.get(PROCESS)
-    if not stored:  # an earlier version was killed while it added a finished run to the queue
-        return False
-    return any(is_alive(_process(process), silence) for process in (stored, {**stored, **stored["sweep"]}))
+def sweep_of(trial: FrozenTrial) -> ProcessInfo:
+    """The sweep that has assigned the run of a trial."""
+    stored = trial.user_attrs[PROCESS]
+    return ProcessInfo(**{name: stored["sweep"].get(name, stored[name]) for name in stored if name != "sweep"})
 
 
-def _process(stored: Mapping[str, Any]) -> ProcessInfo:
-    # an earlier version stored neither boot nor namespace
-    kernel = stored.get("boot"), stored.get("namespace")
-    return ProcessInfo(stored["host"], stored["pid"], stored["start"], stored["beat"], *kernel)
+def is_assigned(trial: FrozenTrial, silence: Callable[[float], float]) -> bool:
+    """Whether the worker of a running trial is alive, or the sweep that will settle it. `silence`: see `is_alive`."""
+    return is_alive(worker_of(trial), silence) or is_alive(sweep_of(trial), silence)

@@ -19,7 +19,6 @@ from sweeps.outcome import result_text
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
-from sweeps.queue.snapshot import check_levels
 from sweeps.study_folder import ERROR, check_images, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
@@ -55,7 +54,6 @@ def run_sweep(
     `UserError` for bad input. `intro` are lines to print once the folder is known to be
     usable. Runs that failed before, in any sweep, get new attempts. `storage` and `separate_folders`: see `connect`.
     """
-    check_levels(plan, study_dir)
     check_images(plan, study_dir)
     write_plan(plan, study_dir, command)
     store = connect(plan, study_dir, storage, separate_folders)
@@ -174,13 +172,13 @@ class WorkerPool:
             self._reconcile()
         else:
             self.queue.refresh()
-            self.display.skip(self.queue.take_ended())
+            self.display.skip(self.queue.state().ended)
         self.next_poll = time.monotonic() + POLL_INTERVAL
 
     def _reconcile(self) -> bool:
         """Look at the records of all runs. Returns whether runs are left, or are in training elsewhere."""
         self.queue.reconcile()
-        self.display.skip(self.queue.take_ended())
+        self.display.skip(self.queue.state().ended)
         self.next_reconcile = time.monotonic() + RECONCILE_INTERVAL
         return bool(self.queue.left or self.queue.running)
 

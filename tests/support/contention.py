@@ -8,11 +8,12 @@ import sys, time
 from pathlib import Path
 from sweeps.queue.storage import open_storage
 storage, log = open_storage({url!r}, Path({folder!r})), open({log!r}, "a", buffering=1)
+def work():
+    log.write("in\\n")
+    time.sleep(0.002)
+    log.write("out\\n")
 for _ in range(20):
-    with storage.lock(), storage.lock():  # it can be taken again by its holder
-        log.write("in\\n")
-        time.sleep(0.002)
-        log.write("out\\n")
+    storage.run(lambda: storage.run(work))  # its holder can take it again
 """
 
 

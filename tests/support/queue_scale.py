@@ -1,12 +1,10 @@
 """Measure the time that the queue takes for each run: processes assign and settle runs whose training takes no time.
 
-python tests/support/queue_scale.py --runs 1000 --processes 8 --workers 64 [--storage URL | --postgres]
+python tests/support/queue_scale.py --runs 1200 --processes 4 [--storage URL | --postgres]
 
-Each process is a sweep with its share of the workers. A run is "trained" by writing a summary. The table shows, for each
-tenth of the runs, the milliseconds between two ended runs of the whole queue, and those for which one call of `assign` and of
-`settle` holds the lock, without the wait for it. The last line has the means, and the CPU time of an assignment, which does
-not depend on what else the machine does. --postgres starts a server on loopback for the measurement. --processes 1
---workers 1000 simulates a thousand workers.
+Each process is a sweep with one worker. A run is "trained" by writing a summary. The table shows, for each tenth of the runs,
+the milliseconds between two ended runs of the whole queue. The last line has the mean, and the CPU time of a run. --postgres
+starts a server on loopback for the measurement. --readers: processes that read the status all the time.
 """
 
 from __future__ import annotations
@@ -15,14 +13,10 @@ import argparse
 import hashlib
 import json
 import os
-import statistics
 import tempfile
 import time
 from multiprocessing import get_context
 from pathlib import Path
-
-import optuna
-import sqlalchemy
 
 from experiments.canonical import canonical
 from experiments.study import StudyPlan
@@ -30,6 +24,7 @@ from sweeps.plan import make_plan
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
+from sweeps.queue.status import read_status
 from sweeps.study import parse_study
 
 
@@ -48,105 +43,54 @@ def write_record(folder: Path, run_id: str) -> None:
     (folder / "summary.json").write_text(json.dumps(body))
 
 
-def add_ended(queue: Queue, count: int) -> None:
-    """Let the first runs of the plan have ended: write their records, and copies of one trial of the queue, in bulk."""
-    (assignment,) = queue.assign(current_process())
-    write_record(queue.dir / assignment.run.name, assignment.run.run_id)
-    queue.settle(assignment)
-    (model,) = queue.study.get_trials()
-    runs = list(queue.runs.values())[1:count]
-    for run in runs:
-        write_record(queue.dir / run.name, run.run_id)
-    with queue.store.lock(), queue.store.rdb.engine.begin() as connection:
-
-        def insert(table: str, rows: list[dict]) -> None:
-            names = rows[0].keys()
-            values = ", ".join(f":{name}" for name in names)
-            connection.execute(sqlalchemy.text(f"insert into {table} ({', '.join(names)}) values ({values})"), rows)
-
-        times = {"datetime_start": model.datetime_start, "datetime_complete": model.datetime_complete}
-        fixed = {"study_id": queue.study_id, "state": "COMPLETE", **times}
-        insert("trials", [{**fixed, "number": i + 1} for i in range(len(runs))])
-        added = sqlalchemy.text("select trial_id from trials where number > 0 order by number")
-        made = list(zip(connection.execute(added).scalars().all(), runs))
-        ((name, levels),) = queue.distributions.items()
-        choices = {"param_name": name, "distribution_json": optuna.distributions.distribution_to_json(levels)}
-        insert(
-            "trial_params",
-            [{"trial_id": i, "param_value": levels.to_internal_repr(run.levels[name]), **choices} for i, run in made],
-        )
-        value = {"objective": 0, "value": 0.5, "value_type": "FINITE"}
-        insert("trial_values", [{"trial_id": i, **value} for i, _ in made])
-        for i, run in made:
-            own = {"run": run.name, "run_id": run.run_id, "variant": run.variant, "seed": run.seed}
-            attrs = {**model.user_attrs, **own}
-            rows = [{"trial_id": i, "key": key, "value_json": json.dumps(value)} for key, value in attrs.items()]
-            insert("trial_user_attributes", rows)
-
-
-def drive(runs: int, folder: Path, url: str | None, workers: int, start, results) -> None:
-    """A sweep: its workers take turns, each with one run at a time. Sends for each run, in seconds: its end, and how long
-    the lock was held for its assignment, for its end, and the CPU time of its assignment.
-    """
+def drive(runs: int, folder: Path, url: str | None, start, results) -> None:
+    """A sweep. Sends the times at which its runs ended, and its CPU seconds."""
     plan = scale_plan(runs)
     queue = Queue(plan, folder, current_process(), storage=connect(plan, folder, url))
-    held: dict[str, float] = {}
-    enter, leave = queue.store._enter, queue.store._leave
-
-    def entering() -> None:
-        enter()
-        held["since"], held["cpu since"] = time.monotonic(), time.process_time()
-
-    def leaving() -> None:
-        leave()
-        held["for"] = time.monotonic() - held["since"]
-        held["cpu"] = time.process_time() - held["cpu since"]
-
-    queue.store._enter, queue.store._leave = entering, leaving
     queue.reconcile()
     start.wait()
-    rows, busy, begun = [], True, time.process_time()
-    while busy:
-        busy = []
-        for _ in range(workers):
-            if taken := queue.assign(current_process()):
-                busy.append((taken[0], held["for"], held["cpu"]))
-        for assignment, assigning, cpu in busy:
-            write_record(folder / assignment.run.name, assignment.run.run_id)
-            queue.settle(assignment)
-            rows.append((time.time(), assigning, held["for"], cpu))
-    results.put((rows, time.process_time() - begun))
+    ends, begun = [], time.process_time()
+    while taken := queue.assign(current_process()):
+        write_record(folder / taken[0].run.name, taken[0].run.run_id)
+        queue.settle(taken[0])
+        ends.append(time.time())
+    results.put((ends, time.process_time() - begun))
 
 
-def measure(
-    runs: int, folder: Path, url: str | None, processes: int, workers: int, ended: int
-) -> tuple[list[tuple[float, float, float, float]], float]:
-    """Drive a queue with several processes at once. One row for each run, in the order in which they ended; CPU seconds."""
+def read(folder: Path, start) -> None:
+    """Read the status until the study is done. Prints how long it took."""
+    start.wait()
+    times, is_done = [], False
+    while not is_done:
+        begun = time.monotonic()
+        is_done = read_status(folder).is_done
+        times.append(time.monotonic() - begun)
+    print(f"status: read {len(times)} times, {max(times) * 1e3:.0f} ms at most")
+
+
+def measure(runs: int, folder: Path, url: str | None, processes: int, readers: int) -> tuple[list[float], float]:
+    """Drive a queue with several processes at once. When it began and each run ended, and the CPU seconds."""
     plan = scale_plan(runs)
-    storage = connect(plan, folder, url)
-    if ended:
-        add_ended(Queue(plan, folder, current_process(), storage=storage), ended)
+    plan.write(folder)
+    connect(plan, folder, url)
     spawn = get_context("spawn")
-    start, results = spawn.Barrier(processes + 1), spawn.Queue()
-    shares = [workers // processes] * processes
-    children = [spawn.Process(target=drive, args=(runs, folder, url, share, start, results)) for share in shares]
+    start, results = spawn.Barrier(processes + readers + 1), spawn.Queue()
+    children = [spawn.Process(target=drive, args=(runs, folder, url, start, results)) for _ in range(processes)]
+    children += [spawn.Process(target=read, args=(folder, start)) for _ in range(readers)]
     for child in children:
         child.start()
     start.wait()
     begun = time.time()
-    parts = [results.get() for _ in children]
-    rows = sorted(row for part, _ in parts for row in part)
+    parts = [results.get() for _ in range(processes)]
     for child in children:
         child.join()
-    return [(begun, 0.0, 0.0, 0.0), *rows], sum(cpu for _, cpu in parts)
+    return [begun, *sorted(end for ends, _ in parts for end in ends)], sum(cpu for _, cpu in parts)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--ended", type=int, default=0, help="number of runs that have ended before the measurement")
+    for name, default in (("runs", 1000), ("processes", 2), ("readers", 0)):
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--storage")
     parser.add_argument("--postgres", action="store_true")
     options = parser.parse_args()
@@ -161,27 +105,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as parent:
             folder = Path(parent) / "scale"
             folder.mkdir()
-            rows, cpu = measure(
-                options.runs, folder, options.storage, options.processes, options.workers, options.ended
-            )
+            ends, cpu = measure(options.runs, folder, options.storage, options.processes, options.readers)
     finally:
         if server:
             server.remove()
-    count = len(rows) - 1
-    print(
-        f"{options.runs} runs, {options.ended} ended before, {options.processes} processes, {options.workers} workers, {options.storage or 'SQLite'}"
-    )
-    print("runs ended   ms a run   assign, ms   settle, ms")
+    count = len(ends) - 1
+    print(f"{count} runs, {options.processes} processes, {options.storage or 'SQLite'}\nruns ended   ms a run")
     for part in range(10):
         first, last = count * part // 10, count * (part + 1) // 10
-        own = rows[first + 1 : last + 1]
-        between = (own[-1][0] - rows[first][0]) / len(own)
-        means = [statistics.fmean(row[i] for row in own) for i in (1, 2)]
-        print(f"{options.ended + last:10d}   {between * 1e3:8.1f}   {means[0] * 1e3:10.1f}   {means[1] * 1e3:10.1f}")
-    assign, settle, own = (statistics.fmean(row[i] for row in rows[1:]) * 1e3 for i in (1, 2, 3))
-    total = (rows[-1][0] - rows[0][0]) / count * 1e3
-    print(f"{'all':>10}   {total:8.1f}   {assign:10.1f}   {settle:10.1f}")
-    print(f"CPU time of the processes: {cpu / count * 1e3:.1f} ms a run, of which {own:.1f} ms in the assignment")
+        print(f"{last:10d}   {(ends[last] - ends[first]) / (last - first) * 1e3:8.1f}")
+    print(f"{'all':>10}   {(ends[-1] - ends[0]) / count * 1e3:8.1f}; CPU time {cpu / count * 1e3:.1f} ms a run")
     print("load of the machine:", *os.getloadavg())
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import optuna
 
-from experiments.study import StudyPlan
+from experiments.runs import record
+from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_plan
 from sweeps.queue.process import is_alive, process_info
 from sweeps.study import parse_study
@@ -109,6 +110,16 @@ def until(condition: Callable[[], Any], seconds: float = 180.0) -> None:
 def lives(pid: int) -> bool:
     """Whether a process is alive."""
     return is_alive(process_info(pid))
+
+
+def finish(folder: Path, run: RunSpec, status: str = "finished", epochs: int = 4) -> None:
+    """Write the record of a run."""
+    folder.mkdir(exist_ok=True)
+    record.write_json(folder / record.CONFIG, run.config.model_dump())
+    record.write_text(folder / record.METRICS, "epoch\n")
+    record.write_text(folder / record.CHECKPOINT, "")
+    metrics = {"val/acc": 0.5, "val/loss": 1.0, "test/acc": 0.5}
+    record.write_summary(folder, {"run_id": run.run_id, "status": status, "epochs": epochs, **metrics})
 
 
 def tiny_plan(**fields: Any) -> StudyPlan:

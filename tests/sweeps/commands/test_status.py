@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from stubbed import finish
 
 from experiments.runs import record
 from sweeps.main import main
@@ -58,16 +59,6 @@ def refused(capsys, folder: Path) -> str:
     out, err = capsys.readouterr()
     assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
     return err
-
-
-def finish(folder: Path, run, status: str = "finished", epochs: int = 4) -> None:
-    """Write the record of a run."""
-    folder.mkdir(exist_ok=True)
-    record.write_json(folder / record.CONFIG, run.config.model_dump())
-    record.write_text(folder / record.METRICS, "epoch\n")
-    record.write_text(folder / record.CHECKPOINT, "")
-    metrics = {"val/acc": 0.5, "val/loss": 1.0, "test/acc": 0.5}
-    record.write_summary(folder, {"run_id": run.run_id, "status": status, "epochs": epochs, **metrics})
 
 
 def train_by_hand(plan, folder: Path) -> list[str]:
@@ -165,8 +156,7 @@ def test_it_finds_a_queue_in_postgresql_and_does_not_wait_for_its_lock(plan, tmp
     store = connect(plan, tmp_path, postgres.new_database())
     queue = Queue(plan, tmp_path, current_process(), storage=store)
     (assignment,) = queue.assign(current_process())
-    with store.lock():  # as a sweep does, while it assigns a run
-        found = as_json(capsys, tmp_path)
+    found = store.run(lambda: as_json(capsys, tmp_path))  # with its lock, as a sweep assigns a run
     assert states(found) == {run.name: "running" if run == assignment.run else "waiting" for run in plan.runs}
     assert 0 <= found["runs"][0]["heartbeat"] < 60
 

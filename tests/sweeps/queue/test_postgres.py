@@ -46,14 +46,12 @@ def test_the_clock_is_that_of_the_server(storage, monkeypatch):
     true = time.time()
     monkeypatch.setattr(time, "time", lambda: true - 3600)  # the clock of this host is an hour slow
     assert abs(storage.now() - true) < 60
-    with storage.lock():
-        assert abs(storage.now() - true) < 60
+    assert abs(storage.run(storage.now) - true) < 60
 
 
 def test_silence_does_not_count_while_the_server_was_down(postgres, storage):
     beat = storage.now() - 1000
-    with storage.lock():
-        assert storage.silence(beat) < 1000  # the server has not been up for so long
+    assert storage.silence(beat) < 1000  # the server has not been up for so long
 
 
 def test_an_operation_whose_connection_is_lost_is_repeated_and_says_nothing(postgres, storage):
@@ -120,22 +118,17 @@ def test_a_server_that_does_not_come_back_is_one_error(postgres, url, tmp_path, 
         assert through.run(through.rdb.get_all_studies) == []
 
 
-def test_a_slow_server_is_reported_once_and_waited_for(postgres, url, tmp_path, monkeypatch):
-    with closing(Proxy(postgres.port)) as proxy:
-        through, lines = open_storage(other_port(url, proxy.port), tmp_path), []
-        through.notify = lines.append
-        monkeypatch.setattr(module, "SLOW", 0.5)
-        proxy.delay = 0.3
-        assert through.run(through.rdb.get_all_studies) == []
-    assert lines == [f"{through.url}: no answer for 0 s; still waiting, training continues"]
-
-
 def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "IDLE_TIMEOUT", "1s")
+    monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
     suspended, other = open_storage(url, tmp_path), open_storage(url, tmp_path)
-    with pytest.raises(UserError), suspended.lock():
+
+    def write() -> None:
         other.run(lambda: other.rdb.create_new_study([1], "of the other"))
         suspended.rdb.create_new_study([1], "of the one that was suspended")
+
+    with pytest.raises(UserError):
+        suspended.run(write)
     assert [study.study_name for study in other.rdb.get_all_studies()] == ["of the other"]
 
 

@@ -30,9 +30,3 @@ def test_the_heartbeat_decides_about_a_process_of_another_namespace_boot_or_host
     assert is_alive(process)
     assert not is_alive(replace(process, heartbeat=time.time() - 2 * LEASE_TIMEOUT))
     assert not is_alive(process, silence=lambda heartbeat: 2 * LEASE_TIMEOUT)
-
-
-def test_a_process_that_an_earlier_version_stored_is_known_by_host_pid_and_start():
-    me = replace(current_process(), boot=None, namespace=None, heartbeat=0.0)
-    assert is_alive(me)
-    assert not is_alive(replace(me, start="1"))

@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
 from dataclasses import replace
 
 import optuna
@@ -14,8 +13,7 @@ import sqlalchemy
 from stubbed import SUPPORT, tiny_plan
 
 from experiments.errors import UserError
-from experiments.runs import record, resume
-from experiments.runs.record import is_finished
+from experiments.runs import resume
 from sweeps.builtin import STUDIES
 from sweeps.plan import make_plan
 from sweeps.queue.process import LEASE_TIMEOUT, ProcessInfo, current_process, process_info
@@ -34,20 +32,13 @@ def test_an_assignment_of_another_machine_ends_at_the_lease_timeout(queue):
     queue.reconcile()
     (assignment,) = queue.assign(ProcessInfo("elsewhere", 1, "1", time.time()))
     assert list(queue.reconcile().running) == [assignment.run.name]
-    stored = queue.storage.get_trial(assignment.trial_id).user_attrs["owner"]
-    silent = {**stored, "beat": stored["beat"] - 2 * LEASE_TIMEOUT}
-    queue.storage.set_trial_user_attr(assignment.trial_id, "owner", silent)
+    stored = queue.study.get_trials()[0].user_attrs["owner"]
+    silent = {**stored, "heartbeat": stored["heartbeat"] - 2 * LEASE_TIMEOUT}
+    queue.store.rdb.set_trial_user_attr(assignment.trial_id, "owner", silent)
     assert len(queue.reconcile().waiting) == 6
     (again,) = queue.assign(current_process())
     assert again.run == assignment.run
     queue.heartbeat([again])
-    assert list(queue.reconcile().running) == [assignment.run.name]
-
-
-def test_the_queue_of_an_earlier_version_is_understood(queue):
-    (assignment,) = queue.assign(current_process())
-    stored = {"host": "elsewhere", "pid": 1, "start": "1", "beat": time.time(), "sweep": {"pid": 2, "start": "2"}}
-    queue.storage.set_trial_user_attr(assignment.trial_id, "owner", stored)
     assert list(queue.reconcile().running) == [assignment.run.name]
 
 
@@ -111,19 +102,6 @@ def test_the_sweep_of_a_dead_worker_settles_its_assignment(queue, tmp_path):
         assert list(one.reconcile().running) == [assignment.run.name]
     assert queue.settle(assignment, "failed", "no memory") == "failed"
     assert len(other.reconcile().waiting) == 6
-
-
-def test_a_running_trial_without_a_process_is_closed(queue):
-    """An earlier version was killed between two steps that are one now."""
-    run = next(iter(queue.runs.values()))
-    attrs = {"run": run.name, "run_id": run.run_id, "variant": run.variant}
-    running = optuna.trial.TrialState.RUNNING
-    trial = optuna.trial.create_trial(
-        state=running, params=run.levels, distributions=queue.distributions, user_attrs=attrs
-    )
-    queue.study.add_trial(trial)
-    assert len(queue.reconcile().waiting) == 6
-    assert [trial.state.name for trial in queue.study.get_trials()] == ["FAIL"]
 
 
 def test_an_assignment_that_was_taken_over_is_not_changed(queue):
@@ -191,8 +169,6 @@ def test_failures_count_whichever_sweep_had_them_until_a_retry(queue):
     assert others[1].retry([list(queue.runs)[1]]) == []
     assert (fail(queue), fail(queue)) == (name, name)
     assert list(others[1].reconcile().failed) == [name]
-    with pytest.raises(UserError, match=r"'logits' is not a run of this study; "):
-        queue.retry(["logits"])
 
 
 def test_a_cancelled_queue_assigns_nothing_until_a_retry(queue):
@@ -207,36 +183,20 @@ def test_a_cancelled_queue_assigns_nothing_until_a_retry(queue):
     assert not queue.cancelled
 
 
-def test_an_assignment_costs_as_much_at_the_end_of_a_long_study_as_at_its_start(tmp_path, monkeypatch):
-    """In statements to the database and in looks at the folders of runs."""
-    plan, cost, costs = tiny_plan(seeds=30), Counter(), []
-    write_plan(plan, tmp_path, "here")
-    queue = Queue(plan, tmp_path, current_process(), attempts=1)
-    queue.reconcile()
-    sqlalchemy.event.listen(queue.store.rdb.engine, "before_cursor_execute", lambda *_: cost.update(["statements"]))
-    monkeypatch.setattr(record, "is_finished", lambda folder: cost.update(["files"]) or is_finished(folder))
-    for _ in plan.runs:
-        cost.clear()
-        fail(queue)
-        costs.append(dict(cost))
-    assert len(queue.reconcile().failed) == 60
-    assert costs[3] == costs[-1]
-
-
-def test_a_trial_that_was_made_before_the_connection_was_lost_is_not_left_running(queue, monkeypatch):
+def test_a_run_that_was_assigned_as_the_connection_was_lost_is_assigned_once(queue, monkeypatch):
     """The database has the trial, and the answer never arrives: the operation is repeated."""
-    add, lost = queue.study.add_trial, []
+    create, lost = queue.store.rdb.create_new_trial, []
 
-    def add_and_lose(trial):
-        add(trial)
+    def create_and_lose(study_id, trial):
+        create(study_id, trial)
         if not lost:
             lost.append(trial)
             cause = sqlite3.OperationalError("database is locked")  # which the storage tries again
             raise sqlalchemy.exc.OperationalError("", {}, cause)
 
-    monkeypatch.setattr(queue.study, "add_trial", add_and_lose)
+    monkeypatch.setattr(queue.store.rdb, "create_new_trial", create_and_lose)
     (assignment,) = queue.assign(current_process())
-    assert [trial.state.name for trial in queue.study.get_trials()] == ["FAIL", "RUNNING"]
-    assert queue.study.get_trials()[0].user_attrs["reason"] == "interrupted"
-    assert assignment.number == 1
+    assert [trial.state.name for trial in queue.study.get_trials()] == ["RUNNING"]
     assert list(queue.reconcile().running) == [assignment.run.name]
+    (other,) = queue.assign(current_process())
+    assert other.run != assignment.run
