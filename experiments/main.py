@@ -103,7 +103,6 @@ def _train(arguments: argparse.Namespace) -> int:
     from experiments.runs.run import train
     from experiments.runs.tracking.mirror import Mirror
     from experiments.runs.tracking.settings import AgentRun, Tracking
-    from experiments.runs.unsaved import removed_if_unsaved
     from experiments.study import RunSpec
 
     if arguments.threads:
@@ -118,7 +117,7 @@ def _train(arguments: argparse.Namespace) -> int:
     warn_of_no_effect(settings(arguments), config, PROG)
     test = arguments.test == "true"
     mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
-    with removed_if_unsaved(out / name), mirror, printer, batch_named(config):
+    with mirror, printer, batch_named(config):
         on_row = _PrunedWhenStopped(printer) if agent else printer
         if agent or not trained_before:
             mirror.follow(name)

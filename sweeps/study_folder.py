@@ -24,7 +24,7 @@ LOCK = ".lock"  # held while study.json or the queue is changed, never during tr
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 STATEMENTS = ("metric", "margin", "looks")  # fields of a study that stay once a run has finished, as the baseline does
-SAVED = (record.SUMMARY, resume_note.NAME, resume_note.NEWER)  # files of a run that has finished an epoch
+SAVED = (record.SUMMARY, resume_note.NAME)  # files of a run that has finished an epoch
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:

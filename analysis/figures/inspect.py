@@ -115,12 +115,12 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
 
     from experiments import config as configuration
     from experiments.data import loading
-    from experiments.runs.source import plugin_provenance
+    from experiments.runs import provenance
     from vit import ViT, diagnostics
 
     config = configuration.load(run.config)
-    plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
-    if plugin.get("digest") and plugin["digest"] != plugin_provenance(config).get("plugin", {}).get("digest"):
+    recorded = (run.summary.get("provenance") or {}).get("plugin") or {}
+    if recorded.get("digest") and recorded["digest"] != provenance.plugin(config).get("plugin", {}).get("digest"):
         raise _UnusableCheckpoint(f"the source of the plug-in {config.model.pos_embed!r} was changed after the run")
     splits = loading.load(config)
     cfg = config.vit_config(len(splits.classes))

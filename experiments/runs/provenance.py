@@ -1,4 +1,4 @@
-"""The provenance of a result: code, versions, hardware and command; and the cost of a model. It writes nothing."""
+"""The provenance of a result: code, versions, hardware, command and plug-in; and the cost of a model. It writes nothing."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from typing import Any
 
 import torch
 
-from experiments.version import code, uncommitted_diff
-from vit import ViT
+from experiments.config import RunConfig
+from experiments.runs import record
+from experiments.version import code, is_committed, uncommitted_diff
+from vit import ViT, plugins
 from vit.flops import forward_flops
 from vit.registry import REGISTRY
 
-__all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "session", "versions"]
+__all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "plugin", "session", "source_files", "versions"]
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
 
 
@@ -66,6 +68,31 @@ def cpu_field(field: str) -> str | None:
 def command() -> str:
     """The command line, without the folder of the program."""
     return shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]])
+
+
+def source_files(config: RunConfig) -> dict[str, bytes]:
+    """The source of the run's plug-in, as files of the run's folder: name -> content. Empty for a built-in kind."""
+    source = REGISTRY[config.model.pos_embed].plugin
+    return {f"{record.PLUGIN}/{name}": body for name, body in source.files.items()} if source else {}
+
+
+def plugin(config: RunConfig) -> dict[str, Any]:
+    """What the summary says of the run's plug-in: {} for a built-in kind.
+
+    `modules` is the value of VIT_PLUGINS, `digest` is `vit.plugins.digest` of the copy in the run's folder, `committed`
+    whether git holds the same source. Without a source file, as in a notebook, the latter two are None.
+    """
+    kind = REGISTRY[config.model.pos_embed]
+    if not kind.is_plugin:
+        return {}
+    source = kind.plugin
+    return {
+        "plugin": {
+            "modules": ",".join(plugins.names()) or kind.cls.__module__,
+            "digest": source and source.digest,
+            "committed": source and is_committed(source.folder, tuple(source.files)),
+        }
+    }
 
 
 def model_cost(model: ViT) -> dict[str, int]:

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 NAME = "resume.safetensors"  # in the run's folder; deleted when the run has finished
-NEWER = "resume-newer.safetensors"  # the same for a later epoch; a power cut may damage it
 LENGTH = 8  # bytes at the start of a safetensors file: the length of its header, which is JSON
 
 
 def read_note(run_dir: Path) -> dict[str, Any]:
-    """The latest note, without a check of the file. Raises `OSError` where there is none, `ValueError` where it is damaged."""
-    newest = run_dir / NEWER
-    with open(newest if newest.exists() else run_dir / NAME, "rb") as file:
+    """The note, see `state.Saved`, without a check of the file. Raises `OSError` where there is none, `ValueError` where damaged."""
+    with open(run_dir / NAME, "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(LENGTH), "little")))
     return json.loads(header["__metadata__"]["note"])
 
@@ -22,12 +20,6 @@ def read_note(run_dir: Path) -> dict[str, Any]:
 def read_members(run_dir: Path) -> list[str]:
     """The run ids of the stack in which an interrupted run was trained; empty if there was none."""
     try:
-        return read_note(run_dir).get("members", [])
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        MemoryError,
-        OverflowError,
-    ):  # no file, or one that the worker refuses with a message
+        return read_note(run_dir)["members"]
+    except (OSError, ValueError, KeyError, MemoryError, OverflowError):  # no file, or one that the worker refuses
         return []

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from experiments.config import RunConfig, run_id
+from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.evaluation.measure import Measured, Tasks, after_epoch, measure, measure_finished, tasks_of
 from experiments.memory import free_memory, is_out_of_memory
 from experiments.runs import init_from, predictions, provenance, record
-from experiments.runs.source import plugin_provenance
-from experiments.runs.state import RunState, is_finite, now, remove_temporary_files
+from experiments.runs.state import RunState, is_finite, remove_temporary_files
+from experiments.runs.summary import summary_of
 from experiments.runs.writer import EpochWriter, uses_thread
 from experiments.sections import DataConfig
 from experiments.study import RunSpec
@@ -171,36 +171,38 @@ def _train_or_divide(group: dict[int, RunState], data: Data, device: torch.devic
 def _train_group(group: dict[int, RunState], data: Data, device: torch.device, on_row: OnRow | None) -> None:
     """Train runs that have finished the same number of epochs, as one model, to their end."""
     numbers, runs, splits = list(group), list(group.values()), data.splits
-    start = len(runs[0].rows)
     engine = _start(runs, splits, device)
     for i, run in enumerate(runs):
         if run.status != "running":  # it diverged or was pruned just before the interruption
-            _finish(run, engine, i, None, splits, device)
+            _finish(run, engine, i, None, splits)
     if not _any_running(runs):
         return
     with EpochWriter(uses_thread(device)) as writer:
-        for rows, seconds in _timed(fit(engine, splits, start)):
+        before = time.perf_counter()
+        for rows in fit(engine, splits, len(runs[0].rows)):
+            seconds = (time.perf_counter() - before) / len(runs)
             writer.wait()  # for the previous epoch
             tensors = engine.states()
             _measure_length(runs, rows, engine, data)
             for i, (number, run) in enumerate(zip(numbers, runs, strict=True)):
                 if run.status != "running":
                     continue
-                writer.submit(run.add_epoch(rows[i], tensors[i], seconds / len(runs)))
+                writer.submit(run.add_epoch(rows[i], tensors[i], seconds))
                 run.update_status(prune=bool(on_row and on_row(number, rows[i])))
                 if run.status == "running":
                     continue
                 writer.wait()
                 if run.status == "pruned":
                     run.save(tensors[i], durable=True)  # the decision is kept, and not made a second time
-                _finish(run, engine, i, None, splits, device)  # now: the next step of the others changes its weights
+                _finish(run, engine, i, None, splits)  # now: the next step of the others changes its weights
             del tensors  # frees their memory before the next copy
             if not _any_running(runs):
                 return
+            before = time.perf_counter()
     measured = measure_finished(engine, splits, data.tasks, [run.rows[-1] for run in runs])
     for i, (run, found) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
-            _finish(run, engine, i, found, splits, device)
+            _finish(run, engine, i, found, splits)
 
 
 def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
@@ -242,67 +244,13 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
     return engine
 
 
-def _timed(epochs: Iterator[list[Row]]) -> Iterator[tuple[list[Row], float]]:
-    """Each epoch's rows and the seconds that the device took for it."""
-    while True:
-        before = time.perf_counter()
-        rows = next(epochs, None)
-        if rows is None:
-            return
-        yield rows, time.perf_counter() - before
-
-
-def _finish(
-    run: RunState, engine: Solo | Stacked, i: int, found: Measured | None, splits: loading.Splits, device: torch.device
-) -> None:
-    """Write the record of the group's i-th run. `found` is None for a run that diverged or was pruned."""
+def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits) -> None:
+    """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned."""
     run.check_unsealed()
-    metrics = {key: value for key, value in run.rows[-1].items() if key not in ("epoch", "lr")}
-    final: Mapping[str, float | None] = found.metrics if found else {"test/loss": None, "test/acc": None}
-    if found and len(run.rows) in run.spec.config.eval.epochs:
-        run.measured = {**run.measured, **after_epoch(found.metrics, run.rows[-1])}
-    summary = {
-        "run_id": run.spec.run_id,
-        "status": "finished" if run.status == "running" else run.status,
-        "epochs": len(run.rows),
-        **metrics,
-        **final,
-        **run.measured,
-        "data": {
-            **{f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")},
-            **({"files": splits.files} if splits.files else {}),
-        },
-        **({"init": run.init} if run.init else {}),
-        **({"planned": run.planned} if run.planned else {}),
-        "cost": _cost(run, engine, splits, device),
-        "provenance": {
-            **provenance.code(),
-            "started": run.started,
-            "finished": now(),
-            "command": provenance.command(),
-            "versions": provenance.versions(),
-            "hardware": provenance.hardware(device),
-            **plugin_provenance(run.spec.config),
-            **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
-        },
-    }
-    test = found.test if found else None
+    test = measured.test if measured else None
+    summary = summary_of(run, engine, splits, measured.metrics if measured else None)
     images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None
     run.seal(engine.weights(i), summary, images)
-
-
-def _cost(run: RunState, engine: Solo | Stacked, splits: loading.Splits, device: torch.device) -> dict[str, Any]:
-    images, seconds = len(splits.train) * len(run.rows), run.seconds["device"]
-    return {
-        **provenance.model_cost(engine.model),
-        "wall_seconds": time.perf_counter() - run.clock,
-        "device_seconds": seconds,
-        "images_per_second": images / seconds,
-        "peak_memory_bytes": torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None,
-        **({"captured": engine.captured} if device.type == "cuda" else {}),
-        "cohort": len(engine.configs),
-        "cohort_runs": [run_id(config) for config in engine.configs],
-    }
 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
-
-NOTICE_SECONDS = 10.0  # of waiting for the records before that is reported
 
 
 def uses_thread(device: torch.device) -> bool:
@@ -22,17 +19,13 @@ def uses_thread(device: torch.device) -> bool:
 class EpochWriter:
     """A context in which the records of epochs are written, each by a function without arguments.
 
-    With `in_background` a thread calls the functions in order. After an error it calls no more of them; `wait`, or the end
-    of the context, raises that error. Without `in_background`, `submit` calls the function itself.
-
-    The end of the context waits for the thread, after an exception too. A second Ctrl-C ends this wait; Python then waits
-    for the thread before it exits.
+    With `in_background` a thread calls the functions in order; `wait`, or the end of the context, raises their first error.
+    Without, `submit` calls the function itself.
     """
 
     def __init__(self, in_background: bool) -> None:
         self._pool = ThreadPoolExecutor(1, "records") if in_background else None
         self._pending: list[Future[None]] = []
-        self._error: BaseException | None = None
 
     def __enter__(self) -> EpochWriter:
         return self
@@ -42,28 +35,17 @@ class EpochWriter:
             self.wait()
         finally:
             if self._pool:
-                self._pool.shutdown(wait=False)
+                self._pool.shutdown()
 
     def submit(self, write: Callable[[], None]) -> None:
         """Call a function after those before it."""
         if self._pool:
-            self._pending.append(self._pool.submit(self._call, write))
+            self._pending.append(self._pool.submit(write))
         else:
             write()
 
-    def _call(self, write: Callable[[], None]) -> None:
-        if self._error is None:
-            try:
-                write()
-            except BaseException as error:
-                self._error = error
-
     def wait(self) -> None:
-        """Wait until all functions have been called. Raises the error of the one that failed."""
-        if wait(self._pending, NOTICE_SECONDS).not_done:
-            print("records: the last epoch is still being written", file=sys.stderr, flush=True)
-            wait(self._pending)
-        self._pending.clear()
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+        """Wait until all functions have been called. Raises the error of the first that failed."""
+        pending, self._pending = self._pending, []
+        for future in pending:
+            future.result()

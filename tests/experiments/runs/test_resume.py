@@ -22,7 +22,6 @@ from experiments.errors import TakenOver, UserError
 from experiments.runs import record, resume
 from experiments.runs.resume_note import read_note
 from experiments.runs.run import train
-from experiments.runs.state import SAVED
 from experiments.study import RunSpec
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -276,20 +275,6 @@ def test_a_state_that_cannot_be_read_is_refused(spoil: Any, tmp_path: Path) -> N
         tiny.run(tmp_path / "a")
 
 
-def test_a_state_that_a_power_cut_spoilt_is_replaced_by_the_last_that_reached_the_disk(tmp_path: Path) -> None:
-    changes = {"train__epochs": 5}
-    with pytest.raises(tiny.Stop):
-        tiny.run(tmp_path / "a", tiny.stop_after(3), **changes)
-    newer = tmp_path / "a" / resume.NEWER  # of the third epoch; the first was waited for
-    newer.write_bytes(newer.read_bytes()[:1000])
-    heard = []
-    tiny.run(tmp_path / "a", lambda job, row: heard.append(row["epoch"]), **changes)
-    assert heard == [2, 3, 4, 5]
-    tiny.run(tmp_path / "whole", **changes)
-    assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "whole")
-    assert tiny.files(tmp_path / "a") == tiny.FILES
-
-
 def test_every_part_of_a_state_is_under_its_checksum(tmp_path: Path) -> None:
     """Any byte that is turned is noticed, or made no difference (white space in a file's head)."""
     tensors = {"w": torch.arange(3.0), "n": torch.tensor(2.0, dtype=torch.float64)}
@@ -326,7 +311,7 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path: Pat
 def at_commit(patch: pytest.MonkeyPatch, commit: str, diff: bytes = b"") -> None:
     """Let the code be that of a commit with these uncommitted changes."""
     patch.setattr("experiments.runs.provenance.code", lambda: {"commit": commit, "dirty": bool(diff)})
-    for module in ("provenance", "source"):
+    for module in ("provenance", "state"):
         patch.setattr(f"experiments.runs.{module}.uncommitted_diff", lambda: diff)
 
 
@@ -374,7 +359,7 @@ def test_a_record_holds_the_changes_of_every_session_that_saved_an_epoch(
         (epoch, hashlib.sha256(diff).hexdigest()) for epoch, diff in ((1, b"first"), (2, b"second"), (3, b"first"))
     ]
     held = {name: (folder / name).read_bytes() for name in files if name.endswith(".diff")}
-    assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second"}
+    assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second", "uncommitted-3.diff": b"first"}
 
 
 def test_a_record_names_no_sessions_that_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,12 +373,3 @@ def test_changes_of_a_session_without_a_saved_epoch_are_in_no_record(
 ) -> None:
     assert "sessions" not in cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 0, "bbb")
     assert record.DIFF not in record.read_run(tmp_path / "a").summary["files"]
-
-
-def test_changes_stay_where_an_earlier_version_did_not_note_the_sessions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved = tuple(key for key in SAVED if key != "sessions")
-    monkeypatch.setattr("experiments.runs.state.SAVED", saved)
-    assert "sessions" not in cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 1, "bbb")
-    assert record.DIFF in record.read_run(tmp_path / "a").summary["files"]

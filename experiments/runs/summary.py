@@ -1,0 +1,65 @@
+"""The summary of a run that has ended, as its record holds it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from experiments.config import run_id
+from experiments.data.images import Splits
+from experiments.evaluation.measure import Metrics, after_epoch
+from experiments.runs import provenance
+from experiments.runs.state import RunState, now
+from experiments.training.engine import Solo
+from experiments.training.stacked import Stacked
+
+UNTESTED: Metrics = {"test/loss": None, "test/acc": None}  # of a run that diverged or was pruned
+
+
+def summary_of(run: RunState, engine: Solo | Stacked, splits: Splits, measured: Metrics | None) -> dict[str, Any]:
+    """Metrics, images, cost and provenance of a run. `measured`: None for a run that diverged or was pruned."""
+    row, config = run.rows[-1], run.spec.config
+    at_lengths = run.measured
+    if measured and len(run.rows) in config.eval.epochs:
+        at_lengths = {**at_lengths, **after_epoch(measured, row)}
+    images = {f"{part}_images": len(getattr(splits, part)) for part in ("train", "val", "test")}
+    parts = {
+        "run_id": run.spec.run_id,
+        "status": "finished" if run.status == "running" else run.status,
+        "epochs": len(run.rows),
+        **{name: value for name, value in row.items() if name not in ("epoch", "lr")},
+        **(measured or UNTESTED),
+        **at_lengths,
+        "data": {**images, **({"files": splits.files} if splits.files else {})},
+        "init": run.init,
+        "planned": run.planned,
+        "cost": _cost(run, engine, len(splits.train)),
+        "provenance": {
+            **provenance.code(),
+            "started": run.started,
+            "finished": now(),
+            "command": provenance.command(),
+            "versions": provenance.versions(),
+            "hardware": provenance.hardware(engine.device),
+            **provenance.plugin(config),
+            **({"sessions": run.sessions} if len(run.sessions) > 1 else {}),
+        },
+    }
+    return {name: part for name, part in parts.items() if part or name not in ("init", "planned")}
+
+
+def _cost(run: RunState, engine: Solo | Stacked, images: int) -> dict[str, Any]:
+    """What a run cost, in seconds and bytes. `images`: training images of an epoch."""
+    seconds, on_gpu = run.seconds["device"], engine.device.type == "cuda"
+    return {
+        **provenance.model_cost(engine.model),
+        "wall_seconds": time.perf_counter() - run.clock,
+        "device_seconds": seconds,
+        "images_per_second": images * len(run.rows) / seconds,
+        "peak_memory_bytes": torch.cuda.max_memory_allocated(engine.device) if on_gpu else None,
+        **({"captured": engine.captured} if on_gpu else {}),
+        "cohort": len(engine.configs),
+        "cohort_runs": [run_id(config) for config in engine.configs],
+    }
