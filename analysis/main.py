@@ -191,20 +191,17 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     check(study)
     place = Tracking(project=arguments.project, entity=arguments.entity)
     document = _document(study, out, arguments)
-    files = write.make(document)
-    _finish(document, [study], out, arguments, files)
-    for line in publish(study, document, files, out, place):
+    _finish(document, [study], out, arguments)
+    for line in publish(study, document, out, place):
         print(line)
     return 0
 
 
-def _finish(
-    document: Document, studies: Sequence[Study], out: Path, arguments: Namespace, files: dict[str, bytes] | None = None
-) -> int:
+def _finish(document: Document, studies: Sequence[Study], out: Path, arguments: Namespace) -> int:
     """Write the report, print its headline and the path of its page, and record that the studies were looked at."""
     from analysis.report import write
 
-    page = write.write(files or write.make(document), out)
+    page = write.write(write.make(document), out)
     for study in studies:
         record_look(study)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)

@@ -1,4 +1,4 @@
-"""Publish a study's report in W&B, or write the specification of its pages to a file. It takes a bounded time."""
+"""Publish a study's report in W&B. It takes a bounded time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import importlib.util
 from dataclasses import asdict
 from pathlib import Path
 
-from analysis.report import write
+from analysis import formatting
 from analysis.report.document import Document
+from analysis.report.render import markdown
 from analysis.sources.study import Study
-from analysis.wandb_pages.collect import collect
 from analysis.wandb_pages.upload import Task
 from experiments.errors import UserError
 from experiments.runs.tracking import server
@@ -27,19 +27,21 @@ def check(study: Study) -> None:
         raise UserError(f"--wandb: {study.name} has no study folder; give the folder of a study that vit-sweep trained")
 
 
-def publish(study: Study, document: Document, files: dict[str, bytes], out: Path, place: Tracking) -> list[str]:
-    """Save the pages of a report that was written to `out`; what to tell the user.
-
-    Without a server or an account, their specification is added to the report. `files`: the report's, name -> content.
-    """
-    assert study.folder is not None
-    made = collect(study, document)
-    task = Task(made.to_json(), str(study.folder), str(out / "figures"), place.project, place.entity)
+def publish(study: Study, document: Document, out: Path, place: Tracking) -> list[str]:
+    """Save the pages of a report that was written to `out`; what to tell the user."""
+    task = Task(
+        study=study.name,
+        title=formatting.plain(document.title),
+        metric=str(study.metric),
+        axes=[path for factor in study.factors for path in factor.split("+")],
+        headline=[markdown(text, starts_line=True) for text in document.headline],
+        folder=str(study.folder),
+        report=str(out),
+        project=place.project,
+        entity=place.entity,
+    )
     try:
         urls = ask("analysis.wandb_pages.upload", asdict(task), LIMIT_SECONDS)["urls"]
         return [f"{kind} in W&B: {url}" for kind, url in urls.items()]
     except server.Unreachable as error:
-        from analysis.wandb_pages.specification import FILE, specification
-
-        write.write({**files, FILE: specification(made, place.entity or "", server.project(place.project))}, out)
-        return [f"not saved in W&B ({error}); the specification of workspace and report: {out / FILE}"]
+        return [f"not saved in W&B ({error})"]

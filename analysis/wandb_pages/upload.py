@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 from collections.abc import Callable
@@ -9,106 +10,119 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.wandb_pages import urls
-from analysis.wandb_pages.content import Content
-from experiments.runs.tracking import child, sent, server, settings
+from experiments.files import read_json, write_json
+from experiments.metric import Metric
+from experiments.runs.tracking import child, server
+from experiments.runs.tracking.settings import FIGURES_OF, TOKEN, token
 
-ANSWER_SECONDS = 20
-MOST_A_PAGE = 1000  # runs that one request asks for
+SECONDS = 20  # that the server has for an answer
+PAGES = "pages"  # in the file of the token: address of a project -> kind of page -> URL
 
 
 @dataclass(frozen=True)
 class Task:
-    """What to save. `folder`: of the study; `figures`: of the PNGs, named after the figures."""
+    """What to save. `axes`: the settings that vary. `headline`: Markdown. `folder`: of the study; `report`: of its report."""
 
-    content: str
+    study: str
+    title: str
+    metric: str
+    axes: list[str]
+    headline: list[str]
     folder: str
-    figures: str
+    report: str
     project: str | None
     entity: str | None
 
 
 def save(task: Task) -> dict[str, str]:
-    """Create or update the workspace and the report. Returns their URLs, which it keeps in the study's folder."""
-    content, folder = Content.from_json(task.content), Path(task.folder)
-    if reason := server.why_not_online():
-        raise server.Unreachable(reason)
-    entity, project = server.probe(task.entity), server.project(task.project)
-    token = settings.token(folder)
-    where = f"{server.base_url()}/{entity}/{project}"
-    links = _links(content, folder, entity, project, where)
-    if not links:
-        raise server.Unreachable(
-            f"{entity}/{project} has no run of this study; send them with `vit-sweep sync {folder}`"
-        )
-    known = urls.known(folder, where)
-    figures_run = f"figures-{token}"
-    _send_figures(content, Path(task.figures), figures_run, entity, project)
-    saved = {"workspace": _save_workspace(content, entity, project, known.get("workspace"))}
-    urls.keep(folder, where, saved)
-    saved["report"] = _save_report(content, entity, project, known.get("report"), figures_run, links)
-    urls.keep(folder, where, saved)
-    return saved
-
-
-def _links(content: Content, folder: Path, entity: str, project: str, where: str) -> dict[str, str]:
-    """run id -> URL of the W&B run, for the runs that the server has."""
-    import wandb
-
-    api = wandb.Api(timeout=ANSWER_SECONDS)
-    try:
-        found = api.runs(f"{entity}/{project}", filters={"jobType": content.study}, per_page=MOST_A_PAGE)
-        ids = {run.id: run.url for run in found}
-    except ValueError:  # there is no such project yet
-        return {}
-    own = ((run.run_id, sent.read(folder, run.name, where).id) for run in content.runs)
-    return {run_id: ids[wandb_id] for run_id, wandb_id in own if wandb_id in ids}
-
-
-def _send_figures(content: Content, folder: Path, run_id: str, entity: str, project: str) -> None:
-    from analysis.wandb_pages.figures_run import send_figures
-
-    names = [block.text for block in content.blocks if block.kind == "figure"]
-    if names:
-        with tempfile.TemporaryDirectory() as temporary:
-            figures = {name: folder / f"{name}.png" for name in names}
-            send_figures(figures, content.study, run_id, entity, project, Path(temporary))
-
-
-def _save_workspace(content: Content, entity: str, project: str, url: str | None) -> str:
+    """Create or update the workspace and the report. Returns their URLs, which are kept beside the token."""
+    import wandb_workspaces.reports.v2 as wr
     import wandb_workspaces.workspaces as ws
 
-    from analysis.wandb_pages.workspace import update, workspace
+    from analysis.wandb_pages import pages
 
-    page = workspace(content, entity, project)
-    saved = _found(ws.Workspace.from_url, url)
-    if saved is not None:
-        update(saved, page)
+    if reason := server.why_not_online():
+        raise server.Unreachable(reason)
+    entity, project, folder = server.probe(task.entity), server.project(task.project), Path(task.folder)
+    _check_has_runs(task.study, folder, f"{entity}/{project}")
+    figures_run = f"figures-{token(folder)}"
+    _send_figures(Path(task.report) / "figures", task.study, figures_run, entity, project)
+    note = read_json(folder / TOKEN)
+    urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
+    about = Metric(task.metric), task.axes
+
+    page = pages.workspace(task.study, *about, task.headline, entity, project)
+    if saved := _read(ws.Workspace.from_url, urls.get("workspace")):
+        ours = {section.name for section in page.sections}
+        saved.sections = [*page.sections, *(section for section in saved.sections if section.name not in ours)]
+        saved.name, saved.settings, saved.runset_settings = page.name, page.settings, page.runset_settings
         page = saved
     page.save()
-    return page.url
+    urls["workspace"] = page.url
+    write_json(folder / TOKEN, note)
 
-
-def _save_report(
-    content: Content, entity: str, project: str, url: str | None, figures_run: str, links: dict[str, str]
-) -> str:
-    import wandb_workspaces.reports.v2 as wr
-
-    from analysis.wandb_pages.report import report
-
-    page = report(content, entity, project, figures_run, links)
-    saved = _found(wr.Report.from_url, url)
-    if saved is not None:
+    text = (Path(task.report) / "report.md").read_text()
+    new = pages.report(task.study, task.title, *about, text, figures_run, entity, project)
+    if saved := _read(wr.Report.from_url, urls.get("report")):
         for name in ("title", "description", "width", "blocks"):
-            setattr(saved, name, getattr(page, name))
-        page = saved
-    page.save()
-    title = re.sub("[^A-Za-z0-9]+", "-", page.title).strip("-")  # a title may hold what a URL may not
-    start, _, _ = page.url.partition("/reports/")
-    return f"{start}/reports/{title}--{page.id}"
+            setattr(saved, name, getattr(new, name))
+        new = saved
+    new.save()
+    title = re.sub("[^A-Za-z0-9]+", "-", new.title).strip("-")  # a title may hold what a URL may not
+    urls["report"] = f"{new.url.partition('/reports/')[0]}/reports/{title}--{new.id}"
+    write_json(folder / TOKEN, note)
+    return urls
 
 
-def _found(read: Callable[[str], Any], url: str | None) -> Any:
+def _check_has_runs(study: str, folder: Path, path: str) -> None:
+    import wandb
+
+    try:
+        has_runs = any(wandb.Api(timeout=SECONDS).runs(path, filters={"jobType": study}, per_page=1))
+    except ValueError:  # there is no such project yet
+        has_runs = False
+    if not has_runs:
+        raise server.Unreachable(f"{path} has no run of this study; send them with `vit-sweep sync {folder}`")
+
+
+def _send_figures(folder: Path, study: str, run_id: str, entity: str, project: str) -> None:
+    """Send the figures as pictures of a W&B run of their own, without metrics or group. The same figures are sent once."""
+    import wandb
+
+    from analysis.wandb_pages.pages import FIGURES
+
+    figures = sorted(folder.glob("*.png"))
+    digest = hashlib.sha256(b"".join(figure.read_bytes() for figure in figures)).hexdigest()
+    with tempfile.TemporaryDirectory() as temporary:
+        run = wandb.init(
+            mode="online",
+            entity=entity,
+            project=project,
+            id=run_id,
+            name=f"figures of {study}",
+            job_type="figures",
+            config={FIGURES_OF: study},
+            resume="allow",
+            dir=temporary,
+            settings=wandb.Settings(
+                silent=True,
+                program="vit-report",
+                console="off",
+                disable_git=True,
+                init_timeout=SECONDS,
+                finish_timeout=SECONDS,
+                finish_timeout_raises=True,
+                x_disable_stats=True,
+                x_save_requirements=False,
+            ),
+        )
+        if run.summary.get("digest") != digest:
+            run.log({f"{FIGURES}/{figure.stem}": wandb.Image(str(figure)) for figure in figures})
+            run.summary["digest"] = digest
+        run.finish()
+
+
+def _read(read: Callable[[str], Any], url: str | None) -> Any:
     """A page that was saved before; None where there is none, or where it was deleted."""
     try:
         return read(url) if url else None

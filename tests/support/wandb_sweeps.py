@@ -25,7 +25,6 @@ class Sweep:
     config: str
     state: str = "PENDING"
     sent: dict[str, dict[str, Any]] = field(default_factory=dict)
-    updates: int = 0
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -57,8 +56,6 @@ class SweepServer(WandbServer):
         if sweep is None:
             name = f"sweep{len(self.sweeps)}"
             sweep = self.sweeps[name] = Sweep(name, v["projectName"], v["config"])
-        elif v.get("config"):
-            sweep.config, sweep.updates = v["config"], sweep.updates + 1
         sweep.state = v.get("state") or sweep.state
         node = {"name": sweep.name, "project": self.project(sweep.project)}
         return {"upsertSweep": {"sweep": node, "configValidationWarnings": []}}

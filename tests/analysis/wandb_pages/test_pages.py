@@ -11,23 +11,20 @@ from typing import Any
 import pytest
 import study_file
 from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
 from synthetic import write_study
 from wandb_pages_server import PagesServer, View
 from wandb_server import Run
 
+from analysis.figures.style import Plot
 from analysis.main import main
 from analysis.report import write
 from analysis.report.document import Document, Section
 from analysis.report.render import Cell, Column, Table
-from analysis.report.study_report import study_document
-from analysis.results import analyze
 from analysis.sources.read import read
-from analysis.wandb_pages.collect import collect
 from analysis.wandb_pages.publish import publish
-from analysis.wandb_pages.specification import specification
 from experiments.runs import record
-from experiments.runs.tracking import sent
-from experiments.runs.tracking.settings import Tracking, token
+from experiments.runs.tracking.settings import Tracking
 
 HOSTILE = '<img src=x onerror="alert(1)">'
 MARKUP = "**bold** [link](javascript:x) `code`"
@@ -39,30 +36,27 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[PagesServer]:
         yield running
 
 
-def mirror(server: PagesServer, folder: Path, runs: int) -> list[str]:
-    """Give the server the first runs of a study. Returns their ids."""
-    ids = []
-    for entry in study_file.read_study(folder)["runs"][:runs]:
-        config = record.read_config(folder / entry["run"])
-        name = f"{entry['run']}-{token(folder)}"
-        values = {key: {"value": value} for key, value in config.items()}
-        server.runs[name] = Run(name, "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, values)
-        ids.append(name)
-    return ids
+def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
+    """The folder of a study of two variants, of which the server has a run."""
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
+    (entry, *_) = study_file.read_study(folder)["runs"]
+    values = {key: {"value": value} for key, value in record.read_config(folder / entry["run"]).items()}
+    server.runs["a"] = Run("a", "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, values)
+    return folder
 
 
 def quick_document() -> Document:
-    """A report with a headline and a table."""
-    table = Table("variants", "A caption.", (Column("variant"), Column("accuracy")), ((Cell("none"), Cell("71.95")),))
-    sections = [Section("result", "Results", [table], ["A paragraph."])]
-    return Document("position", "", "A summary.", ("The headline.",), ["A warning."], sections)
+    """A report with a headline, a table and a figure."""
+    table = Table("variants", "A caption.", (Column("variant"), Column("accuracy")), ((Cell(HOSTILE), Cell("71.95")),))
+    plot = Plot("accuracy", Figure(figsize=(1, 1)), "A figure.", "Alternative text.")
+    sections = [Section("result", "Results", [table, plot], ["A paragraph."])]
+    return Document("position", "", "A summary.", (f"The headline {MARKUP}.",), ["A warning."], sections)
 
 
-def save(folder: Path, out: Path) -> list[str]:
-    document = quick_document()
-    files = write.make(document)
-    write.write(files, out)
-    return publish(read(str(folder)), document, files, out, Tracking())
+def save(folder: Path) -> list[str]:
+    document, out = quick_document(), folder / "report"
+    write.write(write.make(document), out)
+    return publish(read(str(folder)), document, out, Tracking())
 
 
 def parts(tree: Any) -> Iterator[dict[str, Any]]:
@@ -80,12 +74,11 @@ def sections(view: View) -> dict[str, list[str]]:
 
 
 def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, tmp_path: Path) -> None:
-    folder = write_study(tmp_path, seeds=2)
-    (first, *_), out = mirror(server, folder, 7), folder / "report"
-    said = save(folder, out)
+    folder = mirrored_study(server, tmp_path)
+    said = save(folder)
     (workspace,), (report,) = server.of_type("project-view"), server.of_type("runs")
     assert [line.partition(": ")[0] for line in said] == ["workspace in W&B", "report in W&B"]
-    assert not (out / "wandb.json").exists() and server.unknown == []
+    assert server.unknown == []
     run_set = workspace.spec["section"]["runSets"][0]
     assert run_set["grouping"] == [{"section": "run", "name": "group"}]
     assert [(each["key"]["name"], each["op"], each["value"]) for each in run_set["filters"]["filters"]] == [
@@ -96,62 +89,44 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
     assert {"Bar Chart", "Parallel Coordinates Plot", "Scatter Plot", "Run Comparer"} <= set(kinds["Result"])
     assert set(kinds["Pictures"]) == {"Media Browser"}
     text = json.dumps(report.spec)
-    assert "The headline." in text and "71.95" in text and "A warning." in text
-    assert f"{server.url}/tester/vit-ablation/runs/{first}" in text
-    assert "Runs without a link are not in W&B" in text  # one of the eight
-    assert "at most 100 runs" in text and "not confidence intervals" in text
+    assert "The headline" in text and "71.95" in text and "A warning." in text and "at most 100 runs" in text
+    assert ["report/accuracy"] in [part["mediaKeys"] for part in parts(report.spec) if "mediaKeys" in part]
+    check_no_markup([*parts(report.spec), *parts(workspace.spec)])
 
     own = {**workspace.spec["section"]["panelBankConfig"]["sections"][0], "name": "Of the user", "panels": []}
     workspace.spec["section"]["panelBankConfig"]["sections"].append(own)
-    assert save(folder, out) == said
+    assert save(folder) == said
     (again,), (report_again,) = server.of_type("project-view"), server.of_type("runs")
     assert again.saved == report_again.saved == 2
     assert sections(again) == {**kinds, "Of the user": []}
-    assert report_again.spec == report.spec
 
 
-def test_the_run_of_an_agent_gets_its_link(server: PagesServer, tmp_path: Path) -> None:
-    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
-    (entry, *_) = study_file.read_study(folder)["runs"]
-    server.runs["of-an-agent"] = Run(
-        "of-an-agent", "vit-ablation", {"jobType": "position", "groupName": entry["variant"]}, {}
-    )
-    sent.write(folder, entry["run"], sent.Sent("of-an-agent", f"{server.url}/tester/vit-ablation", "sweep"))
-    save(folder, folder / "report")
-    (report,) = server.of_type("runs")
-    assert f"{server.url}/tester/vit-ablation/runs/of-an-agent" in json.dumps(report.spec)
+def check_no_markup(found: list[dict[str, Any]]) -> None:
+    """Names are text in what W&B reads as Markdown."""
+    sources = [part["content"] for part in found if part.get("type") == "markdown-block"]
+    sources += [part["config"]["value"] for part in found if part.get("viewType") == "Markdown Panel"]
+    html = "".join(MarkdownIt("commonmark", {"html": True}).enable("table").render(source) for source in sources)
+    assert "<img" not in html and "<code" not in html and "javascript:x" not in html.partition("href")[2]
+    assert "&lt;img src=x" in html and MARKUP in html
 
 
 def test_figures_are_sent_once_and_are_no_run_of_the_study(server: PagesServer, tmp_path: Path) -> None:
-    from analysis.wandb_pages.figures_run import send_figures
-
-    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
-    mirror(server, folder, 2)
-    picture = tmp_path / "accuracy.png"
-    picture.write_bytes(PNG)
+    folder = mirrored_study(server, tmp_path)
     for _ in range(2):
-        send_figures({"accuracy": picture}, "position", "figures-1", "tester", "vit-ablation", tmp_path)
-    run = server.runs["figures-1"]
+        save(folder)
+    (run,) = (run for name, run in server.runs.items() if name.startswith("figures-"))
     assert len(run.history) == 1
-    (logged,) = (run.history[0]["report/accuracy"]["path"],)
-    assert run.files[logged] == PNG
-    assert len(read("wandb:tester/vit-ablation").runs) == 2
+    assert run.files[run.history[0]["report/accuracy"]["path"]] == (folder / "report/figures/accuracy.png").read_bytes()
+    assert len(read("wandb:tester/vit-ablation").runs) == 1
 
 
-def test_without_a_server_the_specification_is_in_the_report_and_one_line_says_so(tmp_path, capsys) -> None:
+def test_without_a_server_one_line_says_so(tmp_path, capsys) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)
     with pytest.raises(SystemExit) as stopped:
         main([str(folder), "--wandb", "--without-models"])
     out, err = capsys.readouterr()
-    file = folder / "report" / "wandb.json"
     assert (stopped.value.code, err) == (0, "")
-    assert out.splitlines()[-1] == (
-        f"not saved in W&B (WANDB_MODE is disabled); the specification of workspace and report: {file}"
-    )
-    made = json.loads(file.read_text())
-    figures = [part["mediaKeys"] for part in parts(made["report"]) if "mediaKeys" in part]
-    assert ["report/accuracy"] in figures and (folder / "report" / "figures" / "accuracy.png").exists()
-    write.check_replaceable(folder / "report")
+    assert out.splitlines()[-1] == "not saved in W&B (WANDB_MODE is disabled)"
     assert not (folder / "wandb.json").exists()
 
 
@@ -162,10 +137,10 @@ def test_a_server_that_cannot_be_used_is_named_in_one_line(
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
     if trouble == "wrong key":
         monkeypatch.setenv("WANDB_API_KEY", "f" * 40)
-    (line,) = save(folder, folder / "report")
+    (line,) = save(folder)
     assert line.startswith("not saved in W&B (") and "f" * 40 not in line
     assert trouble == "wrong key" or f"has no run of this study; send them with `vit-sweep sync {folder}`" in line
-    assert (folder / "report" / "wandb.json").exists() and not server.views
+    assert not server.views
 
 
 @pytest.mark.parametrize(
@@ -180,45 +155,15 @@ def test_a_server_that_fails_costs_a_bounded_time_and_one_line(
 ) -> None:
     """Also in mid-work, `after` some requests. The report stays complete, and a later call saves the pages once."""
     monkeypatch.setattr("analysis.wandb_pages.publish.LIMIT_SECONDS", 15)
-    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
-    mirror(server, folder, 2)
+    folder = mirrored_study(server, tmp_path)
     server.fault, server.after = fault, after
-    (line,) = save(folder, folder / "report")
-    assert line.startswith("not saved in W&B (") and line.endswith(
-        f"of workspace and report: {folder / 'report/wandb.json'}"
-    )
-    assert (folder / "report" / "report.md").exists() and server.key not in line
+    (line,) = save(folder)
+    assert line.startswith("not saved in W&B (") and server.key not in line
+    assert (folder / "report" / "report.md").exists()
     if fault != "die":
         server.fault = "none"
-        assert len(save(folder, folder / "report")) == 2
+        assert len(save(folder)) == 2
         assert len(server.of_type("project-view")) == len(server.of_type("runs")) == 1
-
-
-def test_names_with_markup_are_text_everywhere(tmp_path: Path) -> None:
-    levels = {HOSTILE: "none", MARKUP: "learned-1d"}
-    folder = write_study(
-        tmp_path,
-        accuracy={HOSTILE: 0.7, MARKUP: 0.9},
-        levels=lambda variant: {"model.pos_embed": levels[variant]},
-        seeds=2,
-        description=f"{HOSTILE} {MARKUP}",
-        study={"names": {"model.pos_embed": HOSTILE}},
-    )
-    study = read(str(folder))
-    content = collect(study, study_document(analyze(study)))
-    made = specification(content, "tester", "vit-ablation")
-    assert made == specification(content, "tester", "vit-ablation")
-    found = list(parts(json.loads(made)))
-    sources = [part["content"] for part in found if part.get("type") == "markdown-block"]
-    sources += [part["config"]["value"] for part in found if part.get("viewType") == "Markdown Panel"]
-    html = "".join(MarkdownIt("commonmark", {"html": True}).enable("table").render(source) for source in sources)
-    assert "<img" not in html and "<code" not in html and "javascript:x" not in html.partition("href")[2]
-    assert "&lt;img src=x" in html and "**bold** [link](javascript:x) `code`" in html
-    assert {part["type"] for part in found if "children" in part} <= {
-        "paragraph", "markdown-block", "callout-block", "callout-line", "heading", "panel-grid", "code-block", "code-line",
-    }  # fmt: skip
-    assert any(part.get("text") == f"{HOSTILE} {MARKUP}" for part in found)  # a paragraph: W&B shows it as it is
-    assert any(part.get("displayName") == HOSTILE for part in found)
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, monkeypatch) -> None:
@@ -257,9 +202,3 @@ def test_what_is_not_possible_is_one_line(tmp_path, capsys, arguments: list[str]
     out, err = capsys.readouterr()
     assert (stopped.value.code, out, err.count("\n")) == (2, "", 1) and said in err
     assert not list(tmp_path.glob("*/report"))
-
-
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc00000030101"
-    "00c9fe92ef0000000049454e44ae426082"
-)

@@ -1,0 +1,142 @@
+"""The workspace and the report of a study in W&B. Runs are grouped by variant, which is W&B's group."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import wandb_workspaces.expr as expr
+import wandb_workspaces.reports.v2 as wr
+import wandb_workspaces.workspaces as ws
+from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
+
+from experiments.metric import METRICS, WATCHED, Metric
+from experiments.runs.tracking.pictures import ATTENTION, SIMILARITY
+
+NOTE = (
+    "The statistics on this page come from the tables of vit-report, which use every run. The plots of W&B are for "
+    "watching: W&B draws a group from a sample of at most 100 runs, and its bands are standard deviations, not "
+    "confidence intervals."
+)
+BAND = "mean of each variant, band: ± 1 standard deviation over its runs"
+MOST_SHOWN = 1000  # runs and bars of a plot, the limit of W&B; its default is 10
+MOST_TITLE = 128  # characters, a limit of W&B
+FIGURES = "report"  # the figures are logged as report/NAME
+FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.png\)$", re.MULTILINE)  # in report.md
+FULL_WIDTH, HEIGHT = 24, 12  # of a panel, in W&B's grid
+
+
+def workspace(
+    study: str, metric: Metric, axes: Sequence[str], headline: Sequence[str], entity: str, project: str
+) -> ws.Workspace:
+    """Make the workspace of a study. It is not saved, and no server is asked. `axes`: the settings that vary."""
+    sections: dict[str, list[PanelTypes]] = {
+        "Result": [wr.MarkdownPanel(markdown="\n\n".join([*headline, NOTE])), *_result(metric, axes)],
+        "Learning curves": [_curve(name) for name in METRICS if not name.startswith("test/")],
+        "Training": [_curve(name) for name in WATCHED],
+        "Pictures": [
+            wr.MediaBrowser(title="Attention on validation images, with truth and prediction", media_keys=[ATTENTION]),
+            wr.MediaBrowser(title="Similarity of position embeddings", media_keys=[SIMILARITY]),
+        ],
+    }
+    return ws.Workspace(
+        entity=entity,
+        project=project,
+        name="".join("-" if unicodedata.category(c).startswith("S") else c for c in study),  # symbols are not allowed
+        auto_generate_panels=False,
+        sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
+        settings=ws.WorkspaceSettings(x_axis="epoch", max_runs=MOST_SHOWN, smoothing_type="none"),
+        runset_settings=ws.RunsetSettings(
+            filters=expr.And(expr.Metric("JobType") == study),  # the job type of a W&B run is its study
+            groupby=[expr.Metric("Group")],
+            order=[expr.Ordering(expr.Summary(summary_key(metric)), ascending=False)],
+            pinned_columns=[f"summary:{summary_key(metric)}", "config:params.value", "config:flops_per_image.value"],
+        ),
+    )
+
+
+def report(
+    study: str, title: str, metric: Metric, axes: Sequence[str], text: str, figures_run: str, entity: str, project: str
+) -> wr.Report:
+    """Make the report of a study. It is not saved.
+
+    `text`: report.md, in which names are never markup. `figures_run`: the id of the W&B run that holds the figures.
+    """
+    runs = wr.Runset(entity, project, name=study, filters=expr.And(expr.Metric("JobType") == study), groupby=["Group"])
+    figures = wr.Runset(entity, project, name="figures", filters=expr.And(expr.Metric("ID") == figures_run))
+    blocks: list[BlockTypes] = []
+    for place, part in enumerate(FIGURE.split(text)):  # text, name of a figure, text, ...
+        if place % 2 == 0:
+            blocks.append(wr.MarkdownBlock(part.strip()))
+        else:
+            layout = wr.Layout(w=FULL_WIDTH, h=HEIGHT)
+            panel = wr.MediaBrowser(media_keys=[f"{FIGURES}/{part}"], num_columns=1, layout=layout)
+            blocks.append(wr.PanelGrid(runsets=[figures], panels=[panel], hide_run_sets=True))
+    return wr.Report(
+        entity=entity,
+        project=project,
+        title=title[:MOST_TITLE],
+        description="Made by vit-report. The next vit-report --wandb replaces all of it.",
+        width="fluid",
+        blocks=[
+            *blocks,
+            wr.H2("Runs in W&B"),
+            wr.CalloutBlock(NOTE),
+            wr.PanelGrid(runsets=[runs], panels=_result(metric, axes)),
+        ],
+    )
+
+
+def summary_key(metric: Metric) -> str:
+    """The metric's name in the summary of a W&B run, which has the last and the best value of what an epoch measures."""
+    return f"{metric}.last" if metric in METRICS and not metric.startswith("test/") else str(metric)
+
+
+def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
+    """The study's metric at the end of training: by variant, by factor, against parameters and FLOPs."""
+    key, costs = summary_key(metric), {"params": "trainable parameters", "flops_per_image": "FLOPs per image"}
+    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*axes, "seed")]
+    return [
+        wr.BarPlot(
+            title=f"{metric.label} at the end: {BAND.replace('band', 'line')}",
+            metrics=[key],
+            orientation="h",
+            title_x=metric.label,
+            groupby=wr.Metric("Group"),
+            groupby_aggfunc="mean",
+            groupby_rangefunc="stddev",
+            max_runs_to_show=MOST_SHOWN,
+            max_bars_to_show=MOST_SHOWN,
+        ),
+        wr.ParallelCoordinatesPlot(
+            title=f"{metric.label} by factor, a line for each run",
+            columns=[*columns, wr.ParallelCoordinatesPlotColumn(wr.SummaryMetric(key), display_name=metric.label)],
+        ),
+        *(
+            wr.ScatterPlot(
+                title=f"{metric.label} against {label}, a point for each run",
+                x=wr.Config(name),
+                y=wr.SummaryMetric(key),
+                log_x=True,
+            )
+            for name, label in costs.items()
+        ),
+        wr.RunComparer(diff_only="split"),
+    ]
+
+
+def _curve(metric: Metric) -> wr.LinePlot:
+    """A metric over the epochs, a line for each variant."""
+    return wr.LinePlot(
+        title=f"{metric.label}: {BAND}",
+        x="epoch",
+        y=[str(metric)],
+        title_x="epoch",
+        title_y=metric.label,
+        groupby=wr.Metric("Group"),
+        groupby_aggfunc="mean",
+        groupby_rangefunc="stddev",
+        smoothing_type="none",
+        max_runs_to_show=MOST_SHOWN,
+    )
