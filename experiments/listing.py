@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from experiments.presets import PRESETS, preset
 from vit.registry import REGISTRY
@@ -11,47 +13,41 @@ from vit.registry import REGISTRY
 
 def presets() -> int:
     """Print every preset: parameters, forward FLOPs per image, published test accuracy, description and source."""
+    numbers = [Column(name, justify="right") for name in ("parameters", "fixed", "MFLOPs/image", "published")]
+    _print(["preset", *numbers, "description"], _preset_rows())
+    print("\nTrain one with: vit-train --preset NAME. Fixed: values of positional embeddings that are not trained.")
+    return 0
+
+
+def _preset_rows() -> Iterator[Sequence[str]]:
     import torch
 
     from experiments.runs.provenance import model_cost
     from vit import ViT
 
-    table = _table("preset", "parameters", "fixed", "MFLOPs/image", "published", "description", right=range(1, 5))
     for name, entry in PRESETS.items():
         config = preset(name)
         with torch.device("meta"):  # without memory for the weights
             cost = model_cost(ViT(config.vit_config(config.data.num_classes)))
-        table.add_row(
-            name,
-            f"{cost['params']:,}",
-            f"{cost['params_fixed']:,}",
-            f"{cost['flops_per_image'] / 1e6:,.1f}",
-            "" if entry.claim is None else f"{entry.claim:.2%}",
-            "\n".join(filter(None, [entry.about, entry.source and f"source: {entry.source}", entry.scored])),
-        )
-    _print(table)
-    print("\nTrain one with: vit-train --preset NAME. Fixed: values of positional embeddings that are not trained.")
-    return 0
+        counts = f"{cost['params']:,}", f"{cost['params_fixed']:,}", f"{cost['flops_per_image'] / 1e6:,.1f}"
+        about = filter(None, [entry.about, entry.source and f"source: {entry.source}", entry.scored])
+        yield name, *counts, "" if entry.claim is None else f"{entry.claim:.2%}", "\n".join(about)
 
 
 def variants() -> int:
     """Print every registered positional embedding: its sites, the natural one first, and what it is."""
-    table = _table("variant", "sites", "description")
-    for name, kind in REGISTRY.items():
-        table.add_row(name, ", ".join(kind.sites), next(iter((kind.cls.__doc__ or "").strip().splitlines()), ""))
-    _print(table)
+    texts = {name: (kind.cls.__doc__ or "").strip().partition("\n")[0] for name, kind in REGISTRY.items()}
+    _print(
+        ["variant", "sites", "description"], ((name, ", ".join(REGISTRY[name].sites), texts[name]) for name in texts)
+    )
     print("\nTrain one with: vit-train --model.pos-embed VARIANT --model.pos-site SITE. The default is the first site.")
     return 0
 
 
-def _table(*columns: str, right: range = range(0)) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number in right else "left")
-    return table
-
-
-def _print(table: Table) -> None:
+def _print(columns: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> None:
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 200

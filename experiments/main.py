@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +14,7 @@ from experiments.runs.tracking.settings import add_tracking_arguments
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
+    from experiments.progress import EpochPrinter
 
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
@@ -46,10 +47,7 @@ def _parser() -> Parser:
         "command", nargs="?", choices=COMMANDS, help="list the presets or the positional embeddings instead of training"
     )
     preset = parser.add_argument(
-        "--preset",
-        metavar="NAME",
-        default="digits",
-        help=f"named configuration; see `{PROG} presets` (default: digits)",
+        "--preset", metavar="NAME", default="digits", help=f"configuration; see `{PROG} presets` (default: digits)"
     )
     complete_with(preset, list(PRESETS))
     parser.add_argument(
@@ -118,7 +116,7 @@ def _train(arguments: argparse.Namespace) -> int:
     test = arguments.test == "true"
     mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
     with mirror, printer, batch_named(config):
-        on_row = _PrunedWhenStopped(printer) if agent else printer
+        on_row = _pruned_when_stopped(printer) if agent else printer
         if agent or not trained_before:
             mirror.follow(name)
         (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
@@ -145,22 +143,19 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     return 0
 
 
-class _PrunedWhenStopped:
+def _pruned_when_stopped(printer: EpochPrinter) -> Callable[[int, dict[str, float]], bool]:
     """An `on_row` that prunes the run after SIGTERM, which an agent sends where its sweep stops the run early.
 
     The sweep does not start this run again, so it is not left to be resumed.
     """
+    heard: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
 
-    def __init__(self, printer: Any) -> None:
-        self.printer, self.is_stopped = printer, False
-        signal.signal(signal.SIGTERM, self._stop)
+    def prune(job: int, row: dict[str, float]) -> bool:
+        printer(job, row)
+        return bool(heard)
 
-    def _stop(self, *_: Any) -> None:
-        self.is_stopped = True
-
-    def __call__(self, job: int, row: dict[str, float]) -> bool:
-        self.printer(job, row)
-        return self.is_stopped
+    return prune
 
 
 def _print_claim(name: str, config: RunConfig) -> None:
