@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,10 @@ SCRIPT = """\
 # epoch has ended within its time limit.
 trap : TERM
 job=$SLURM_ARRAY_JOB_ID"_"$SLURM_ARRAY_TASK_ID
-started={folder}/{part}$job
+started={started}$job
 touch "$started"  # with the time of the folder's file system
 echo "vit-sweep: job $job has started"
-srun --unbuffered --cpus-per-task={cpus} {command}
+srun --unbuffered --cpus-per-task="$SLURM_CPUS_PER_TASK" {command}
 status=$?
 saved=$(find {study_dir} -mindepth 2 -maxdepth 2 '(' -name summary.json -o -name 'resume*.safetensors' ')' -newer "$started")
 rm -f "$started"
@@ -46,39 +45,6 @@ exit $status
 """
 
 
-@dataclass(frozen=True)
-class Resources:
-    """What each job gets. `minutes` is its time limit on Slurm; `options` are further options of sbatch, without the dashes."""
-
-    minutes: int = 60
-    gpus: int = 0
-    cpus: int = 1
-    memory: str | None = None
-    partition: str | None = None
-    account: str | None = None
-    options: Mapping[str, str | bool] = field(default_factory=dict)
-
-    def sbatch_options(self) -> list[str]:
-        """The options of sbatch."""
-        delay = max(10, min(60, self.minutes * 60 // 8))  # Slurm may send the signal up to a minute earlier
-        given = {
-            "nodes": 1,
-            "ntasks": 1,
-            "time": self.minutes,
-            "cpus-per-task": self.cpus,
-            "gpus-per-node": self.gpus or None,
-            "mem": self.memory,
-            "partition": self.partition,
-            "account": self.account,
-            "signal": f"USR2@{delay}",
-            "open-mode": "append",
-            "requeue": None if "no-requeue" in self.options else True,
-            **self.options,
-        }
-        values = {key: "" if value is True else f"={value}" for key, value in given.items() if value is not None}
-        return [f"--{key}{value}" for key, value in values.items()]
-
-
 class Job(BaseModel):
     """A job that was submitted. `process` is that of a local job."""
 
@@ -88,26 +54,25 @@ class Job(BaseModel):
 
 
 def submit(
-    study_dir: Path, name: str, cluster: str, jobs: int, resources: Resources, options: Sequence[str]
+    study_dir: Path, name: str, cluster: str, jobs: int, options: Mapping[str, Any], worker: Sequence[str]
 ) -> list[str]:
-    """Submit so many jobs, each one a worker with these options of `vit-sweep worker`. Returns their ids.
+    """Submit so many jobs, each one a worker with the options `worker` of `vit-sweep worker`. Returns their ids.
 
-    Raises `UserError` where the cluster refuses them. Local jobs start one after the other: those that have started before
-    another one cannot start run on.
+    `options`: those of sbatch, without the dashes; true for one without a value. Raises `UserError` where the cluster refuses
+    the jobs. Local jobs start one after the other: those that have started before another one cannot start run on.
     """
     study_dir = study_dir.resolve()
-    folder = study_dir / FOLDER
-    command = [sys.executable, "-m", "sweeps.main", "worker", str(study_dir), *options]
+    folder, submitted = study_dir / FOLDER, []
+    command = [sys.executable, "-m", "sweeps.main", "worker", str(study_dir), *worker]
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    submitted = []
     try:
         if cluster == "slurm":
-            ids = _submit_array(study_dir, name, jobs, resources, command)
+            ids = _submit_array(study_dir, name, jobs, options, command)
             submitted = [Job(job=job, cluster=cluster) for job in ids]
         else:
             for place in range(jobs):
-                process = _start(command, folder / f"local-{place}.log", place, resources.gpus)
+                process = _start(command, folder / f"local-{place}.log", place, options.get("gpus-per-node") or 0)
                 submitted.append(Job(job=str(process.pid), cluster=cluster, process=process))
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error)
@@ -119,20 +84,31 @@ def submit(
     return [job.job for job in submitted]
 
 
-def _submit_array(study_dir: Path, name: str, jobs: int, resources: Resources, command: Sequence[str]) -> list[str]:
+def _submit_array(
+    study_dir: Path, name: str, jobs: int, options: Mapping[str, Any], command: Sequence[str]
+) -> list[str]:
     """Submit an array of jobs to Slurm. Returns their ids."""
     folder = study_dir / FOLDER
     script = SCRIPT.format(
-        folder=shlex.quote(str(folder)),
+        started=shlex.quote(str(folder / PART)),
         study_dir=shlex.quote(str(study_dir)),
-        part=PART,
-        cpus=resources.cpus,
         command=shlex.join(command),
         stopped="|".join(map(str, STOPPED)),
         terminated=128 + signal.SIGTERM,
     )
-    given = f"--job-name={JOB_NAME.format(name)}", f"--array=0-{jobs - 1}", f"--output={folder}/%A_%a.log"
-    sbatch = ["sbatch", "--parsable", *given, *resources.sbatch_options()]
+    given = {
+        "job-name": JOB_NAME.format(name),
+        "array": f"0-{jobs - 1}",
+        "output": f"{folder}/%A_%a.log",
+        "open-mode": "append",
+        "nodes": 1,
+        "ntasks": 1,
+        "signal": f"USR2@{max(10, min(60, options['time'] * 60 // 8))}",  # Slurm may send it up to a minute earlier
+        "requeue": None if "no-requeue" in options else True,
+        **options,
+    }
+    words = [f"--{key}" + f"={value}" * (value is not True) for key, value in given.items() if value is not None]
+    sbatch = ["sbatch", "--parsable", *words]
     done = subprocess.run(sbatch, input=script, capture_output=True, text=True, check=True)
     job = done.stdout.strip().partition(";")[0]  # the name of the cluster may follow
     return [f"{job}_{place}" for place in range(jobs)]

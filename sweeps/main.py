@@ -10,34 +10,10 @@ from typing import NoReturn
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
 from sweeps.builtin import is_study
+from sweeps.commands import collect, manage, run, show, status, submit, sync, tune, wandb_sweep, worker
 from sweeps.commands.arguments import PROG
-from sweeps.commands.collect import add_collect
-from sweeps.commands.manage import add_cancel, add_retry
-from sweeps.commands.run import add_run
-from sweeps.commands.show import add_init, add_list, add_show
-from sweeps.commands.status import add_status
-from sweeps.commands.submit import add_submit
-from sweeps.commands.sync import add_sync
-from sweeps.commands.tune import add_tune
-from sweeps.commands.wandb_sweep import add_wandb
-from sweeps.commands.worker import add_cell, add_worker
 
-COMMANDS = {  # in the order of --help
-    "list": add_list,
-    "show": add_show,
-    "init": add_init,
-    "run": add_run,
-    "tune": add_tune,
-    "worker": add_worker,
-    "cell": add_cell,
-    "submit": add_submit,
-    "status": add_status,
-    "retry": add_retry,
-    "cancel": add_cancel,
-    "collect": add_collect,
-    "sync": add_sync,
-    "wandb": add_wandb,
-}
+MODULES = (show, run, tune, worker, submit, status, manage, collect, sync, wandb_sweep)  # in the order of --help
 RESUMES = ("run", "tune", "worker", "cell", "collect", "sync", "wandb")  # the same command again continues the work
 
 
@@ -50,14 +26,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _body(argv: Sequence[str]) -> int:
-    if argv and argv[0] not in COMMANDS and is_study(argv[0]):
-        raise UserError(f"{argv[0]!r} is a study, not a command; did you mean: {PROG} run {shlex.quote(argv[0])}?")
     parser = Parser(PROG, description="Train every variant of a study with several seeds.")
-    commands = parser.add_subparsers(
-        dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}", parser_class=Parser
-    )
-    for add in COMMANDS.values():
-        add(commands)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
+    for module in MODULES:
+        module.add(commands)
+    commands.metavar = f"{{{','.join(commands.choices)}}}"
+    if argv and argv[0] not in commands.choices and is_study(argv[0]):
+        raise UserError(f"{argv[0]!r} is a study, not a command; did you mean: {PROG} run {shlex.quote(argv[0])}?")
     arguments = parser.parse_args(argv)
     status: int = arguments.execute(arguments, shlex.join([PROG, *argv]))
     return status

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from experiments.canonical import plain
 from experiments.cli import folder, settings
 from experiments.effects import warn_of_long_warmup
 from experiments.errors import UserError
@@ -89,14 +88,34 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
         study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
-    changes = {path: value for text in arguments.set for path, value in _assignments(text).items()}
-    changes |= settings(arguments)
-    study_dir = out_dir(arguments) / study.name
+    changes, study_dir = changed_settings(arguments), out_dir(arguments) / study.name
     if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes, study_dir)
-    return _with_tuned(plan, arguments.tuned, changes) if getattr(arguments, "tuned", None) else plan
+    if not getattr(arguments, "tuned", None):
+        return plan
+    from sweeps.tuning.tuned import read_tuned
+
+    tuned = read_tuned(Path(arguments.tuned))
+    if twice := [path for path in changes if path in tuned.space]:
+        raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
+    return apply_tuned(plan, tuned)
+
+
+def changed_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command line sets for all variants: path -> value. A flag counts more than --set."""
+    changes: dict[str, Any] = {}
+    for text in arguments.set:  # PATH=VALUE, or PATH+PATH=[VALUE, VALUE]
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
+        paths = path.replace("-", "_").split("+")
+        values = parse_yaml(value.encode(), f"--set: {path}") if len(paths) > 1 else [value]
+        if not isinstance(values, list) or len(values) != len(paths):
+            raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
+        changes.update(zip(paths, values, strict=True))
+    return changes | settings(arguments)
 
 
 def device_of(arguments: argparse.Namespace) -> str:
@@ -145,45 +164,6 @@ def runs_to_train(
     queue = Queue(plan, study_dir, current_process(), storage=store)
     queue.retry()
     return queue.reconcile().waiting
-
-
-def _with_tuned(plan: StudyPlan, path: str, changes: Collection[str]) -> StudyPlan:
-    """The plan with the settings of a tuned.yaml. `changes` are the settings that the command line sets for all variants."""
-    from sweeps.tuning.tuned import read_tuned
-
-    tuned = read_tuned(Path(path))
-    if twice := [name for name in changes if _is_among(name, tuned.space)]:
-        raise UserError(f"{twice[0]}: is not allowed with --tuned: {path} sets it for each variant")
-    return apply_tuned(plan, tuned)
-
-
-def assignments_without(texts: Sequence[str], paths: Collection[str]) -> list[str]:
-    """The values of --set that assign everything that these do, except to `paths`."""
-    left: list[str] = []
-    for text in texts:
-        given = _assignments(text)
-        kept = [f"{path}={plain(value)}" for path, value in given.items() if not _is_among(path, paths)]
-        left += [text] if len(kept) == len(given) else kept
-    return left
-
-
-def _is_among(name: str, paths: Collection[str]) -> bool:
-    """Whether a setting, written with `-` or `_`, is one of these paths."""
-    return name.replace("-", "_") in paths
-
-
-def _assignments(text: str) -> dict[str, Any]:
-    """The settings of one --set: PATH=VALUE, or PATH+PATH=[VALUE, VALUE]."""
-    path, equals, value = text.partition("=")
-    if not equals or not path:
-        raise UserError(f"--set: {text!r} is not allowed: expected PATH=VALUE, such as train.epochs=5")
-    paths = path.split("+")
-    if len(paths) == 1:
-        return {path: value}
-    values = parse_yaml(value.encode(), f"--set: {path}")
-    if not isinstance(values, list) or len(values) != len(paths):
-        raise UserError(f"--set: {path}: {value!r} is not allowed: expected a list of {len(paths)} values")
-    return dict(zip(paths, values, strict=True))
 
 
 def add_study_dir_command(

@@ -24,7 +24,7 @@ A record is copied if all its files match their digests, and the record that the
 is never changed. The command says which records are still missing, and where they lie. Exit status 1 if any are."""
 
 
-def add_collect(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `collect`."""
     command = add_study_dir_command(
         commands, "collect", collect, help="copy the records that lie in other folders", description=DESCRIPTION

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sweeps.queue.queue import Queue
 
 
-def add_retry(commands: Any) -> None:
-    """Add `retry`."""
+def add(commands: Any) -> None:
+    """Add `retry` and `cancel`."""
     command = add_study_dir_command(
         commands,
         "retry",
@@ -29,10 +29,6 @@ def add_retry(commands: Any) -> None:
         "that is running takes them; otherwise start one with `vit-sweep run` or `vit-sweep worker`.",
     )
     command.add_argument("runs", nargs="*", metavar="RUN", help="names of runs (default: every failed run)")
-
-
-def add_cancel(commands: Any) -> None:
-    """Add `cancel`."""
     add_study_dir_command(
         commands,
         "cancel",

@@ -24,7 +24,7 @@ from sweeps.study_folder import ERROR, LOG, merged_runs, with_known_names
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 
-def add_run(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `run`."""
     command = add_study_command(
         commands,

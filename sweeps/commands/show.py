@@ -21,21 +21,10 @@ from sweeps.study_folder import with_known_names
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
 
 
-def add_list(commands: Any) -> None:
-    """Add `list`."""
+def add(commands: Any) -> None:
+    """Add `list`, `show` and `init`."""
     command = commands.add_parser("list", help="list the built-in studies", description="List the built-in studies.")
     command.set_defaults(execute=list_studies)
-
-
-def add_init(commands: Any) -> None:
-    """Add `init`."""
-    description = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
-    command = commands.add_parser("init", help="print an example of a study file", description=description)
-    command.set_defaults(execute=print_example)
-
-
-def add_show(commands: Any) -> None:
-    """Add `show`."""
     command = add_study_command(
         commands,
         "show",
@@ -46,6 +35,9 @@ def add_show(commands: Any) -> None:
     )
     add_tuned(command)
     add_settings(command, hidden=["seed"])  # a study has `seeds`
+    description = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
+    command = commands.add_parser("init", help="print an example of a study file", description=description)
+    command.set_defaults(execute=print_example)
 
 
 def list_studies(arguments: argparse.Namespace, _: str) -> int:

@@ -37,7 +37,7 @@ Times are in seconds; what is not known is null. heartbeat is the time since the
   finished, diverged, pruned  it has ended, with a record"""
 
 
-def add_status(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `status`."""
     command = add_study_dir_command(
         commands, "status", status, help="show what every run of a study is doing", description=DESCRIPTION

@@ -10,7 +10,6 @@ from typing import Any
 from experiments.cli import add_settings, positive
 from experiments.errors import UserError
 from sweeps import cluster
-from sweeps.cluster import Resources
 from sweeps.commands.arguments import (
     PROG,
     add_study_command,
@@ -23,6 +22,7 @@ from sweeps.commands.arguments import (
 from sweeps.commands.run import add_worker_arguments
 
 CLUSTERS = ("slurm", "local")
+FLAGS = ("time", "cpus_per_task", "gpus_per_node", "mem", "partition", "account")  # options of sbatch of the same name
 SET_HERE = re.compile(  # options of sbatch that this command sets, by its flags or itself
     "account|array|cpus-per-(gpu|task)|error|gpus(-per-(node|socket|task))?|job-name|mem|nodes|ntasks(-per-(gpu|node))?|"
     "open-mode|output|partition|signal|time|wrap"
@@ -40,7 +40,7 @@ All nodes need the study's folder, and the same environment as this shell. With 
 (--storage) is safest: the default file needs a shared file system whose locks work across nodes."""
 
 
-def add_submit(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `submit`."""
     command = add_study_command(
         commands, "submit", submit, help="train a study on a cluster, with Slurm", description=DESCRIPTION
@@ -114,60 +114,34 @@ def _option(text: str) -> tuple[str, str | bool]:
 def submit(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan and submit the jobs."""
     plan, study_dir, is_new = plan_and_folder(arguments)
-    _check(arguments)
+    _check_cluster(arguments)
     left = runs_to_train(plan, study_dir, is_new, command, arguments)
     if not left:
         print(f"{plan.name}: every run has ended or is in training; nothing to submit")
         return 0
-    resources = Resources(
-        minutes=arguments.time or Resources.minutes,
-        gpus=arguments.gpus_per_node or 0,
-        cpus=arguments.cpus_per_task or 1,
-        memory=arguments.mem,
-        partition=arguments.partition,
-        account=arguments.account,
-        options=dict(arguments.slurm),
-    )
-    jobs, options = arguments.nodes, worker_options(arguments)
-    ids = cluster.submit(study_dir, plan.name, arguments.cluster, jobs, resources, options)
+    options = {flag.replace("_", "-"): value for flag in FLAGS if (value := getattr(arguments, flag))}
+    options = {"time": 60, "cpus-per-task": 1, **options, **dict(arguments.slurm)}
+    ids = cluster.submit(study_dir, plan.name, arguments.cluster, arguments.nodes, options, worker_options(arguments))
     print(f"{plan.name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
     print(f"logs: {study_dir / cluster.FOLDER}")
     print(f"next: {PROG} status {study_dir}")
     return 0
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check_cluster(arguments: argparse.Namespace) -> None:
     """Raise `UserError` where the jobs cannot be submitted from here."""
-    if arguments.cluster == "slurm":
-        if not shutil.which("sbatch"):
-            raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; allowed here: local")
-        return
-    for flag in ("time", "partition", "mem", "account", "slurm"):
-        if getattr(arguments, flag):
+    if arguments.cluster == "slurm" and not shutil.which("sbatch"):
+        raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; allowed here: local")
+    for flag in ("time", "mem", "partition", "account", "slurm"):
+        if arguments.cluster == "local" and getattr(arguments, flag):
             raise UserError(f"--{flag}: is not allowed with --cluster local")
-    if arguments.gpus_per_node:
-        import torch
-
-        wanted, here = arguments.nodes * arguments.gpus_per_node, torch.cuda.device_count()
-        if wanted > here:  # each job gets GPUs of its own
-            raise UserError(
-                f"--gpus-per-node: {arguments.gpus_per_node} for each of {arguments.nodes} local job(s) is {wanted} GPU(s); "
-                f"this machine has {here}"
-            )
 
 
 def worker_options(arguments: argparse.Namespace) -> list[str]:
     """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder."""
-    workers = arguments.workers
-    if not (workers or arguments.workers_per_gpu or arguments.gpus_per_node):
-        workers = arguments.cpus_per_task or 1
-    given = {
-        "--workers": workers,
-        "--workers-per-gpu": arguments.workers_per_gpu,
-        "--cohort": arguments.cohort,
-        "--device": device_of(arguments),
-        "--tracking": arguments.tracking,
-        "--project": arguments.project,
-        "--entity": arguments.entity,
-    }
-    return [word for flag, value in given.items() if value is not None for word in (flag, str(value))]
+    given = {**vars(arguments), "device": device_of(arguments)}
+    if not (arguments.workers or arguments.workers_per_gpu or arguments.gpus_per_node):
+        given["workers"] = arguments.cpus_per_task or 1
+    flags = ("workers", "workers_per_gpu", "cohort", "device", "tracking", "project", "entity")
+    words = [(f"--{flag.replace('_', '-')}", str(given[flag])) for flag in flags if given[flag] is not None]
+    return [word for pair in words for word in pair]

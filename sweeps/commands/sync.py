@@ -12,7 +12,7 @@ from experiments.runs.tracking.settings import add_place_arguments
 from sweeps.commands.arguments import PROG, count
 
 
-def add_sync(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `sync`."""
     command = commands.add_parser(
         "sync",

@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli import add_settings, positive, settings
-from sweeps.commands.arguments import PROG, add_study_command, assignments_without, count, out_dir, parse_plan
+from experiments.canonical import plain
+from experiments.cli import add_settings, positive
+from sweeps.commands.arguments import PROG, add_study_command, changed_settings, count, out_dir, parse_plan
 from sweeps.commands.run import storage_url
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ optim, dropout rates, batch size and label smoothing (default: optim.lr and opti
 study's value, optim.warmup_epochs up to a tenth of the epochs)"""
 
 
-def add_tune(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `tune`."""
     command = add_study_command(
         commands,
@@ -98,10 +99,8 @@ def next_command(arguments: argparse.Namespace, plan: TuningPlan, study_dir: Pat
         words += ["--out", arguments.out]
     words += ["--preset", arguments.preset] if arguments.preset is not None else []
     words += ["--seeds", _seeds_text(arguments.seeds)] if arguments.seeds is not None else []
-    kept = assignments_without(arguments.set, plan.space)
-    words += [word for text in kept for word in ("--set", text)]
-    given = {path: value for path, value in settings(arguments).items() if path not in plan.space}
-    words += [word for path, value in given.items() for word in (f"--{path}", str(value))]
+    given = {path: value for path, value in changed_settings(arguments).items() if path not in plan.space}
+    words += [word for path, value in given.items() for word in (f"--{path}", plain(value))]
     return shlex.join(words)
 
 

@@ -34,7 +34,7 @@ paths in the settings, such as data.root, start at the folder in which an agent 
 To search for settings, see `vit-sweep tune`; for W&B's own search, see `vit-train --help`."""
 
 
-def add_wandb(commands: Any) -> None:
+def add(commands: Any) -> None:
     """Add `wandb`."""
     command = add_study_command(
         commands,

@@ -19,8 +19,8 @@ from sweeps.outcome import result_text
 from sweeps.study_folder import ERROR
 
 
-def add_worker(commands: Any) -> None:
-    """Add `worker`."""
+def add(commands: Any) -> None:
+    """Add `worker` and `cell`."""
     command = add_study_dir_command(
         commands,
         "worker",
@@ -32,10 +32,6 @@ def add_worker(commands: Any) -> None:
         "not repeat runs that have failed in all attempts; see `vit-sweep retry`.",
     )
     add_worker_arguments(command)
-
-
-def add_cell(commands: Any) -> None:
-    """Add `cell`."""
     command = add_study_dir_command(
         commands,
         "cell",
