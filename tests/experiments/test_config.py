@@ -359,6 +359,11 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"data.crop_padding": 2, "data.rrc_scale": 0.5}, ["data.rrc_scale", "crop_padding"]),
     ({"data.num_classes": 7}, ["data.num_classes", "7", "digits"]),
     ({"data.val_fraction": 1.0}, ["data.val_fraction", "1.0", "less than 1"]),
+    ({"data.crop_padding": 8}, ["data.crop_padding: 8", "8 px"]),
+    ({"data.shuffle_patches": True, "data.crop_padding": 1}, ["data.crop_padding: 1", "shuffle_patches", "allowed: 0"]),
+    ({"model.depth": 10**19}, ["model.depth", "10000000000000000000", "less than 2147483648"]),
+    ({"model.mlp_ratio": "1e300"}, ["model.mlp_ratio", "'1e300'", "1000"]),
+    ({"optim.warmup_epochs": "1e308"}, ["optim.warmup_epochs", "'1e308'", "1000000"]),
 ]
 
 
