@@ -35,7 +35,7 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
-            runs = merged_runs(plan, study_dir)
+            runs = _merged_runs(plan, study_dir)
             _record_extension(runs, study_dir)
             seeds = sorted({run.seed for run in runs})
             plan.model_copy(update={"runs": runs, "seeds": seeds, "command": command}).write(study_dir)
@@ -76,7 +76,7 @@ def with_known_names(plan: StudyPlan, study_dir: Path) -> StudyPlan:
     return plan.model_copy(update={"runs": runs})
 
 
-def merged_runs(plan: StudyPlan, study_dir: Path) -> list[RunSpec]:
+def _merged_runs(plan: StudyPlan, study_dir: Path) -> list[RunSpec]:
     """The runs in study.json and those of the plan, ordered by seed, the seeds of the former first.
 
     Raises `UserError` where the folder holds an exported study, or another study, naming the first difference. More seeds,

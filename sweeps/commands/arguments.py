@@ -82,7 +82,7 @@ def _seeds(text: str) -> int | list[int]:
 
 
 def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
-    """The plan of the study that the arguments name, with their changes. Raises `UserError`."""
+    """The plan of the study that the arguments name, with their changes. Raises `UserError`; may print a warning."""
     study = load_study(arguments.study)
     if study.name == study.base and arguments.preset not in (None, study.base):
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
@@ -93,14 +93,15 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes, study_dir)
-    if not getattr(arguments, "tuned", None):
-        return plan
-    from sweeps.tuning.tuned import read_tuned
+    if getattr(arguments, "tuned", None):
+        from sweeps.tuning.tuned import read_tuned
 
-    tuned = read_tuned(Path(arguments.tuned))
-    if twice := [path for path in changes if path in tuned.space]:
-        raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
-    return apply_tuned(plan, tuned)
+        tuned = read_tuned(Path(arguments.tuned))
+        if twice := [path for path in changes if path in tuned.space]:
+            raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
+        plan = apply_tuned(plan, tuned)
+    warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
+    return with_known_names(plan, study_dir)
 
 
 def changed_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -129,37 +130,28 @@ def out_dir(arguments: argparse.Namespace) -> Path:
     return Path(arguments.out or OUT)
 
 
-def warn_of_plan(plan: StudyPlan) -> None:
-    """Print a line where a plan is allowed but probably not meant; see `warn_of_long_warmup`."""
-    warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
-
-
-def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path, bool]:
-    """The plan, its folder, and whether the plan has to be written there: not if the folder was named as the study."""
+def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
+    """The plan of a study that the arguments name, or of a study's folder that they name as the study; and the folder."""
     study_dir = Path(arguments.study)
     if not os.path.isfile(study_dir / STUDY):
         plan = parse_plan(arguments)
-        study_dir = out_dir(arguments) / plan.name
-        return with_known_names(plan, study_dir), study_dir, True
+        return plan, out_dir(arguments) / plan.name
     for flag in ("preset", "seeds", "tuned", "set", "out", *settings(arguments)):
         if getattr(arguments, flag):
             raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
-    return plan_of(study_dir), study_dir, False
+    return plan_of(study_dir), study_dir
 
 
-def runs_to_train(
-    plan: StudyPlan, study_dir: Path, is_new: bool, command: str, arguments: argparse.Namespace
-) -> list[str]:
-    """The names of the runs that are left, for jobs or agents that will train them. Failed runs are tried again.
+def runs_to_train(plan: StudyPlan, study_dir: Path, command: str, arguments: argparse.Namespace) -> list[str]:
+    """Write the plan, and return the names of the runs that are left, for jobs or agents that will train them.
 
-    `is_new`: the plan is written to the folder first. Raises `UserError`.
+    Failed runs are tried again. Raises `UserError`.
     """
     from sweeps.queue.connect import connect
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
 
-    if is_new:
-        write_plan(plan, study_dir, command)
+    write_plan(plan, study_dir, plan.command or command)
     store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store)
     queue.retry()

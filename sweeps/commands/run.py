@@ -15,12 +15,12 @@ from experiments.runs.record import is_finished, read_summary
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
+from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
 from sweeps.outcome import outcome_lines
-from sweeps.study_folder import ERROR, LOG, merged_runs, with_known_names
+from sweeps.study_folder import ERROR, LOG
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 
@@ -108,10 +108,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt or the study was cancelled."""
     plan = parse_plan(arguments)
     study_dir = out_dir(arguments) / plan.name
-    plan = with_known_names(plan, study_dir)
-    merged_runs(plan, study_dir)  # raises for another study in the folder, before any warning
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
-    warn_of_plan(plan)
     left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
     duration = _duration(left, study_dir.parent, configs, measure=arguments.dry_run)
     if arguments.dry_run:

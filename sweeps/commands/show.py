@@ -14,9 +14,8 @@ from experiments.presets import preset
 from experiments.runs.record import is_finished
 from experiments.study import StudyPlan
 from sweeps.builtin import STUDIES
-from sweeps.commands.arguments import add_study_command, add_tuned, count, out_dir, parse_plan, warn_of_plan
+from sweeps.commands.arguments import add_study_command, add_tuned, count, out_dir, parse_plan
 from sweeps.study import format_level
-from sweeps.study_folder import with_known_names
 
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
 
@@ -58,10 +57,7 @@ def print_example(arguments: argparse.Namespace, _: str) -> int:
 def show(arguments: argparse.Namespace, _: str) -> int:
     """Print the grid of a study and what is done."""
     plan = parse_plan(arguments)
-    study_dir = out_dir(arguments) / plan.name
-    plan = with_known_names(plan, study_dir)
-    warn_of_plan(plan)
-    print_plan(plan, study_dir)
+    print_plan(plan, out_dir(arguments) / plan.name)
     return 0
 
 

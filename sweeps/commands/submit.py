@@ -113,9 +113,9 @@ def _option(text: str) -> tuple[str, str | bool]:
 
 def submit(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan and submit the jobs."""
-    plan, study_dir, is_new = plan_and_folder(arguments)
+    plan, study_dir = plan_and_folder(arguments)
     _check_cluster(arguments)
-    left = runs_to_train(plan, study_dir, is_new, command, arguments)
+    left = runs_to_train(plan, study_dir, command, arguments)
     if not left:
         print(f"{plan.name}: every run has ended or is in training; nothing to submit")
         return 0

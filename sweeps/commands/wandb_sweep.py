@@ -54,8 +54,8 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     from experiments.runs.tracking import server
 
     tracking = tracking_of(arguments)
-    plan, study_dir, is_new = plan_and_folder(arguments)
-    left = runs_to_train(plan, study_dir, is_new, command, arguments)
+    plan, study_dir = plan_and_folder(arguments)
+    left = runs_to_train(plan, study_dir, command, arguments)
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]
     options += ["--separate-folders"] * arguments.separate_folders
