@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis import stats
 from analysis.sources.study import ENDED, Study
-from experiments.runs.looks import Look, look_now
+from experiments.runs.looks import Look
 
 Values = Mapping[str, Mapping[int, float]]
 
@@ -75,7 +75,7 @@ def study_looks(study: Study) -> StudyLooks:
 def this_look(study: Study) -> Look:
     """The look that a report of the study is now."""
     counts = study.of("finished")["variant"].value_counts().reindex(study.variants, fill_value=0)
-    return look_now(map(int, counts), study.metric, "vit-report")
+    return Look.now(map(int, counts), study.metric, "vit-report")
 
 
 def _complete(study: Study) -> list[int]:

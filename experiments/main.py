@@ -89,9 +89,8 @@ def _body(argv: Sequence[str]) -> int:
 def _train(arguments: argparse.Namespace) -> int:
     from experiments.config import override
     from experiments.presets import preset
-    from experiments.runs.known_weights import with_known_weights
 
-    config = override(preset(arguments.preset), with_known_weights(settings(arguments), Path(arguments.out)))
+    config = override(preset(arguments.preset), settings(arguments))
     import torch
 
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect

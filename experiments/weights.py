@@ -18,4 +18,5 @@ def weights_digest(run_dir: str) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (OSError, ValueError) as error:
         reason = "does not exist" if not os.path.exists(run_dir) else f"holds no {CHECKPOINT}"
-        raise UserError(f"init_from: {run_dir!r} {reason}; expected the folder of a finished run") from error
+        expected = "expected the folder of a finished run, or init_weights too, for a run that has begun"
+        raise UserError(f"init_from: {run_dir!r} {reason}; {expected}") from error

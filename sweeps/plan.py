@@ -13,7 +13,6 @@ from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.presets import PRESETS, preset
-from experiments.runs.known_weights import with_known_weights
 from experiments.study import RunSpec, StudyPlan
 from experiments.tuned import Tuned
 from sweeps.study import Levels, Study, format_level, split_linked
@@ -31,20 +30,14 @@ class Variant(NamedTuple):
     config: RunConfig
 
 
-def make_plan(
-    study: Study,
-    preset_name: str | None = None,
-    changes: Mapping[str, Any] | None = None,
-    study_dir: Path | None = None,
-) -> StudyPlan:
+def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str, Any] | None = None) -> StudyPlan:
     """Check every variant of a study and list its runs. `preset_name` and `changes` override the study's own base.
 
-    The runs are ordered by seed, so that early results are paired. The records in `study_dir`, the study's folder, name the
-    weights of a source (`init_from`) that is gone. Raises `UserError` naming the first setting, level or combination that is
-    not allowed.
+    The runs are ordered by seed, so that early results are paired. Raises `UserError` naming the first setting, level
+    or combination that is not allowed.
     """
-    name, base = _base(study, preset_name, changes or {}, study_dir)
-    variants = [_variant(study, base, levels, study_dir) for levels in study.variants()]
+    name, base = _base(study, preset_name, changes or {})
+    variants = [_variant(study, base, levels) for levels in study.variants()]
     _check_variants(study, variants)
     product, extra = variants[: len(variants) - len(study.extra)], variants[len(variants) - len(study.extra) :]
     factors: dict[str, list[Any]] = {factor: [] for factor in study.factors}
@@ -102,9 +95,7 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
     return plan.model_copy(update={"runs": runs, "tuned": tuned})
 
 
-def _base(
-    study: Study, preset_name: str | None, changes: Mapping[str, Any], study_dir: Path | None
-) -> tuple[str, RunConfig]:
+def _base(study: Study, preset_name: str | None, changes: Mapping[str, Any]) -> tuple[str, RunConfig]:
     """The preset's name and the base of every variant: the preset, then the study's settings, then `changes`."""
     settings = {"preset": study.base} if isinstance(study.base, str) else dict(study.base)
     name = str(settings.pop("preset", "digits"))
@@ -119,16 +110,12 @@ def _base(
             raise UserError(f"{path}: is a factor of the study {study.name}; it cannot be set for all variants")
         if path == "seed":
             raise UserError("seed: cannot be set for a study; use --seeds, or `seeds` in its file")
-    return name, _override(preset(name), {**settings, **changes}, study_dir)
+    return name, override(preset(name), {**settings, **changes})
 
 
-def _override(config: RunConfig, changes: Mapping[str, Any], study_dir: Path | None) -> RunConfig:
-    return override(config, with_known_weights(changes, study_dir) if study_dir else changes)
-
-
-def _variant(study: Study, base: RunConfig, levels: Levels, study_dir: Path | None) -> Variant:
+def _variant(study: Study, base: RunConfig, levels: Levels) -> Variant:
     try:
-        config = _override(base, split_linked(levels), study_dir)
+        config = override(base, split_linked(levels))
     except UserError as error:
         raise UserError(f"{study.name}: variant {study.label(levels)!r}: {error}") from error
     values = dict(flatten(config.model_dump()))

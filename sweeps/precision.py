@@ -33,7 +33,7 @@ def resolved(
     if known := _stored(study_dir):
         print(f"{PRECISION}: auto is {known}, as in {study_dir}", flush=True)
         return known
-    plan = make_plan(study, preset_name, {**changes, PRECISION: "float32"}, study_dir)  # refuses before it is measured
+    plan = make_plan(study, preset_name, {**changes, PRECISION: "float32"})  # refuses before it is measured
     speedup = _speedup(load(plan.base), device)
     if speedup >= MIN_SPEEDUP:
         found, reason = "bfloat16", f"{speedup:.2f} times as fast as float32"

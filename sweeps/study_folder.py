@@ -14,8 +14,7 @@ from experiments.config import flatten, load, locations, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
 from experiments.runs import record, resume_note
-from experiments.runs.known_weights import with_known_weights
-from experiments.runs.looks import add_look, look_now
+from experiments.runs.looks import Look, add_look
 from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_run
 from sweeps.study import format_level
@@ -52,8 +51,7 @@ def plan_of(study_dir: Path) -> StudyPlan:
     base, configs, runs = load(plan.base), dict[str, Any](), []
     for run in plan.runs:
         if run.variant not in configs:
-            changes = {**run.levels, **plan.tuned_for(run.variant)}
-            configs[run.variant] = override(base, with_known_weights(changes, study_dir))
+            configs[run.variant] = override(base, {**run.levels, **plan.tuned_for(run.variant)})
         config = configs[run.variant].model_copy(update={"seed": run.seed})
         if (here := run_id(config)) != run.run_id:
             causes = f"the source of the plug-in {config.model.pos_embed!r}", f"the weights in {config.init_from!r}"
@@ -133,7 +131,7 @@ def _record_extension(runs: list[RunSpec], study_dir: Path) -> None:
         with contextlib.suppress(record.RecordError):  # a damaged record is no result; the report names it
             if record.is_finished(study_dir / run.name):
                 finished[run.variant] += record.read_summary(study_dir / run.name)["status"] == "finished"
-    add_look(study_dir, look_now(finished.values(), old.metric, "vit-sweep"))
+    add_look(study_dir, Look.now(finished.values(), old.metric, "vit-sweep"))
 
 
 def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec], study_dir: Path) -> str | None:

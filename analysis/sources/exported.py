@@ -32,7 +32,7 @@ from experiments.config import completed
 from experiments.errors import UserError
 from experiments.metric import is_metric
 from experiments.runs import record
-from experiments.runs.looks import from_json as looks_from_json
+from experiments.runs.looks import Look
 from experiments.study import StudyPlan
 
 Part = TypeVar("Part")
@@ -72,7 +72,7 @@ def read_export(folder: Path) -> Study:
     plan = plan.model_copy(update={"export": None})
     hits = _read_part(folder / HITS, parts["hits"], hits_from_bytes) if "hits" in parts else None
     sources = _read_part(folder / PLUGINS, parts["plugins"], sources_from_bytes) if "plugins" in parts else None
-    looks = map(looks_from_json, parts.get("looks", []))
+    looks = map(Look.model_validate, parts.get("looks", []))
     return assemble(plan, rows, curves, parts["troubles"], hits=hits, sources=sources, looks=looks)
 
 
@@ -85,7 +85,7 @@ def _files(study: Study) -> dict[str, bytes]:
     plan = finite(study.plan.tree())
     plan[EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
     if study.looks:
-        plan[EXPORT]["looks"] = [look.to_json() for look in study.looks]
+        plan[EXPORT]["looks"] = [look.model_dump() for look in study.looks]
     files = {name: text.encode() for name, text in texts.items()}
     if study.hits:
         files[HITS] = hits_to_bytes(study.hits)

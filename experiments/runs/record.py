@@ -63,7 +63,7 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     """Write the summary with the digests of the run's files and of itself. Returns what was written."""
     run_dir = Path(run_dir)
     optional = [PREDICTIONS] if (run_dir / PREDICTIONS).is_file() else []
-    names = (CONFIG, METRICS, CHECKPOINT, *optional, *diff_files(run_dir), *plugin_files(run_dir))
+    names = (CONFIG, METRICS, CHECKPOINT, *optional, *_sources(run_dir))
     files = {name: _sha256(run_dir / name) for name in names}
     sealed = finite({"schema": SCHEMA, **summary, "files": files})
     sealed["digest"] = hashlib.sha256(canonical(sealed)).hexdigest()
@@ -71,16 +71,11 @@ def write_summary(run_dir: Path, summary: Mapping[str, Any]) -> dict[str, Any]:
     return sealed
 
 
-def diff_files(run_dir: Path) -> list[str]:
-    """The names of the files that hold uncommitted changes of this project."""
-    stem = DIFF.removesuffix(".diff")
-    return sorted(path.name for path in run_dir.glob(f"{stem}*.diff") if path.is_file())
-
-
-def plugin_files(run_dir: Path) -> list[str]:
-    """The names of the files that hold the source of the run's plug-in: `plugin/...`, relative to its folder."""
-    found = (path for path in sorted((run_dir / PLUGIN).rglob("*.py")) if path.is_file())
-    return [path.relative_to(run_dir).as_posix() for path in found]
+def _sources(run_dir: Path) -> list[str]:
+    """The names of the files that hold uncommitted changes of this project, and of the source of the run's plug-in."""
+    patterns = (DIFF.replace(".diff", "*.diff"), f"{PLUGIN}/**/*.py")
+    paths = (path for pattern in patterns for path in sorted(run_dir.glob(pattern)) if path.is_file())
+    return [path.relative_to(run_dir).as_posix() for path in paths]
 
 
 def is_finished(run_dir: Path) -> bool:

@@ -92,7 +92,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
-    plan = make_plan(study, arguments.preset, changes, study_dir)
+    plan = make_plan(study, arguments.preset, changes)
     if getattr(arguments, "tuned", None):
         from sweeps.tuning.tuned import read_tuned
 

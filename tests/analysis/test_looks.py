@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,7 +83,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, caps
 
 def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_path):
     folder = study_at(tmp_path / "a", 10)
-    add_look(folder, Look("2026-01-01T00:00:00+00:00", 5, 5, "test/acc", "vit-report"))
+    add_look(folder, Look(time="2026-01-01T00:00:00+00:00", fewest=5, most=5, metric="test/acc", command="vit-report"))
     exported = export(read_folder(folder), tmp_path / "exported")
     assert read_export(exported).looks == read_folder(folder).looks
     before = {path.name: path.read_bytes() for path in exported.iterdir()}
@@ -106,7 +105,7 @@ def test_the_beginning_of_a_line_that_was_cut_off_is_no_look(tmp_path):
     before = (folder / LOOKS).read_text()
     (folder / LOOKS).write_text(before + '{"time": "x", "fewest": tr')
     (look,) = read_looks(folder)
-    add_look(folder, replace(look, most=look.most + 1))
+    add_look(folder, look.model_copy(update={"most": look.most + 1}))
     assert [each.most for each in read_looks(folder)] == [look.most, look.most + 1]
     assert (folder / LOOKS).read_text().startswith(before)
 

@@ -21,7 +21,6 @@ from experiments.main import main
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from sweeps.study import parse_study
 from vit.plugins import Source
 from vit.pos_embed import Additive
 from vit.registry import REGISTRY, Kind
@@ -175,29 +174,6 @@ def vit_train(*arguments: Any) -> int:
     with pytest.raises(SystemExit) as end:
         main([*tiny.flags(), "--device", "cpu", "--tracking", "off", *map(str, arguments)])
     return end.value.code or 0
-
-
-def test_the_same_command_resumes_though_the_source_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ("--init-from", source(tmp_path), "--data.img-size", 16, "--out", tmp_path / "out")
-
-    def interrupt(self: object, job: int, row: dict[str, float]) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("experiments.progress.EpochPrinter.__call__", interrupt)
-        assert vit_train(*words) == 130
-    shutil.rmtree(tmp_path / "source")
-    capsys.readouterr()
-    assert vit_train(*words, "--seed", 1) == 2  # another run, which has no state
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"vit-train: error: init_from: '{tmp_path / 'source'}' does not exist")
-    assert vit_train(*words) == 0
-    assert "epoch 1/3" not in capsys.readouterr().out
-    assert len(list((tmp_path / "out").iterdir())) == 1
-    assert vit_train(*words) == 0
-    assert "already finished" in capsys.readouterr().out
 
 
 BAD = {
@@ -380,38 +356,6 @@ def vit_sweep(*arguments: Any) -> int:
     with pytest.raises(SystemExit) as end:
         main(list(map(str, arguments)))
     return end.value.code or 0
-
-
-@pytest.mark.parametrize("place", ["the base", "a flag", "a factor"])
-def test_the_same_commands_work_on_a_study_though_the_source_is_gone(
-    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from sweeps.plan import make_plan
-    from sweeps.study_folder import plan_of, write_plan
-
-    folder, flag, base = source(tmp_path), [], tiny.settings(train__epochs=2)
-    factors: dict[str, Any] = {"model.drop_rate": [0.0, 0.1]}
-    if place == "the base":
-        base["init_from"] = folder
-    elif place == "a flag":
-        flag = ["--init-from", folder]
-    else:
-        factors = {"init_from": [None, folder]}
-    tree = {"name": "fine", "factors": factors, "base": base, "seeds": 1}
-    (tmp_path / "fine.yaml").write_text(json.dumps(tree))
-    plan = make_plan(parse_study(tree, "fine"), changes={"init_from": folder} if flag else {})
-    write_plan(plan, tmp_path / "out" / "fine", "vit-sweep run")
-    for run in plan.runs:
-        train([run], tmp_path / "out" / "fine", device="cpu")
-    shutil.rmtree(folder)
-    words = [tmp_path / "fine.yaml", *flag, "--out"]
-    assert vit_sweep("run", *words, tmp_path / "out", "--workers", 1, "--device", "cpu", "--tracking", "off") == 0
-    assert "2 runs: 2 finished" in capsys.readouterr().out
-    assert vit_sweep("show", *words, tmp_path / "out") == 0
-    assert "2 runs, 2 done" in capsys.readouterr().out
-    assert plan_of(tmp_path / "out" / "fine").runs == plan.runs
-    assert vit_sweep("show", *words, tmp_path / "elsewhere") == 2  # where no record knows the weights
-    assert f"init_from: '{folder}' does not exist" in capsys.readouterr().err
 
 
 def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_path: Path) -> None:
