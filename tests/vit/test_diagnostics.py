@@ -80,16 +80,6 @@ def test_pooled_attention_is_resized_bilinearly_between_patch_centres() -> None:
     torch.testing.assert_close(heat[0], (0.8 * share).expand(8, 8))
 
 
-def test_pooled_attention_of_uniform_attention_is_flat() -> None:
-    heat = diagnostics.pooled_attention(torch.full((2, 2, 17, 17), 1 / 17), class_token(2, 17), config())
-    torch.testing.assert_close(heat, torch.full((2, 12, 12), 1 / 17))
-
-
-def test_rollout_of_identity_attention_is_the_identity() -> None:
-    layers = [torch.eye(5).expand(2, 3, 5, 5)] * 4
-    torch.testing.assert_close(diagnostics.rollout(layers), torch.eye(5).expand(2, 5, 5))
-
-
 def test_rollout_of_uniform_attention_has_a_closed_form() -> None:
     """Each layer is (I + J) / 2 with J uniform and J J = J, so L of them are 2^-L I + (1 - 2^-L) J."""
     size, depth = 5, 3
@@ -107,14 +97,6 @@ def test_rollout_multiplies_later_layers_from_the_left() -> None:
     torch.testing.assert_close(diagnostics.rollout([first, second])[0], expected)
 
 
-def test_rollout_of_a_model_has_rows_that_sum_to_one() -> None:
-    torch.manual_seed(0)
-    model = ViT(config())
-    rolled = diagnostics.rollout(model.attention_maps(torch.randn(2, 1, 12, 12)))
-    torch.testing.assert_close(rolled.sum(-1), torch.ones(2, 17))
-    assert (rolled >= 0).all()
-
-
 def test_mean_attention_distance_equals_a_double_loop() -> None:
     cfg = config(reg_tokens=1)
     maps = [attention(2, 2, 2 + N, 2 + N), attention(2, 2, 2 + N, 2 + N).flip(-1)]
@@ -128,19 +110,6 @@ def test_mean_attention_distance_equals_a_double_loop() -> None:
                     distances = [3 * math.dist(divmod(i, G), divmod(j, G)) for j in range(N)]
                     far.append(sum(w * d for w, d in zip(row.tolist(), distances, strict=True)) / row.sum().item())
             assert measured[layer, head] == pytest.approx(sum(far) / len(far))
-
-
-def test_mean_attention_distance_by_hand() -> None:
-    """2 x 2 patches of 4 px at distances 4, 4 and 4 sqrt 2 px; attention to the class token does not count."""
-    cfg = config(img_size=8, patch_size=4)
-    uniform = torch.full((1, 1, 5, 5), 0.2, dtype=torch.float64)
-    oneself = torch.eye(5, dtype=torch.float64)[None, None]
-    across = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
-    across[0, 0, range(5), [0, 4, 3, 2, 1]] = 0.25
-    across[..., 0] = 0.75
-    measured = diagnostics.mean_attention_distance([uniform, oneself, across], cfg)
-    expected = torch.tensor([(8 + 4 * math.sqrt(2)) / 4, 0, 4 * math.sqrt(2)], dtype=torch.float64)[:, None]
-    torch.testing.assert_close(measured, expected)
 
 
 def test_position_table_is_the_sinusoid_of_source_003() -> None:

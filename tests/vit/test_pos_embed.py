@@ -411,21 +411,6 @@ def test_registers_get_no_position_and_the_class_token_is_optional(kind: str, pr
             assert kind == "rel-bias-2d" or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
 
 
-@pytest.mark.parametrize("kind", ["rope-2d", "rope-mixed"])
-@pytest.mark.parametrize("offset", [(1, 0), (0, 2), (2, -1)])
-def test_rotary_attention_depends_on_offsets_only(kind: str, offset: tuple[int, int]) -> None:
-    q, k = (x[:, :, 1:2].expand(-1, -1, 1 + N, -1) for x in queries_and_keys())  # the same content everywhere
-    logits, dy, dx = logits_of(kind, q, k), *offset
-    pairs = [
-        (1 + y * G + x, 1 + (y + dy) * G + x + dx)
-        for y in range(G)
-        for x in range(G)
-        if 0 <= y + dy < G and 0 <= x + dx < G
-    ]
-    values = torch.stack([logits[:, :, i, j] for i, j in pairs])
-    assert torch.allclose(values, values[:1].expand_as(values))
-
-
 def test_a_configuration_may_name_every_site() -> None:
     assert get_args(Site) == ("natural", *SITES)
 
@@ -472,17 +457,6 @@ def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind: str)
                     x = model.pos[modules[layer]].add(x)
                 x = block(x, PosEmbed(model.cfg))  # an additive kind does nothing inside a block
             torch.testing.assert_close(model.encode(images), model.norm(x))
-
-
-def test_a_shared_table_is_added_at_each_layer() -> None:
-    """`every-layer-shared` equals `every-layer` with equal tables."""
-    shared, each = (ViT(config("learned-1d", pos_site=s)).eval() for s in ("every-layer-shared", "every-layer"))
-    weights = dict(shared.named_parameters())
-    with torch.no_grad():
-        for name, p in each.named_parameters():
-            p.copy_(weights["pos.0.table"] if name.startswith("pos.") else weights[name])
-        images = torch.randn(2, 1, 12, 12)
-        assert torch.allclose(each(images), shared(images), atol=1e-6)
 
 
 @pytest.mark.parametrize(

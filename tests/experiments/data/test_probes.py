@@ -194,18 +194,9 @@ def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kin
     ("changes", "line"),
     [
         ({"model.patch_size": 4}, "model.patch_size: 4 is not the cell size of probe-where; allowed: 2"),
-        ({"model.patch_size": 1}, "model.patch_size: 1 is not the cell size of probe-where; allowed: 2"),
         (
             {"data.hflip": True},
             "data.hflip: true is not allowed for probe-where: it would move or blur the marks; allowed: false",
-        ),
-        (
-            {"data.crop_padding": 1},
-            "data.crop_padding: 1 is not allowed for probe-where: it would move or blur the marks; allowed: 0",
-        ),
-        (
-            {"data.rrc_scale": 0.5},
-            "data.rrc_scale: 0.5 is not allowed for probe-where: it would move or blur the marks; allowed: 1.0",
         ),
         (
             {"data.img_size": 16},
