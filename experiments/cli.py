@@ -137,7 +137,7 @@ def complete_with(action: Any, values: Sequence[str]) -> None:
 
 
 def _help(setting: Setting, default: Any) -> str:
-    from experiments.canonical import plain
+    from experiments.errors import plain
 
     names = f": {', '.join(setting.choices)}" if _metavar(setting) == "NAME" else ""
     shown = "" if default in (None, "") else f" (default: {plain(default)})"

@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError
 
-from experiments.canonical import canonical, plain
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError, first_line
+from experiments.errors import UserError, first_line, plain
+from experiments.files import canonical
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, SHIFT, Metric
 from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from experiments.weights import weights_digest

@@ -1,10 +1,11 @@
-"""The errors that every command reports in one line. It imports nothing heavy."""
+"""What every command says in one line: errors, and values. It imports nothing heavy."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -57,6 +58,11 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"out: {str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def plain(value: Any) -> str:
+    """A value as a command line takes it: true, false and none in lower case."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 class TakenOver(UserError):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.canonical import finite
 from experiments.errors import UserError
 
 PART = ".part-"  # prefix of a file that is being written
@@ -64,4 +65,20 @@ def read_json(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path}: is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")
+    return value
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys and no spaces, for digests and run ids: equal values give equal bytes."""
+    return json.dumps(finite(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def finite(value: Any) -> Any:
+    """The value with every infinite or NaN number replaced by None, because JSON has none of them."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
     return value

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
-from experiments.canonical import plain
 from experiments.data.catalogue import DATASETS
+from experiments.errors import plain
 from vit.config import Count
 from vit.registry import nearest
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments.canonical import canonical
 from experiments.config import DEFAULTS, SETTINGS, RunConfig, flatten, load, override
 from experiments.errors import UserError
+from experiments.files import canonical
 from experiments.runs import record
 from experiments.study import RunSpec
 from sweeps.study_folder import LOG

@@ -27,9 +27,9 @@ from analysis.sources.plugin_source import from_bytes as sources_from_bytes
 from analysis.sources.plugin_source import to_bytes as sources_to_bytes
 from analysis.sources.settings import flatten, nested
 from analysis.sources.study import COLUMNS, ENDED, Study, assemble
-from experiments.canonical import canonical, finite
 from experiments.config import completed
 from experiments.errors import UserError
+from experiments.files import canonical, finite
 from experiments.metric import is_metric
 from experiments.runs import record
 from experiments.runs.looks import Look

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.canonical import canonical
+from experiments.files import canonical
 
 PARSERS: dict[str, Callable[[str], Any]] = {
     "boolean": {"True": True, "False": False, "": None}.__getitem__,

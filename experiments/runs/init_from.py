@@ -15,10 +15,9 @@ from typing import Any
 from safetensors.torch import load as load_tensors
 from torch import Tensor
 
-from experiments.canonical import plain
 from experiments.config import RunConfig, completed, load, plain_settings
 from experiments.data.catalogue import DATASETS
-from experiments.errors import UserError
+from experiments.errors import UserError, plain
 from experiments.evaluation.frozen import at_size
 from experiments.runs import record
 from experiments.training.engine import initial_model, load_weights, prefixed

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.canonical import canonical, finite
 from experiments.files import PART as PART
-from experiments.files import RecordError, read_json, write_json
+from experiments.files import RecordError, canonical, finite, read_json, write_json
 from experiments.files import write_bytes as write_bytes
 from experiments.files import write_text as write_text
 from experiments.study import STUDY as STUDY

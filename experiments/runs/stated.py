@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from experiments.canonical import canonical
 from experiments.config import DEFAULTS, flatten
+from experiments.files import canonical
 from experiments.runs import record
 from experiments.study import StudyPlan
 

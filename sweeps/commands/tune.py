@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.canonical import plain
 from experiments.cli import add_settings, positive
+from experiments.errors import plain
 from sweeps.commands.arguments import PROG, add_study_command, changed_settings, count, out_dir, parse_plan
 from sweeps.commands.run import storage_url
 

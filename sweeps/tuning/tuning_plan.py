@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.canonical import canonical
 from experiments.config import DEFAULTS, flatten, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.files import canonical
 from experiments.runs import record
 from experiments.sections import PER_SEED
 from experiments.study import RunSpec, StudyPlan

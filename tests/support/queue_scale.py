@@ -18,7 +18,7 @@ import time
 from multiprocessing import get_context
 from pathlib import Path
 
-from experiments.canonical import canonical
+from experiments.files import canonical
 from experiments.study import StudyPlan
 from sweeps.plan import make_plan
 from sweeps.queue.connect import connect
