@@ -103,7 +103,7 @@ def _submit_array(
         "open-mode": "append",
         "nodes": 1,
         "ntasks": 1,
-        "signal": f"USR2@{max(10, min(60, options['time'] * 60 // 8))}",  # Slurm may send it up to a minute earlier
+        "signal": "USR2@30",  # seconds before the end; Slurm may send it up to a minute earlier
         "requeue": None if "no-requeue" in options else True,
         **options,
     }

@@ -89,18 +89,11 @@ class Study(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _check_number_of_runs(self) -> Study:
-        variants = math.prod(map(len, self.factors.values())) + len(self.extra)
-        seeds = self.seeds if isinstance(self.seeds, int) else len(self.seeds)
-        if variants * seeds > MAX_RUNS:
-            raise ValueError(
-                f"factors, seeds: {variants:,} variant(s) x {seeds:,} seed(s) are {variants * seeds:,} runs; "
-                f"allowed: up to {MAX_RUNS:,}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _check_factors(self) -> Study:
+        variants = math.prod(map(len, self.factors.values())) + len(self.extra)
+        runs = variants * (self.seeds if isinstance(self.seeds, int) else len(self.seeds))
+        if runs > MAX_RUNS:
+            raise ValueError(f"factors, seeds: {variants:,} variant(s) are {runs:,} runs; allowed: up to {MAX_RUNS:,}")
         paths = [path for factor in self.factors for path in factor.split("+")]
         for path in paths:
             if not path or paths.count(path) > 1:

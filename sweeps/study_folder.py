@@ -85,31 +85,27 @@ def _merged_runs(plan: StudyPlan, study_dir: Path) -> list[RunSpec]:
         return plan.runs
     old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
     variants = {run.variant: run for run in plan.runs}.values()
-    seeds = {run.seed for run in old.runs} - {run.seed for run in plan.runs}
-    others = (make_run(run.variant, run.levels, run.config, seed) for run in variants for seed in seeds)
-    planned = {run.run_id: run for run in (*plan.runs, *others)}
+    seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
+    every = (make_run(run.variant, run.levels, run.config, seed) for seed in seeds for run in variants)
+    planned = {run.run_id: run for run in every}
     if difference := _difference(old, plan, planned, study_dir):
         begun = any(path.name in SAVED for path in study_dir.rglob("*"))
         advice = "" if begun else f", or delete {study_dir}, in which no run has finished an epoch"
         path = study_dir / record.STUDY
         raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name{advice}")
-    names = {run.run_id: run.name for run in old.runs}
-    ids = dict.fromkeys([*names, *(run.run_id for run in plan.runs)])
-    runs = [planned[key].model_copy(update={"name": names.get(key, planned[key].name)}) for key in ids]
-    seed_places = {seed: place for place, seed in enumerate(dict.fromkeys(run.seed for run in runs))}
-    label_places = {label: place for place, label in enumerate(plan.labels)}
-    return sorted(runs, key=lambda run: (seed_places[run.seed], label_places[run.variant]))
+    names = {run.run_id: run.name for run in (*plan.runs, *old.runs)}
+    return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
 
 
 def check_images(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where runs are left to train and the user's images were changed since another run of the study."""
     runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
-    finished = {run.config.data.root: run for run in runs if record.is_finished(study_dir / run.name)}
-    if all(record.is_finished(study_dir / run.name) for run in runs):
+    finished = [run for run in runs if record.is_finished(study_dir / run.name)]
+    if len(finished) == len(runs):
         return
     from experiments.runs.run import check_images as check_run  # it imports torch
 
-    for run in finished.values():  # one for each folder of images
+    for run in {run.config.data.root: run for run in finished}.values():  # one for each folder of images
         with contextlib.suppress(record.RecordError):  # a damaged record does not say which images it used
             summary = record.read_summary(study_dir / run.name)
             check_run(run.config.data, summary.get("data", {}).get("files"), study_dir / run.name)
