@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from analysis.sources.study import Study
 
 PROG = "vit-report"
-SOURCES = "wandb:ENTITY/PROJECT[/STUDY], wandb:FOLDER[/STUDY] of offline runs, or optuna:FILE[#STUDY]; these need --out"
+SOURCES = "wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY]; these need --out"
 
 
 def parser() -> Parser:

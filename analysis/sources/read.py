@@ -7,7 +7,7 @@ from pathlib import Path
 from analysis.sources.explore import explore
 from analysis.sources.exported import is_export, read_export
 from analysis.sources.folder import read_folder
-from analysis.sources.imported import METRIC, infer
+from analysis.sources.imported import infer
 from analysis.sources.pooling import check_pooling
 from analysis.sources.run_folders import has_runs, read_runs
 from analysis.sources.study import Study
@@ -64,7 +64,7 @@ def _locate(source: str) -> str:
 def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
     """Read a study.
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "wandb:FOLDER[/STUDY]" or "optuna:FILE[#STUDY]".
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "optuna:FILE[#STUDY]".
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """
@@ -84,7 +84,7 @@ def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str 
     if source.startswith(WANDB):
         from analysis.sources import wandb_project
 
-        name, runs = wandb_project.find_runs(place, metric or METRIC)
+        name, runs = wandb_project.find_runs(place)
     else:
         from analysis.sources import optuna_storage
 

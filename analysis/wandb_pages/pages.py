@@ -50,8 +50,8 @@ def workspace(
         runset_settings=ws.RunsetSettings(
             filters=expr.And(expr.Metric("JobType") == study),  # the job type of a W&B run is its study
             groupby=[expr.Metric("Group")],
-            order=[expr.Ordering(expr.Summary(summary_key(metric)), ascending=False)],
-            pinned_columns=[f"summary:{summary_key(metric)}", "config:params.value", "config:flops_per_image.value"],
+            order=[expr.Ordering(expr.Summary(metric), ascending=False)],
+            pinned_columns=[f"summary:{metric}", "config:params.value", "config:flops_per_image.value"],
         ),
     )
 
@@ -88,19 +88,14 @@ def report(
     )
 
 
-def summary_key(metric: Metric) -> str:
-    """The metric's name in the summary of a W&B run, which has the last and the best value of what an epoch measures."""
-    return f"{metric}.last" if metric in METRICS and not metric.startswith("test/") else str(metric)
-
-
 def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
     """The study's metric at the end of training: by variant, by factor, against parameters and FLOPs."""
-    key, costs = summary_key(metric), {"params": "trainable parameters", "flops_per_image": "FLOPs per image"}
+    costs = {"params": "trainable parameters", "flops_per_image": "FLOPs per image"}
     columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*axes, "seed")]
     return [
         wr.BarPlot(
             title=f"{metric.label} at the end: {BAND.replace('band', 'line')}",
-            metrics=[key],
+            metrics=[str(metric)],
             orientation="h",
             title_x=metric.label,
             groupby=wr.Metric("Group"),
@@ -111,13 +106,13 @@ def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
         ),
         wr.ParallelCoordinatesPlot(
             title=f"{metric.label} by factor, a line for each run",
-            columns=[*columns, wr.ParallelCoordinatesPlotColumn(wr.SummaryMetric(key), display_name=metric.label)],
+            columns=[*columns, wr.ParallelCoordinatesPlotColumn(wr.SummaryMetric(metric), display_name=metric.label)],
         ),
         *(
             wr.ScatterPlot(
                 title=f"{metric.label} against {label}, a point for each run",
                 x=wr.Config(name),
-                y=wr.SummaryMetric(key),
+                y=wr.SummaryMetric(metric),
                 log_x=True,
             )
             for name, label in costs.items()

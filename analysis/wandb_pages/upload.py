@@ -41,10 +41,8 @@ def save(task: Task) -> dict[str, str]:
 
     from analysis.wandb_pages import pages
 
-    if reason := server.why_not_online():
-        raise server.Unreachable(reason)
+    server.check_online()
     entity, project, folder = server.probe(task.entity), server.project(task.project), Path(task.folder)
-    _check_has_runs(task.study, folder, f"{entity}/{project}")
     figures_run = f"figures-{token(folder)}"
     _send_figures(Path(task.report) / "figures", task.study, figures_run, entity, project)
     note = read_json(folder / TOKEN)
@@ -56,33 +54,19 @@ def save(task: Task) -> dict[str, str]:
         ours = {section.name for section in page.sections}
         saved.sections = [*page.sections, *(section for section in saved.sections if section.name not in ours)]
         saved.name, saved.settings, saved.runset_settings = page.name, page.settings, page.runset_settings
-        page = saved
-    page.save()
-    urls["workspace"] = page.url
+    (saved or page).save()
+    urls["workspace"] = (saved or page).url
     write_json(folder / TOKEN, note)
 
     text = (Path(task.report) / "report.md").read_text()
     new = pages.report(task.study, task.title, *about, text, figures_run, entity, project)
-    if saved := _read(wr.Report.from_url, urls.get("report")):
-        for name in ("title", "description", "width", "blocks"):
-            setattr(saved, name, getattr(new, name))
-        new = saved
-    new.save()
+    if old := _read(wr.Report.from_url, urls.get("report")):
+        old.title, old.blocks = new.title, new.blocks
+    (old or new).save()
     title = re.sub("[^A-Za-z0-9]+", "-", new.title).strip("-")  # a title may hold what a URL may not
-    urls["report"] = f"{new.url.partition('/reports/')[0]}/reports/{title}--{new.id}"
+    urls["report"] = f"{(old or new).url.partition('/reports/')[0]}/reports/{title}--{(old or new).id}"
     write_json(folder / TOKEN, note)
     return urls
-
-
-def _check_has_runs(study: str, folder: Path, path: str) -> None:
-    import wandb
-
-    try:
-        has_runs = any(wandb.Api(timeout=SECONDS).runs(path, filters={"jobType": study}, per_page=1))
-    except ValueError:  # there is no such project yet
-        has_runs = False
-    if not has_runs:
-        raise server.Unreachable(f"{path} has no run of this study; send them with `vit-sweep sync {folder}`")
 
 
 def _send_figures(folder: Path, study: str, run_id: str, entity: str, project: str) -> None:

@@ -24,8 +24,7 @@ of agents, on any machines that have the study's folder under the same path, tra
 
 The sweep is a grid over the names of the runs that are left. Its agents call `vit-sweep cell`, so `vit-sweep status` counts
 their runs, workers and `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not trained again.
-Each W&B run of the sweep is the mirror of a run. On a machine with several GPUs, start one agent for each:
-CUDA_VISIBLE_DEVICES=0, ...
+On a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, ...
 
 A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid again
 after its agent was killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that. Relative
@@ -87,8 +86,7 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     write_text(file, text)
     print(f"specification: {file}")
     try:
-        if reason := server.why_not_online():
-            raise server.Unreachable(reason)
+        server.check_online()
         sweep = register(spec, read_json(note) if is_known else None)
     except server.Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"

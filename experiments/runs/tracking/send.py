@@ -21,7 +21,7 @@ from experiments.runs.tracking import child, sent, server
 from experiments.runs.tracking.child import Tell, limit
 from experiments.runs.tracking.sent import Sent
 from experiments.runs.tracking.settings import FOLDER, AgentRun, Tracking
-from experiments.runs.tracking.wandb_run import Described, WandbRun, upload_seconds, wandb_parent
+from experiments.runs.tracking.wandb_run import WandbRun, upload_seconds, wandb_parent
 from experiments.study import STUDY, StudyPlan
 
 POLL_SECONDS = 1.0
@@ -104,9 +104,7 @@ class Sender:
         if parent.exists() and shutil.disk_usage(parent).free < MIN_FREE:
             raise OSError(errno.ENOSPC, f"no space left for {parent / FOLDER}")
         plan = StudyPlan.read(self.folder) if (self.folder / STUDY).is_file() else None
-        runs = {entry.name: entry for entry in plan.runs} if plan else {}
-        described = Described.read(self.folder, run, plan.name if plan else "", runs)
-        self.open[run] = WandbRun(described, self._note(run), self.mode, self.project, self.entity)
+        self.open[run] = WandbRun(self.folder / run, plan, self._note(run), self.mode, self.project, self.entity)
 
     def _note(self, run: str) -> Sent:
         note = sent.read(self.folder, run, self.where)

@@ -22,11 +22,11 @@ def wandb_mode(mode: Mode) -> str:
     return "offline" if given == "dryrun" else given
 
 
-def why_not_online() -> str:
-    """Why no server is used unless the user asks for one, in one line; empty where one is used."""
-    if (mode := wandb_mode("auto")) == "online":
-        return ""
-    return f"WANDB_MODE is {mode}" if os.environ.get("WANDB_MODE") else "no API key is configured; see `wandb login`"
+def check_online() -> None:
+    """Raise `Unreachable` where no server is used unless the user asks for one."""
+    if (mode := wandb_mode("auto")) != "online":
+        no_key = "no API key is configured; see `wandb login`"
+        raise Unreachable(f"WANDB_MODE is {mode}" if os.environ.get("WANDB_MODE") else no_key)
 
 
 def project(given: str | None) -> str:

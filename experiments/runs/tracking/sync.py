@@ -36,7 +36,7 @@ def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Syn
     names = _names(folder)
     finished = [name for name in names if record.is_finished(folder / name)]
     if not finished:
-        raise UserError(f"{folder}: holds no finished runs")
+        raise UserError(f"{folder}: holds no finished runs; give the folder of a study, OUT/STUDY")
     done = Synced([name for name in names if name not in finished])
     process = child.start("experiments.runs.tracking.send", send.task(folder, tracking))
     error = "the process for W&B died"
@@ -58,12 +58,6 @@ def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Syn
 
 def _names(folder: Path) -> list[str]:
     """The names of the runs in a folder."""
-    try:
-        is_folder = folder.is_dir()
-    except OSError as error:  # a name that is too long, or a folder that this user cannot read
-        raise UserError(f"{str(folder)!r} cannot be read: {error.strerror}") from error
-    if not is_folder:
-        raise UserError(f"{folder}: no such folder; give the folder of a study, OUT/STUDY")
     if (folder / STUDY).is_file():
         plan = StudyPlan.read(folder)
         plan.check_has_folders(str(folder))

@@ -6,15 +6,15 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.metric import Metric, is_metric
+from experiments.metric import METRICS, Metric, is_metric
 from experiments.runs import record
 from experiments.runs.tracking import pictures
 from experiments.runs.tracking.sent import Sent
 from experiments.runs.tracking.server import ANSWER_SECONDS
+from experiments.study import StudyPlan
 from experiments.version import code, remote
 from experiments.weights import CHECKPOINT
 
@@ -22,30 +22,6 @@ BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited 
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
 NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
-
-
-@dataclass(frozen=True)
-class Described:
-    """What W&B shows of a run from its start on. `folder`: that holds the run's folder. `levels`: of its variant."""
-
-    folder: Path
-    run: str
-    variant: str
-    levels: Mapping[str, Any]
-    study: str
-    config: Mapping[str, Any]
-    commit: str | None
-
-    @classmethod
-    def read(cls, folder: Path, run: str, study: str, variants: Mapping[str, Any]) -> Described:
-        """Read it from a run's folder. `variants`: run -> its entry in the plan of the study."""
-        config = record.read_config(folder / run)
-        variant, levels = config["model"]["pos_embed"], {}
-        if run in variants:
-            variant, levels = variants[run].variant, variants[run].levels
-        ended = record.is_finished(folder / run)
-        origin = record.read_summary(folder / run).get("provenance") or {} if ended else code()
-        return cls(folder, run, variant, levels, study, config, origin.get("commit"))
 
 
 def wandb_parent(folder: Path) -> Path:
@@ -56,49 +32,47 @@ def wandb_parent(folder: Path) -> Path:
 class WandbRun:
     """A W&B run that is open. Raises whatever wandb raises; after an error it cannot be used any more."""
 
-    def __init__(self, described: Described, note: Sent, mode: str, project: str, entity: str | None) -> None:
+    def __init__(
+        self, run_dir: Path, plan: StudyPlan | None, note: Sent, mode: str, project: str, entity: str | None
+    ) -> None:
+        """Open the W&B run that `note` names. `plan`: of the study that the run may belong to."""
         import wandb
 
-        self.described, self.mode, self.last_epoch = described, mode, 0.0
-        # A search reads the value of its metric in the summary, which has to be a number.
-        self.only_last = note.sweep is not None and not described.study
+        config = record.read_config(run_dir)
+        planned = next((run for run in plan.runs if run.name == run_dir.name), None) if plan else None
+        self.study = plan.name if plan and planned else ""
+        variant = planned.variant if planned else config["model"]["pos_embed"]
+        levels = dict(planned.levels) if planned else {}
+        self.mode, self.last_epoch = mode, 0.0
         self.run = wandb.init(
             mode=mode,  # type: ignore[arg-type]
             project=project,
             entity=entity,
-            dir=str(wandb_parent(described.folder)),
+            dir=str(wandb_parent(run_dir.parent)),
             id=note.id,
-            name=f"{described.variant} s{described.config['seed']}",
-            group=described.variant,
-            job_type=described.study or None,
-            tags=_tags(described),
-            notes=os.environ.get("WANDB_NOTES") or f"Its record: the folder {described.run} of vit-ablation.",
-            config={
-                **described.config,
-                "run": described.run,
-                "variant": described.variant,
-                "levels": dict(described.levels),
-            },
+            name=f"{variant} s{config['seed']}",
+            group=variant,
+            job_type=self.study or None,
+            tags=_tags(self.study, config["data"]["name"], config["model"]["pos_embed"]),
+            config={**config, "run": run_dir.name, "variant": variant, "levels": levels},
             resume="allow",
             reinit="create_new",
-            settings=_settings(described, note),
+            settings=_settings(run_dir, note),
         )
         # In every session: a session that defines nothing forgets what the last one defined.
         self.run.define_metric("epoch")
         self.run.define_metric("*", step_metric="epoch", step_sync=False)
-        self.defined: set[str] = set()
+        for name in METRICS:
+            self.run.define_metric(name, step_metric="epoch", summary="none")  # set below: see `summary_of`
 
     def add(self, rows: Sequence[Mapping[str, float]]) -> None:
         """Send the epochs that were not sent in this session. W&B drops those that it has."""
         new = [row for row in rows if row["epoch"] > self.last_epoch]
-        for name in [name for name in new[0] if is_metric(name) and name not in self.defined] if new else []:
-            self.run.define_metric(name, step_metric="epoch", summary="none")  # set below: see `summary_of`
-            self.defined.add(name)
         for row in new:
             self.run.log(dict(row), step=int(row["epoch"]), commit=True)
             self.last_epoch = row["epoch"]
         if new:
-            self.run.summary.update(self._summary(rows))
+            self.run.summary.update(summary_of(rows))
 
     def complete(self, whole: record.Run) -> None:
         """Send what the record of the ended run holds, and close the run. Returns when the server has everything."""
@@ -107,7 +81,7 @@ class WandbRun:
         known = {key: cost[key] for key in ("params", "params_fixed", "flops_per_image") if key in cost}
         self.run.config.update({"run_id": whole.summary["run_id"], **known}, allow_val_change=True)
         values = {key: value for key, value in whole.summary.items() if key not in (*NOT_IN_SUMMARY, *whole.rows[-1])}
-        self.run.summary.update({**values, **self._summary(whole.rows)})
+        self.run.summary.update({**values, **summary_of(whole.rows)})
         if self.mode == "online":
             self._upload(whole)
             self.run.log(pictures.of_record(whole), step=len(whole.rows) + 1, commit=True)  # an epoch is sent once
@@ -116,10 +90,6 @@ class WandbRun:
     def stop(self) -> None:
         """Close a run that has not ended."""
         self.run.finish(exit_code=INTERRUPTED)
-
-    def _summary(self, rows: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-        summary = summary_of(rows)
-        return {name: values["last"] for name, values in summary.items()} if self.only_last else summary
 
     def _upload(self, whole: record.Run) -> None:
         """Send the files of the record as an artifact; the same files again are the same version of it."""
@@ -133,7 +103,7 @@ class WandbRun:
         )
         for name in (record.SUMMARY, *whole.summary["files"]):
             artifact.add_file(str(whole.dir / name), name=name, policy="immutable", skip_cache=True)  # copied nowhere
-        aliases = [whole.summary["status"], f"s{whole.config['seed']}", self.described.study]
+        aliases = [whole.summary["status"], f"s{whole.config['seed']}", self.study]
         allowed = [re.sub(r"[^A-Za-z0-9_.-]", "-", alias) for alias in aliases if alias]
         self.run.log_artifact(artifact, aliases=allowed).wait(timeout=math.ceil(upload_seconds(whole.dir)))
 
@@ -143,23 +113,24 @@ def upload_seconds(run_dir: Path) -> float:
     return ANSWER_SECONDS + (run_dir / CHECKPOINT).stat().st_size / BYTES_PER_SECOND
 
 
-def summary_of(rows: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """The last and the best value of every metric: {"val/acc": {"last": 0.9, "max": 0.92}}.
+def summary_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The last value of every metric, and the best one: {"val/acc": 0.9, "best/val/acc": 0.92}.
 
     wandb could compute it, but forgets the best value when a run is resumed.
     """
     summary = {}
     for metric in filter(is_metric, rows[-1]):
         values = [row[metric] for row in rows]
-        best, name = (min, "min") if Metric(metric).lower_is_better else (max, "max")
-        finite = [value for value in values if math.isfinite(value)]
-        summary[metric] = {"last": values[-1], **({name: best(finite)} if finite else {})}
+        summary[metric] = values[-1]
+        if finite := [value for value in values if math.isfinite(value)]:
+            summary[f"best/{metric}"] = min(finite) if Metric(metric).lower_is_better else max(finite)
     return summary
 
 
-def _settings(described: Described, note: Sent) -> Any:
+def _settings(run_dir: Path, note: Sent) -> Any:
     import wandb
 
+    origin = record.read_summary(run_dir).get("provenance", {}) if record.is_finished(run_dir) else code()
     return wandb.Settings(
         silent=True,
         console="off",
@@ -168,10 +139,10 @@ def _settings(described: Described, note: Sent) -> Any:
         finish_timeout_raises=True,
         x_transaction_log_flush_interval=1,
         # The commit of this project's code; wandb would take the repository that the output folder lies in.
-        git_commit=described.commit,
-        git_remote_url=remote() if described.commit else None,
-        disable_git=described.commit is None,
-        program="vit-sweep" if described.study else "vit-train",
+        git_commit=origin.get("commit"),
+        git_remote_url=remote() if origin.get("commit") else None,
+        disable_git=origin.get("commit") is None,
+        program="vit-ablation",
         x_save_requirements=False,  # 0.3 s a run; the record states the versions
         x_stats_pid=os.getppid(),  # the command, whose workers are its children
         # Here and not in the environment, where it would make `init` ignore the id, project and entity.
@@ -179,8 +150,7 @@ def _settings(described: Described, note: Sent) -> Any:
     )
 
 
-def _tags(described: Described) -> list[str]:
-    config = described.config
-    tags = [described.study, config["data"]["name"], config["model"]["pos_embed"]]
-    tags += os.environ.get("WANDB_TAGS", "").split(",")
+def _tags(*names: str) -> list[str]:
+    """Tags of a run: these, and those of the user's environment."""
+    tags = [*names, *os.environ.get("WANDB_TAGS", "").split(",")]
     return list(dict.fromkeys(tag.strip()[:MAX_TAG] for tag in tags if tag.strip()))

@@ -1,11 +1,10 @@
-"""Studies read from W&B (offline runs, and a stand-in for the API) and from Optuna hold the same numbers as the records."""
+"""Studies read from W&B (a stand-in for the API) and from Optuna hold the same numbers as the records."""
 
 import json
 from types import SimpleNamespace
 
 import optuna
 import pytest
-import wandb
 from synthetic import write_study
 from wandb.apis.public.summary import SummarySubDict
 
@@ -20,9 +19,6 @@ from analysis.sources.study import METRICS, factor_levels
 from experiments.config import SETTINGS
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.tracking.sent import Sent
-from experiments.runs.tracking.wandb_run import Described, WandbRun
-from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.7, "learned-1d": 0.9}
 
@@ -39,30 +35,6 @@ def same_numbers(results, folder):
         assert results.values[variant] == ours.values[variant]
         assert repr(results.versus[variant]) == repr(ours.versus[variant])  # as text: NaN is not equal to itself
     return True
-
-
-def copy_to_wandb(folder):
-    """Offline runs as the mirror makes them, from records."""
-    for path in sorted(folder.glob("v*-s*")):
-        run = Described.read(folder, path.name, "position", {run.name: run for run in StudyPlan.read(folder).runs})
-        WandbRun(run, Sent(path.name, "offline"), "offline", "vit-ablation", None).complete(record.read_run(path))
-    wandb.teardown()  # as the mirror does: until then the last file may lack its last lines
-
-
-def test_offline_wandb_runs_give_the_records_numbers(tmp_path, monkeypatch):
-    monkeypatch.delenv("WANDB_MODE", raising=False)
-    monkeypatch.delenv("WANDB_DATA_DIR", raising=False)
-    folder = recorded(tmp_path)
-    copy_to_wandb(folder)
-    study = read(f"wandb:{folder}", baseline="none")
-    assert study.name == "position" and study.factors == {"model.pos_embed": ["learned-1d", "none"]}
-    assert same_numbers(analyze(study), folder)
-    own, theirs = (
-        each.curves.sort_values(["variant", "seed", "epoch"]).reset_index() for each in (read_folder(folder), study)
-    )
-    for column in ("epoch", "lr", "val/acc", "train/loss"):
-        assert theirs[column].tolist() == own[column].tolist()
-    assert set(study.runs["params"]) == {25_000, 25_500} and "holds no plan" in study.plan.notes[0]
 
 
 class HttpSummary(SummarySubDict):
@@ -145,14 +117,13 @@ def test_a_wandb_project_of_several_studies_asks_which(monkeypatch):
         read("wandb:me/project/depth")
 
 
-def test_runs_without_a_job_type_and_studies_of_an_offline_folder_can_be_chosen(tmp_path, monkeypatch):
-    (tmp_path / "run-a.wandb").write_bytes(b"")
+def test_runs_without_a_job_type_can_be_chosen(monkeypatch):
     found = [("", run("a", 0)), ("position", run("b", 0)), ("position", run("c", 1))]
-    monkeypatch.setattr(wandb_project, "_offline", lambda folder, files: found)
-    with pytest.raises(UserError, match=r"holds several studies; add /STUDY, one of: - \(runs without .*\), position$"):
-        read(f"wandb:{tmp_path}")
-    assert list(read(f"wandb:{tmp_path}/position").runs["run"]) == ["b", "c"]
-    assert list(read(f"wandb:{tmp_path}/-").runs["run"]) == ["a"]
+    monkeypatch.setattr(wandb_project, "_runs", lambda path: found)
+    with pytest.raises(UserError, match="holds several studies; add /STUDY, one of: -, position$"):
+        read("wandb:me/project")
+    assert list(read("wandb:me/project/position").runs["run"]) == ["b", "c"]
+    assert list(read("wandb:me/project/-").runs["run"]) == ["a"]
 
 
 def test_wandb_out_of_reach_is_one_line(monkeypatch):
@@ -203,8 +174,7 @@ def test_an_optuna_study_gives_the_records_numbers(tmp_path):
         ("optuna:{}/text.db", "text.db: is not an Optuna storage"),
         ("optuna:{}/optuna.db#other", "no study 'other'; add #STUDY, one of: a, b"),
         ("optuna:{}/optuna.db", "holds several studies; add #STUDY, one of: a, b"),
-        ("wandb:{}", "holds no offline-run-"),
-        ("wandb:nothing", "is neither a folder nor ENTITY/PROJECT"),
+        ("wandb:nothing", "wandb:nothing: is not ENTITY/PROJECT"),
     ],
 )
 def test_a_source_that_does_not_exist_is_one_line(tmp_path, place, message):
@@ -375,9 +345,8 @@ def test_the_digest_of_an_imported_study_changes_with_the_status_of_its_runs():
 
 
 def test_a_history_without_epochs_and_values_that_are_not_numbers():
-    found = wandb_project._imported(
-        "r", {"seed": 0}, None, {"test/acc": "NaN", "val/acc": {"last": 0.5}}, [{"_step": 1}], "finished", None
-    )
+    summary = {"test/acc": "NaN", "val/acc": {"last": 0.5}}
+    found = wandb_project.imported("r", {"seed": 0}, None, summary, [{"_step": 1}], "finished")
     assert found.summary["test/acc"] is None and found.summary["val/acc"] == 0.5 and found.rows == []
 
 
@@ -393,5 +362,5 @@ def test_names_of_ours_may_have_another_meaning_in_the_runs_of_another_program(t
 def test_a_wandb_run_of_ours_has_its_settings_only():
     """Without the names that the mirror adds."""
     config = {"data": {}, "model": {"depth": 2}, "optim": {}, "train": {}, "seed": 1}
-    assert wandb_project._own_settings({**config, "run": "ab", "variant": "none", "_wandb": {}}) == config
-    assert wandb_project._own_settings({"seed": 1, "run": "ab"}) == {"seed": 1, "run": "ab"}
+    for theirs, settings in (({**config, "run": "ab", "variant": "none"}, config), ({"run": "ab"}, {"run": "ab"})):
+        assert wandb_project.imported("r", {**theirs, "_wandb": {}}, None, {}, [], "finished").config == settings

@@ -50,19 +50,3 @@ def test_a_project_read_with_the_real_api_has_the_records_numbers(server: WandbS
     assert sorted(read("wandb:tester/vit-ablation").runs["status"]) == ["finished", "incomplete"]
     with pytest.raises(UserError, match="wandb:tester/other: the runs could not be read from W&B"):
         read("wandb:tester/other")
-
-
-def test_an_interrupted_offline_run_is_one_run(tmp_path: Path) -> None:
-    def stop(job: int, row: dict[str, float]) -> None:
-        if job == 1 and row["epoch"] == 2:
-            raise KeyboardInterrupt
-
-    study = tmp_path / "study"
-    with pytest.raises(KeyboardInterrupt):
-        mirrored.trained(study, runs(), "offline", on_row=stop)
-    mirrored.trained(study, runs(), "offline")
-    header = study / "wandb" / "offline-run-20260101_000000-killed" / "run-killed.wandb"
-    header.parent.mkdir()
-    header.write_bytes(next(study.glob("wandb/offline-run-*/run-*.wandb")).read_bytes()[:7])
-    assert len(list(study.glob("wandb/offline-run-*"))) == 3
-    check_against_records(f"wandb:{study}", study)

@@ -86,10 +86,9 @@ def test_records_made_without_tracking_are_sent_with_pictures(tmp_path: Path, mo
 
 
 def test_sync_refuses_a_folder_without_finished_runs(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no such folder"):
-        sync(tmp_path / "none", ONLINE, lambda name: None)
-    with pytest.raises(UserError, match="holds no finished runs"):
-        sync(tmp_path, ONLINE, lambda name: None)
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(UserError, match=f"{folder}: holds no finished runs"):
+            sync(folder, ONLINE, lambda name: None)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="finds W&B's process in /proc")
@@ -175,8 +174,3 @@ def test_the_command_prints_what_it_sent(tmp_path: Path, monkeypatch: pytest.Mon
         done = subprocess.run([*words, tmp_path / "single"], cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"1 run sent, 0 already complete; {server.url}/tester/vit-ablation\n"
-    done = subprocess.run([*words, tmp_path / "none"], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert (
-        done.stderr == f"vit-sweep: error: {tmp_path / 'none'}: no such folder; give the folder of a study, OUT/STUDY\n"
-    )
