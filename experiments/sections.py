@@ -37,41 +37,25 @@ class DataConfig(Section):
     """The dataset, its splits and the augmentation."""
 
     name: str = Field("digits", description="dataset")
-    root: str = Field(
-        "data", description="folder with the dataset's files; for imagefolder, with one folder for each class"
-    )
+    root: str = Field("data", description="folder of the dataset's files; of an imagefolder: of its class folders")
     download: bool = Field(False, description="download missing files into root (torchvision datasets only)")
     img_size: Count | None = Field(
         None,
         description="resize images to this side, in pixels; an imagefolder is scaled until its shorter side fits, then "
         "cropped at the centre; default: the dataset's own (imagefolder: 64)",
     )
-    num_classes: int | None = Field(
-        None, ge=2, lt=2**31, description="expected number of classes of an imagefolder; default: any number"
-    )
-    val_fraction: float = Field(
-        0.1, gt=0, lt=1, description="fraction of the training images used for validation, stratified by class"
-    )
-    test_fraction: float = Field(
-        0.2, gt=0, lt=1, description="fraction of all images used for testing if the dataset has no test set"
-    )
+    num_classes: int | None = Field(None, ge=2, lt=2**31, description="classes of an imagefolder; default: any number")
+    val_fraction: float = Field(0.1, gt=0, lt=1, description="fraction of training images for validation, stratified")
+    test_fraction: float = Field(0.2, gt=0, lt=1, description="fraction of images for testing if there is no test set")
     split_seed: Annotated[int, Field(ge=0, lt=2**31)] | Literal["per-seed"] = Field(
         0,
         description="seed of the split, for all runs; or per-seed: the seed of the run, so that the split varies with it",
     )
-    train_limit: Count | None = Field(
-        None, description="number of training images to use, stratified by class; default: all"
-    )
-    shuffle_patches: bool = Field(
-        False, description="control: shuffle the patches of each image, so that position carries no information"
-    )
+    train_limit: Count | None = Field(None, description="number of training images to use, stratified; default: all")
+    shuffle_patches: bool = Field(False, description="control: shuffle the patches of each image")
     hflip: bool = Field(False, description="augmentation: flip images horizontally with probability 0.5")
-    crop_padding: int = Field(
-        0, ge=0, description="augmentation: pad by this many black pixels, then crop at random; 0 is off"
-    )
-    rrc_scale: float = Field(
-        1.0, gt=0, le=1, description="augmentation: random resized crop of at least this fraction of the area; 1 is off"
-    )
+    crop_padding: int = Field(0, ge=0, description="augmentation: black pixels around random crops; 0 is off")
+    rrc_scale: float = Field(1.0, gt=0, le=1, description="augmentation: least area (fraction) of random resized crops")
     normalize: Literal["unit", "half", "dataset"] = Field(
         "dataset",
         description="pixel range: [0, 1] (unit), [-1, 1] (half), or zero mean and unit variance in each channel (dataset)",
@@ -112,12 +96,10 @@ class OptimConfig(Section):
 
     name: Literal["adamw", "adam", "sgd"] = Field("adamw", description="optimizer")
     lr: Positive = Field(1e-3, description="peak learning rate")
-    weight_decay: NotNegative = Field(
-        0.05, description="weight decay; not applied to biases, norms, tokens and positional embeddings"
-    )
+    weight_decay: NotNegative = Field(0.05, description="weight decay; not of biases, norms, tokens and positions")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of sgd")
     schedule: Literal["constant", "cosine"] = Field(
-        "cosine", description="learning rate schedule: constant, or linear warm-up and cosine decay to 0"
+        "cosine", description="constant, or linear warm-up and cosine decay to 0"
     )
     warmup_epochs: NotNegative = Field(0.0, le=1e6, description="warm-up epochs of the cosine schedule")
     grad_clip_norm: NotNegative = Field(0.0, description="max gradient norm; 0 is no clipping")
@@ -175,6 +157,6 @@ class EvalConfig(Section):
         (), description="image sizes in pixels at which the trained model is evaluated as well, such as 14,28,42"
     )
     max_shift: int = Field(
-        0, ge=0, description="pixels up to which test images are shifted, to see how often predictions stay; 0 is off"
+        0, ge=0, description="pixels by which test images are shifted to compare predictions; 0 is off"
     )
     permuted: bool = Field(False, description="measure the accuracy on test images with permuted patches as well")

@@ -28,9 +28,7 @@ class Architecture(BaseModel):
     num_heads: Count = Field(12, description="attention heads per layer")
     mlp_ratio: float = Field(4.0, gt=0, le=1000, description="hidden width of the MLP, as a multiple of embed_dim")
     pos_embed: str = Field("learned-1d", description="positional embedding")
-    pos_site: Site = Field(
-        "natural", description="where the positional embedding is applied; natural: the first site of its kind"
-    )
+    pos_site: Site = Field("natural", description="where the embedding is applied; natural: the first site of its kind")
     rope_base: float | None = Field(
         None,
         gt=0,
@@ -48,32 +46,25 @@ class Architecture(BaseModel):
         description="image to tokens: one linear projection of each patch, or 3 x 3 convolutions of stride 2",
     )
     pool: Literal["cls", "gap", "map"] = Field(
-        "cls", description="image feature: class token (cls), mean of the patch tokens (gap) or attention pooling (map)"
+        "cls", description="class token, mean of the patch tokens (gap) or attention pooling (map)"
     )
     head: Literal["logits", "softmax", "mlp"] = Field(
-        "logits", description="classifier: linear, linear with softmax before the loss, or one tanh hidden layer (mlp)"
+        "logits", description="classifier: linear, with softmax before the loss, or with a tanh layer"
     )
     class_token: bool = Field(True, description="put a class token first in the sequence")
-    reg_tokens: int = Field(
-        0,
-        ge=0,
-        lt=2**31,
-        description="number of register tokens, between the class token and the patches (Darcet et al. 2024)",
-    )
+    reg_tokens: int = Field(0, ge=0, lt=2**31, description="number of register tokens (Darcet et al. 2024)")
     attn: Literal["fused", "sliced"] = Field(
         "fused",
         description="fused: one QKV and one output projection; sliced: a projection per head, no output projection",
     )
     qkv_bias: bool = Field(True, description="bias in the query, key and value projections")
-    norm: Literal["pre", "post"] = Field(
-        "pre", description="LayerNorm before each branch (pre) or after each residual sum (post)"
-    )
+    norm: Literal["pre", "post"] = Field("pre", description="LayerNorm before each branch or after each residual sum")
     final_norm: bool = Field(True, description="LayerNorm between the encoder and the pooling")
     act: Literal["gelu", "gelu-tanh"] = Field(
-        "gelu", description="activation of the MLP: exact GELU or its tanh approximation"
+        "gelu", description="activation of the MLP: GELU or its tanh approximation"
     )
     init: Literal["timm", "bert-0.02", "torch"] = Field(
-        "timm", description="weight initialization: as in timm, as in BERT, or PyTorch's default"
+        "timm", description="weights: as in timm, as in BERT, or PyTorch's default"
     )
     pos_drop_rate: Rate = Field(0.0, description="dropout after the embedding")
     attn_drop_rate: Rate = Field(0.0, description="dropout on the attention weights")
@@ -81,9 +72,7 @@ class Architecture(BaseModel):
     mlp_act_drop_rate: Rate = Field(0.0, description="dropout inside the MLP, after the activation")
     mlp_drop_rate: Rate = Field(0.0, description="dropout after the MLP")
     drop_rate: Rate = Field(0.0, description="dropout before the classifier")
-    drop_path_rate: Rate = Field(
-        0.0, description="stochastic depth rate of the last layer; it rises linearly from 0 at the first"
-    )
+    drop_path_rate: Rate = Field(0.0, description="stochastic depth of the last layer; rises linearly from 0")
 
     @model_validator(mode="after")
     def _consistent(self) -> Architecture:
