@@ -20,7 +20,7 @@ from experiments.study import StudyPlan
 from sweeps.queue.folder_note import NOTE, FolderNote, new_token, read_note, write_note
 from sweeps.queue.optuna_study import create_study, read_queue
 from sweeps.queue.storage import QueueStorage, open_storage
-from sweeps.queue.trials import RUN_ID, is_assigned
+from sweeps.queue.trials import is_assigned
 from sweeps.queue.url import DATABASE, stored_url
 from sweeps.study_folder import LOCK
 
@@ -63,7 +63,7 @@ def _move(plan: StudyPlan, study_dir: Path, old: FolderNote | None, url: str | N
         )
     folder, study = old.folder if old else new_token(), None
     if url is not None:
-        storage = open_storage(url, study_dir, noted=False)
+        storage = open_storage(url, study_dir)
 
         def choose() -> str:
             name = _choose_study(storage, plan, study_dir, folder, separate)
@@ -84,7 +84,7 @@ def _choose_study(storage: QueueStorage, plan: StudyPlan, study_dir: Path, folde
         places = [value for key, value in study.user_attrs.items() if key.startswith(FOLDER)]
         named = study.study_name.rpartition("-")[0] == plan.name and FOLDER + folder not in study.user_attrs
         mine = here not in places and any(place["user"] == here["user"] for place in places)
-        if named and mine and not ids.isdisjoint(_run_ids(storage, study.study_name)):
+        if named and mine and study.user_attrs.get(FIRST_RUN) in ids:
             others[study.study_name] = places[0]
     if not others:
         return f"{plan.name}-{folder}"
@@ -95,21 +95,7 @@ def _choose_study(storage: QueueStorage, plan: StudyPlan, study_dir: Path, folde
             f"{place['host']}; use that folder, or --separate-folders and at the end vit-sweep collect, or, if that folder is "
             f"gone, delete the Optuna study {name}"
         )
-    if len(others) > 1:
-        raise UserError(
-            f"--separate-folders: the storage has several queues of these runs: {', '.join(others)}; delete all but one"
-        )
     return next(iter(others))
-
-
-def _run_ids(storage: QueueStorage, name: str) -> set[str]:
-    """The runs of a study that are known: the first of its plan, and those that were assigned."""
-    study_id = storage.rdb.get_study_id_from_name(name)
-    trials = storage.rdb.get_all_trials(study_id, deepcopy=False)
-    return {
-        *(trial.user_attrs.get(RUN_ID, "") for trial in trials),
-        storage.rdb.get_study_user_attrs(study_id).get(FIRST_RUN, ""),
-    }
 
 
 def _register(storage: QueueStorage, name: str, plan: StudyPlan, study_dir: Path, folder: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from experiments.study import StudyPlan
 from sweeps.queue.connect import FOLDER
 from sweeps.queue.optuna_study import read_queue
-from sweeps.queue.trials import PROCESS, RECORD, RUN, RUN_ID, has_record, record_folder
+from sweeps.queue.trials import PROCESS, RECORD, RUN, RUN_ID, has_record, record_folder, worker_of
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ def ended_runs(study_dir: Path) -> dict[str, Ended]:
     queue, ended = read_queue(study_dir, StudyPlan.read(study_dir).name), {}
     for trial in filter(has_record, queue.trials):
         attributes = trial.user_attrs
-        here = {"host": attributes.get(PROCESS, {}).get("host", "this machine"), "path": str(study_dir)}
-        place = queue.attributes.get(f"{FOLDER}{record_folder(trial)}", here)
+        host = worker_of(trial).host if PROCESS in attributes else "this machine"
+        place = queue.attributes.get(f"{FOLDER}{record_folder(trial)}", {"host": host, "path": str(study_dir)})
         digest = attributes.get(RECORD, {}).get("digest")
         ended[attributes[RUN_ID]] = Ended(attributes[RUN], digest, place["host"], place["path"])
     return ended

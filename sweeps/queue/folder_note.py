@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.errors import UserError
-from experiments.runs import record
+from experiments.files import read_json, write_json
 
 NOTE = "queue.json"
 
@@ -31,15 +30,11 @@ def read_note(study_dir: Path) -> FolderNote | None:
     """The note in a study folder; None where there is none. Raises `UserError` where it cannot be read."""
     path = study_dir / NOTE
     try:
-        return FolderNote(**json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a note of vit-sweep"
-        raise UserError(f"{path}: cannot be read: {reason}") from error
+        return FolderNote(**read_json(path)) if path.exists() else None
+    except TypeError as error:
+        raise UserError(f"{path}: cannot be read: it is not a note of vit-sweep") from error
 
 
 def write_note(study_dir: Path, note: FolderNote) -> None:
     """Write the note. Raises `RecordError` where it cannot be written."""
-    study_dir.mkdir(parents=True, exist_ok=True)
-    record.write_json(study_dir / NOTE, asdict(note))
+    write_json(study_dir / NOTE, asdict(note))

@@ -8,10 +8,9 @@ several.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,10 @@ from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume_note import read_members
 from experiments.study import RunSpec, StudyPlan
-from sweeps.queue.optuna_study import TOKEN, load_study
+from sweeps.queue import trials as stored
+from sweeps.queue.optuna_study import create_study, parameters
 from sweeps.queue.process import ProcessInfo
 from sweeps.queue.storage import QueueStorage, exclusive, open_storage
-from sweeps.queue.trials import (
-    CANCELLED,
-    ERROR,
-    PROCESS,
-    REASON,
-    RECORD,
-    RETRIED,
-    RUN_ID,
-    STATUS,
-    has_record,
-    is_assigned,
-    new_trial,
-    record_folder,
-    sort_attempts,
-    stored_process,
-    sweep_of,
-    worker_of,
-)
 from sweeps.study_folder import ERROR as TRACEBACK
 
 
@@ -96,21 +78,19 @@ class Queue:
     ) -> None:
         self.dir, self.sweep, self.max_failures = study_dir, sweep, attempts
         self.runs = {run.name: run for run in plan.runs if only is None or run.name in only}
-        self.store = storage or open_storage(None, study_dir)
         self._by_id = {run.run_id: run for run in self.runs.values()}
-        self._names = {run.run_id: run.name for run in self.runs.values()}
-        self.cancelled = False  # as last read
+        self.store = storage or open_storage(None, study_dir)
         self._lost: set[int] = set()  # numbers of the trials whose record is gone
         self._cohorts: dict[str, bytes] = {}  # run -> what the runs of one stack have in common
-        self._load(plan)
+        self._open(plan)
 
     @exclusive
-    def _load(self, plan: StudyPlan) -> None:
-        self.study, self.distributions = load_study(self.store, plan)
+    def _open(self, plan: StudyPlan) -> None:
+        self.study = create_study(self.store, self.store.study_name(plan.name), plan)
         self.study_id = self.store.rdb.get_study_id_from_name(self.study.study_name)
-        self._token = self.study.user_attrs.get(TOKEN)
-        (name,) = self.study.metric_names or [Metric(plan.metric).on_validation]
-        self.metric = Metric(name)  # of the values; on validation data, because choices never use the test set
+        self.distributions = parameters(self.study, plan)
+        (metric,) = self.study.metric_names or [Metric(plan.metric).on_validation]
+        self.metric = Metric(metric)  # of the values: on validation data, because choices never use the test set
         self._read()
 
     @exclusive
@@ -126,6 +106,12 @@ class Queue:
         self._sort()
         return self.state()
 
+    @exclusive
+    def refresh(self) -> None:
+        """Learn from the trials what other processes have done. Close the trials of processes that died."""
+        self._read()
+        self._interrupt(trial for trial in self._running if not stored.is_assigned(trial, self.store.silence))
+
     def state(self) -> QueueState:
         """The state of every run, as last read."""
         return self._state
@@ -140,54 +126,42 @@ class Queue:
         """The runs of the plan that are in training, as last read, and their workers."""
         return self._state.running
 
-    @exclusive
-    def refresh(self) -> None:
-        """Learn from the trials what other processes have done. Close the trials of processes that died."""
-        self._read()
-        self._interrupt(trial for trial in self._running_trials() if not is_assigned(trial, self.store.silence))
-
     def _read(self) -> None:
         """Read the trials, and what users have asked for. A finished trial is read only once: Optuna keeps it."""
         self.store.verify()
-        try:
-            attributes, self._trials = self.study.user_attrs, self.study.get_trials(deepcopy=False)
-        except KeyError:
-            attributes = {}
-        if attributes.get(TOKEN) != self._token:  # SQLite gives the id of a deleted study to the next one
-            raise UserError(f"{self.dir}: another command has made its queue again; run the command again")
-        self.cancelled = bool(attributes.get(CANCELLED))
-        self._retried: dict[str, int] = attributes.get(RETRIED, {})
+        attributes, self._trials = self.study.user_attrs, self.study.get_trials(deepcopy=False)
+        self.cancelled = bool(attributes.get(stored.CANCELLED))
+        self._retried: dict[str, int] = attributes.get(stored.RETRIED, {})
         self._sort()
 
     def _sort(self) -> None:
         """Find the state of each run from the trials."""
-        attempts = self._attempts = sort_attempts(self._trials, self._names, self._retried)
+        attempts = self._attempts = stored.sort_attempts(self._trials, self._by_id, self._retried)
+        self._running = [trial for running in attempts.running.values() for trial in running]
         state = self._state = QueueState([], {}, [], {})
         for name in self.runs:
             if name in attempts.running:
-                state.running[name] = worker_of(attempts.running[name][0])
-            elif name in attempts.recorded and self._recorded(name):
+                state.running[name] = stored.worker_of(attempts.running[name][0])
+            elif self._recorded(name):
                 state.ended.append(name)
             elif len(attempts.failed.get(name, ())) >= self.max_failures:
-                state.failed[name] = attempts.failed[name][-1].user_attrs.get(ERROR, "")
+                state.failed[name] = attempts.failed[name][-1].user_attrs.get(stored.ERROR, "")
             else:
                 state.waiting.append(name)
 
     def _recorded(self, name: str) -> list[FrozenTrial]:
-        """The trials that say that the run has a record, but for those whose record is gone."""
-        return [trial for trial in self._attempts.recorded[name] if trial.number not in self._lost]
-
-    def _running_trials(self) -> list[FrozenTrial]:
-        return [trial for running in self._attempts.running.values() for trial in running]
+        """The trials that say that a run has a record, but for those whose record is gone."""
+        return [trial for trial in self._attempts.recorded.get(name, ()) if trial.number not in self._lost]
 
     def _look_for_record(self, name: str) -> bool:
         """Whether a run that is not in training has a record, here or in the folder of another machine. If no trial says
         so yet, one is added.
         """
-        folders = {record_folder(trial) for trial in self._attempts.recorded[name]} if self.store.folder else set()
-        exists = record.is_finished(self.dir / name) or bool(folders - {None, self.store.folder})
+        trials, here = self._attempts.recorded.get(name, []), self.store.folder
+        elsewhere = any(stored.record_folder(trial) not in (None, here) for trial in trials) if here else False
+        exists = record.is_finished(self.dir / name) or elsewhere
         if not exists:
-            self._lost.update(trial.number for trial in self._attempts.recorded[name])
+            self._lost.update(trial.number for trial in trials)
         elif not self._recorded(name):
             self._add(self.runs[name], self._result(self.runs[name])[1])
         return exists
@@ -203,10 +177,10 @@ class Queue:
         def assign() -> list[Assignment]:
             self._read()
             known.append(len(self._trials))
-            if not self._assigned(process, known[0]):  # else only the answer was lost, with the connection
-                owner = stored_process(replace(process, heartbeat=self.store.now()), self.sweep)
-                for run in [] if self.cancelled else self._next_cohort(max_runs):
-                    self._add(run, Result(TrialState.RUNNING, None, {PROCESS: owner}))
+            if not self.cancelled and not self._assigned(process, known[0]):  # else only the answer was lost
+                owner = stored.stored_process(process, self.sweep, self.store.now())
+                for run in self._next_cohort(max_runs):
+                    self._add(run, Result(TrialState.RUNNING, None, {stored.PROCESS: owner}))
                 self._sort()
             return self._assigned(process, known[0])
 
@@ -215,9 +189,9 @@ class Queue:
     def _assigned(self, process: ProcessInfo, first: int) -> list[Assignment]:
         """The runs that were assigned to a worker by the trial with the number `first`, or a later one."""
         return [
-            Assignment(self._by_id[trial.user_attrs[RUN_ID]], self._trial_id(trial), trial.number, process)
-            for trial in self._trials[first:]
-            if trial.state == TrialState.RUNNING and worker_of(trial) == process
+            Assignment(self._run_of(trial), self._id(trial), trial.number, process)
+            for trial in self._running
+            if trial.number >= first and stored.worker_of(trial) == process
         ]
 
     def _next_cohort(self, max_runs: int) -> list[RunSpec]:
@@ -225,17 +199,14 @@ class Queue:
         left = [self.runs[name] for name in self._state.waiting]
         while left and self._look_for_record(left[0].name):  # something else than this queue has trained it
             left.pop(0)
-        if not left or self._attempts.failed[left[0].name]:
+        members = read_members(self.dir / left[0].name) if left else []
+        failed = self._attempts.failed
+        if not left or left[0].name in failed or (max_runs == 1 and not members):
             return left[:1]
-        members = read_members(self.dir / left[0].name)
-        if max_runs == 1 and not members:
-            return left[:1]
-        alike = [
-            run for run in left if not self._attempts.failed[run.name] and self._cohort(run) == self._cohort(left[0])
-        ]
+        alike = [run for run in left if run.name not in failed and self._cohort(run) == self._cohort(left[0])]
         if members:
             return [run for run in alike if run.run_id in members]
-        fresh = itertools.islice((run for run in alike if not read_members(self.dir / run.name)), max_runs)
+        fresh = [run for run in alike if not read_members(self.dir / run.name)][:max_runs]
         return [run for run in fresh if not record.is_finished(self.dir / run.name)]
 
     def _cohort(self, run: RunSpec) -> bytes:
@@ -245,12 +216,15 @@ class Queue:
 
     def _add(self, run: RunSpec, result: Result) -> None:
         """Add a trial. All others have been read, and the lock is held: so its number is known."""
-        trial = new_trial(run, self.distributions, result.state, result.value, result.attributes)
+        trial = stored.new_trial(run, self.distributions, result.state, result.value, result.attributes)
         self.store.rdb.create_new_trial(self.study_id, trial)
         trial.number = len(self._trials)
         self._trials.append(trial)
 
-    def _trial_id(self, trial: FrozenTrial) -> int:
+    def _run_of(self, trial: FrozenTrial) -> RunSpec:
+        return self._by_id[trial.user_attrs[stored.RUN_ID]]
+
+    def _id(self, trial: FrozenTrial) -> int:
         return self.store.rdb.get_trial_id_from_study_id_trial_number(self.study_id, trial.number)
 
     @exclusive
@@ -259,13 +233,12 @@ class Queue:
         another machine has taken the run over, because this one missed its heartbeats.
         """
         self._read()
-        ours = {running[0].number for running in self._attempts.running.values()}
+        valid = {running[0].number for running in self._attempts.running.values()}
         for assignment in assignments:
-            if assignment.number in ours:
-                beating = replace(assignment.process, heartbeat=self.store.now())
-                owner = stored_process(beating, self.sweep)
-                self.store.rdb.set_trial_user_attr(assignment.trial_id, PROCESS, owner)
-        return [assignment for assignment in assignments if assignment.number not in ours]
+            if assignment.number in valid:
+                owner = stored.stored_process(assignment.process, self.sweep, self.store.now())
+                self.store.rdb.set_trial_user_attr(assignment.trial_id, stored.PROCESS, owner)
+        return [assignment for assignment in assignments if assignment.number not in valid]
 
     @exclusive
     def report(self, assignment: Assignment, row: Mapping[str, float]) -> None:
@@ -278,7 +251,7 @@ class Queue:
     @exclusive
     def cancel(self) -> None:
         """Assign no more runs. Sweeps stop their workers at the next heartbeat or poll, until `retry`."""
-        self.study.set_user_attr(CANCELLED, True)
+        self.study.set_user_attr(stored.CANCELLED, True)
         self.refresh()
 
     @exclusive
@@ -286,11 +259,11 @@ class Queue:
         """Forget the failed attempts of these runs, or of all, and take back `cancel`. Returns the runs that had some."""
         self._read()
         if self.cancelled:
-            self.study.set_user_attr(CANCELLED, False)
-        failed = [name for name in (self.runs if names is None else names) if self._attempts.failed[name]]
+            self.study.set_user_attr(stored.CANCELLED, False)
+        failed = [name for name in (self.runs if names is None else names) if name in self._attempts.failed]
         if failed:
             now = {self.runs[name].run_id: len(self._trials) for name in failed}
-            self.study.set_user_attr(RETRIED, {**self._retried, **now})
+            self.study.set_user_attr(stored.RETRIED, {**self._retried, **now})
         self._read()
         return failed
 
@@ -309,31 +282,29 @@ class Queue:
     def release(self) -> None:
         """Close every assignment of this sweep, also one that was interrupted while it was made or settled."""
         self._read()
-        self._interrupt(trial for trial in self._running_trials() if sweep_of(trial) == self.sweep)
+        self._interrupt(trial for trial in self._running if stored.sweep_of(trial) == self.sweep)
 
     def _interrupt(self, trials: Iterable[FrozenTrial]) -> None:
         """Close trials whose process has ended."""
         for trial in (closing := list(trials)):
-            self._settle(self._trial_id(trial), self._by_id[trial.user_attrs[RUN_ID]], "interrupted")
+            self._settle(self._id(trial), self._run_of(trial), "interrupted")
         if closing:
             self._read()
 
     def _settle(self, trial_id: int, run: RunSpec, reason: str, error: str = "") -> str:
-        status, result = reason, Result(TrialState.FAIL, None, {REASON: reason, **({ERROR: error} if error else {})})
-        if record.is_finished(self.dir / run.name):
+        status, folder = reason, self.dir / run.name
+        result = Result(TrialState.FAIL, None, {stored.REASON: reason, **({stored.ERROR: error} if error else {})})
+        if record.is_finished(folder):
             status, result = self._result(run)
-            (self.dir / run.name / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
+            (folder / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
+        values = None if result.value is None else [result.value]
         try:
             for key, value in result.attributes.items():
                 self.store.rdb.set_trial_user_attr(trial_id, key, value)
-            self.store.rdb.set_trial_state_values(
-                trial_id, result.state, None if result.value is None else [result.value]
-            )
+            self.store.rdb.set_trial_state_values(trial_id, result.state, values)
         except optuna.exceptions.UpdateFinishedTrialError:
             trial = self.store.rdb.get_trial(trial_id)
-            ours = (
-                has_record(trial) or trial.user_attrs.get(REASON) == reason
-            )  # the answer was lost with the connection
+            ours = stored.has_record(trial) or trial.user_attrs.get(stored.REASON) == reason  # only the answer was lost
             return status if ours else "taken over"
         return status
 
@@ -343,9 +314,9 @@ class Queue:
         if summary["run_id"] != run.run_id:
             raise UserError(f"{self.dir / run.name}: holds the record of run {summary['run_id']}, not {run.run_id}")
         status, value, folder = summary["status"], summary.get(self.metric), self.store.folder
-        place = {RECORD: {"folder": folder, "digest": summary["digest"]}} if folder else {}
+        place = {stored.RECORD: {"folder": folder, "digest": summary["digest"]}} if folder else {}
         if status == "finished" and value is not None:
             return status, Result(TrialState.COMPLETE, value, place)
         if status == "pruned":
             return status, Result(TrialState.PRUNED, value, place)
-        return status, Result(TrialState.FAIL, None, {**place, STATUS: status})  # a diverged run has no value
+        return status, Result(TrialState.FAIL, None, {**place, stored.STATUS: status})  # a diverged run has no value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,20 +14,8 @@ from optuna.trial import FrozenTrial
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
 from experiments.study import RunSpec, StudyPlan
+from sweeps.queue import trials as stored
 from sweeps.queue.optuna_study import QueueView, read_queue
-from sweeps.queue.trials import (
-    ERROR,
-    PROCESS,
-    RETRIED,
-    STATUS,
-    Attempts,
-    has_record,
-    is_assigned,
-    record_folder,
-    sort_attempts,
-    worker_of,
-)
-from sweeps.study_folder import ERROR as TRACEBACK
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that a sweep still has to train
@@ -89,76 +76,56 @@ def read_status(study_dir: Path, max_failures: int = 3) -> StudyStatus:
     """
     plan = StudyPlan.read(study_dir)
     queue = read_queue(study_dir, plan.name)
-    assigned = [trial for trial in queue.trials if PROCESS in trial.user_attrs]  # the others were made from records
-    names = {run.run_id: run.name for run in plan.runs}
-    attempts = sort_attempts(assigned, names, queue.attributes.get(RETRIED, {}))
-    known: dict[str, list[float]] = defaultdict(list)  # variant -> seconds of an epoch
-    paces: dict[str, float] = {}  # run -> seconds of one of its epochs
-    runs = []
-    for run in plan.runs:
-        status, seconds = _look(study_dir / run.name, run, _epochs(plan, run), attempts, queue, max_failures)
-        runs.append(status)
-        if seconds and status.epochs_done:
-            paces[run.name] = seconds / status.epochs_done
-            known[run.variant].append(paces[run.name])
-    medians = {variant: statistics.median(values) for variant, values in known.items()}
-    usual = statistics.median(medians.values()) if medians else None
-    for i, status in enumerate(runs):
-        pace = medians.get(status.variant, usual)
-        pace = paces.get(status.run, pace) if status.state == "running" else pace
-        if pace and status.state in ACTIVE:
-            runs[i] = replace(status, seconds_left=(status.epochs - status.epochs_done) * pace)
+    assigned = [trial for trial in queue.trials if stored.PROCESS in trial.user_attrs]  # others are made from records
+    by_id = {run.run_id: run for run in plan.runs}
+    attempts = stored.sort_attempts(assigned, by_id, queue.attributes.get(stored.RETRIED, {}))
+    runs = [_run_status(study_dir / run.name, run, plan, attempts, queue, max_failures) for run in plan.runs]
+    paces = {run.run: pace for run in runs if (pace := _pace(study_dir / run.run, run, attempts.all.get(run.run, [])))}
+    usual = statistics.median(paces.values()) if paces else None
+    for i, run in enumerate(runs):
+        pace = paces.get(run.run, usual)
+        if pace and run.state in ACTIVE:
+            runs[i] = replace(run, seconds_left=(run.epochs - run.epochs_done) * pace)
     return StudyStatus(plan.name, runs, _runs_per_hour(assigned), _seconds_left(runs))
 
 
-def _epochs(plan: StudyPlan, run: RunSpec) -> int:
-    """The number of epochs that a run is planned to have."""
-    settings = {**plan.tuned_for(run.variant), **run.levels}
-    return int(settings.get("train.epochs", plan.base["train"]["epochs"]))
-
-
-def _look(
-    folder: Path, run: RunSpec, epochs: int, attempts: Attempts, queue: QueueView, max_failures: int
-) -> tuple[RunStatus, float | None]:
-    """The status of a run without its time left, and the seconds that its finished epochs took, if that is known."""
-    done, tried, failed = epochs, attempts.all[run.name], attempts.failed[run.name]
-    seconds = _duration(tried)
-    elsewhere = [trial for trial in attempts.recorded[run.name] if record_folder(trial) not in (None, queue.folder)]
+def _run_status(
+    folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.Attempts, queue: QueueView, max_failures: int
+) -> RunStatus:
+    """The status of a run without its time left."""
+    settings = {"train.epochs": plan.base["train"]["epochs"], **plan.tuned_for(run.variant), **run.levels}
+    planned = int(settings["train.epochs"])
+    tried, failed, running, recorded = (
+        trials.get(run.name, []) for trials in (attempts.all, attempts.failed, attempts.running, attempts.recorded)
+    )
+    elsewhere = [trial for trial in recorded if stored.record_folder(trial) not in (None, queue.folder)]
     if record.is_finished(folder):
         summary = record.read_summary(folder)
-        state, done = summary["status"], int(summary.get("epochs", epochs))
+        state, done = summary["status"], int(summary.get("epochs", planned))
     elif elsewhere:
-        state = elsewhere[-1].user_attrs.get(STATUS, "finished")
+        state, done = elsewhere[-1].user_attrs.get(stored.STATUS, "finished"), planned
     else:
-        done, seconds = _progress(folder)
-        if any(is_assigned(trial, queue.silence) for trial in attempts.running[run.name]):
+        done = _progress(folder)[0]
+        if any(stored.is_assigned(trial, queue.silence) for trial in running):
             state = "running"
         elif len(failed) >= max_failures:
             state = "failed"
         else:
             state = "interrupted" if done or tried else "waiting"
-    worker = worker_of(tried[-1]) if tried else None
-    error = failed[-1].user_attrs.get(ERROR) if failed else _last_line(folder, state)
-    status = RunStatus(
+    worker = stored.worker_of(tried[-1]) if tried else None
+    return RunStatus(
         run=run.name,
         variant=run.variant,
         seed=run.seed,
         state=state,
-        epochs=epochs,
+        epochs=planned,
         epochs_done=done,
         attempts=len(failed) + (state not in ("waiting", "interrupted", "failed")),
-        error=error.strip().partition("\n")[0] if error else None,
+        error=failed[-1].user_attrs.get(stored.ERROR, "").strip().partition("\n")[0] or None if failed else None,
         host=worker.host if worker else None,
         pid=worker.pid if worker else None,
         heartbeat=max(0.0, queue.now - worker.heartbeat) if worker and state == "running" else None,
     )
-    return status, seconds
-
-
-def _duration(attempts: Sequence[FrozenTrial]) -> float | None:
-    """The seconds that the only attempt at a run took; None where there were several, or none."""
-    duration = attempts[0].duration if len(attempts) == 1 else None
-    return duration.total_seconds() if duration else None
 
 
 def _progress(folder: Path) -> tuple[int, float | None]:
@@ -171,13 +138,13 @@ def _progress(folder: Path) -> tuple[int, float | None]:
     return 0, None
 
 
-def _last_line(folder: Path, state: str) -> str | None:
-    """The error in the folder of a run that has no failed attempt in the queue: the last line of its traceback."""
-    if state in record.STATUSES:  # of an attempt before the successful one
-        return None
-    with contextlib.suppress(OSError):
-        return (folder / TRACEBACK).read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-    return None
+def _pace(folder: Path, run: RunStatus, trials: Sequence[FrozenTrial]) -> float | None:
+    """The seconds of an epoch of a run; None where they are not known."""
+    if run.state in ACTIVE or run.state == "failed":
+        done, seconds = _progress(folder)
+        return seconds / done if seconds and done else None
+    duration = trials[0].duration if len(trials) == 1 else None  # of the only attempt
+    return duration.total_seconds() / run.epochs_done if duration and run.epochs_done else None
 
 
 def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
@@ -191,8 +158,9 @@ def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
 
 def _runs_per_hour(trials: Sequence[FrozenTrial]) -> float | None:
     """The number of runs that ended in the last hour; in less time, if the first trial began later."""
-    ages = [datetime.now() - trial.datetime_start for trial in trials if trial.datetime_start]  # local, without a zone
-    ends = [trial.datetime_complete for trial in trials if has_record(trial) and trial.datetime_complete]
+    now = datetime.now()  # Optuna's times are local and without a zone
+    ages = [now - trial.datetime_start for trial in trials if trial.datetime_start]
     window = min(RATE_WINDOW, max(ages, default=RATE_WINDOW))
-    recent = sum(datetime.now() - end <= window for end in ends)
+    ends = [trial.datetime_complete for trial in trials if stored.has_record(trial) and trial.datetime_complete]
+    recent = sum(now - end <= window for end in ends)
     return recent / (window / timedelta(hours=1)) if recent else None

@@ -13,7 +13,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import filelock
 import optuna
@@ -28,7 +28,6 @@ from sweeps.study_folder import LOCK
 
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
 RETRY_INTERVAL = 2.0  # seconds between two tries
-SLOW = 60.0  # seconds of waiting for the lock file after which a line says so
 ADVISORY_KEY = 0x56695421  # of the locks in PostgreSQL; any constant that no other program uses
 IDLE_TIMEOUT = "60s"  # after which PostgreSQL ends a connection, so that a suspended process does not keep the lock
 
@@ -45,15 +44,16 @@ class QueueStorage(ABC):
     """An Optuna storage with a lock and a clock that all processes of the queue share. For one thread."""
 
     rdb: RDBStorage
+    study_dir: Path  # that it was opened for
+    advice = "run the same command again when it can be used"
+    temporary: tuple[type[BaseException], ...] = ()  # errors after which an operation is tried again
 
     def __init__(self, url: str) -> None:
         self.url = url  # for messages; it never holds a password
-        self.study_dir: Path | None = None
         self.note: FolderNote | None = None  # of the study's folder, when the storage was opened
         self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
         self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
-        self._depth = 0
-        self._clock = 0.0, 0.0  # the shared clock when the lock was taken, and this process's monotonic clock
+        self._is_locked = False
 
     def run(self, operation: Callable[[], T]) -> T:
         """Run an operation with exclusive access. It must be idempotent: it runs again after a lost connection.
@@ -62,18 +62,18 @@ class QueueStorage(ABC):
         """
 
         def attempt() -> T:
-            if not self._depth:
-                self._clock = self._acquire(), time.monotonic()
-            self._depth += 1
+            self._acquire()
+            self._is_locked = True
             try:
                 return operation()
             finally:
-                self._depth -= 1
-                if not self._depth:
-                    self._release()
+                self._is_locked = False
+                self._release()
 
+        if self._is_locked:  # the operation is a part of another one, which is repeated as a whole
+            return operation()
         with self.errors():
-            return attempt() if self._depth else self._repeat(attempt)
+            return self._repeat(attempt)
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -81,8 +81,7 @@ class QueueStorage(ABC):
         try:
             yield
         except DatabaseErrors as error:
-            reason = _reason(error)
-            raise UserError(f"{self.url}: cannot be used ({reason}); {self._advice(reason)}") from None
+            raise UserError(f"{self.url}: cannot be used ({_reason(error)}); {self.advice}") from None
 
     @property
     def folder(self) -> str | None:
@@ -98,15 +97,14 @@ class QueueStorage(ABC):
 
     def verify(self) -> None:
         """Raise `UserError` if another command has moved the queue of the study's folder to another storage."""
-        if self.study_dir is not None and (note := read_note(self.study_dir)) != self.note:
+        if (note := read_note(self.study_dir)) != self.note:
             where = (note and note.storage) or DATABASE
             raise UserError(f"{self.study_dir}: another command has moved its queue to {where}; run the command again")
 
     def now(self) -> float:
         """The shared clock: seconds since the epoch. Clocks of different hosts may differ by hours."""
-        if self._depth:
-            shared, own = self._clock
-            return shared + time.monotonic() - own
+        if self._is_locked:
+            return self._read_clock()
         with self.errors():
             return self._repeat(self._read_clock)
 
@@ -115,8 +113,8 @@ class QueueStorage(ABC):
         return self.now() - max(heartbeat, self.since)
 
     @abstractmethod
-    def _acquire(self) -> float:
-        """Take the lock. Returns the time of the shared clock."""
+    def _acquire(self) -> None:
+        """Take the lock."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -124,13 +122,6 @@ class QueueStorage(ABC):
 
     @abstractmethod
     def _read_clock(self) -> float: ...
-
-    @abstractmethod
-    def _is_temporary(self, error: BaseException) -> bool:
-        """Whether an operation that raised this error may succeed later."""
-
-    def _advice(self, reason: str) -> str:
-        return "run the same command again when it can be used"
 
     def _repeat(self, operation: Callable[[], T]) -> T:
         """Run an operation until it does not fail for a lost connection. The first repetition follows at once."""
@@ -142,7 +133,7 @@ class QueueStorage(ABC):
                     self.since = self._read_clock()
                 return result
             except DatabaseErrors as error:
-                if not self._is_temporary(error) or time.monotonic() > end:
+                if not isinstance(_cause(error), self.temporary) or time.monotonic() > end:
                     raise
                 failures += 1
                 if failures == 2:
@@ -158,13 +149,18 @@ class SQLiteStorage(QueueStorage):
     `reading`: the file exists, and is read without the lock. It has no write-ahead log, which does not work across machines.
     """
 
+    advice = (
+        "run the same command again when it can be used; a damaged file may be deleted: the queue is rebuilt from the "
+        "records, but the trials of `vit-sweep tune` are lost"
+    )
+
     def __init__(self, path: Path, lock: Path, reading: bool = False) -> None:
         super().__init__(str(path))
         self._file = lock
         self._lock = filelock.FileLock(lock, poll_interval=0.01)
         mode = "rw" if reading else "rwc"  # rw never makes the file, and undoes what a killed process has half written
         place = f"{path.absolute().as_uri()}?mode={mode}"
-        options = {"creator": lambda: sqlite3.connect(place, uri=True, timeout=60)}
+        options = {"creator": lambda: sqlite3.connect(place, uri=True, timeout=RETRY_TIMEOUT)}
 
         def make() -> RDBStorage:
             return RDBStorage("sqlite://", engine_kwargs=options, skip_table_creation=reading)
@@ -172,39 +168,20 @@ class SQLiteStorage(QueueStorage):
         with self.errors():
             self.rdb = make() if reading else self.run(make)
 
-    def _acquire(self) -> float:
+    def _acquire(self) -> None:
         try:
-            try:
-                self._lock.acquire(timeout=SLOW)
-            except filelock.Timeout:
-                self.notify(
-                    f"{self._file}: locked by another process for {SLOW:.0f} s; still waiting, training continues"
-                )
-                self._lock.acquire()
-            os.utime(self._file)  # a file server uses its own clock
-            return self._file.stat().st_mtime
+            self._lock.acquire(timeout=RETRY_TIMEOUT)
         except OSError as error:
-            raise UserError(f"{self._file}: cannot be used ({error.strerror})") from error
+            raise UserError(f"{self._file}: cannot be used ({error.strerror or 'locked for too long'})") from error
 
     def _release(self) -> None:
         self._lock.release()
 
     def _read_clock(self) -> float:
         with contextlib.suppress(OSError):  # a folder that can only be read
-            os.utime(self._file)
+            os.utime(self._file)  # a file server uses its own clock
             return self._file.stat().st_mtime
         return time.time()
-
-    def _is_temporary(self, error: BaseException) -> bool:
-        return "database is locked" in _reason(error)
-
-    def _advice(self, reason: str) -> str:
-        if "full" in reason or "No space" in reason:
-            return "free some space on its disk, then run the same command again"
-        return (
-            "if it is damaged, delete it: the same command rebuilds the queue from the records, but the trials of "
-            "`vit-sweep tune` are lost"
-        )
 
 
 class PostgresStorage(QueueStorage):
@@ -213,6 +190,14 @@ class PostgresStorage(QueueStorage):
     The lock belongs to the one connection on which everything is written. If that connection ends, the lock is free for
     others, and nothing more is written without it: no second connection is made while the lock is held.
     """
+
+    temporary = (
+        sqlalchemy.exc.OperationalError,
+        sqlalchemy.exc.InterfaceError,
+        sqlalchemy.exc.InternalError,
+        sqlalchemy.exc.PendingRollbackError,  # the connection was lost within a transaction
+        LockLost,
+    )
 
     def __init__(self, url: URL) -> None:
         super().__init__(url.render_as_string())
@@ -223,6 +208,7 @@ class PostgresStorage(QueueStorage):
             "keepalives_count": 3,
             "tcp_user_timeout": 60_000,
             "application_name": "vit-sweep",
+            "options": f"-c idle_session_timeout={IDLE_TIMEOUT}",
         }
         text = self.url.replace("{", "{{").replace("}", "}}")  # Optuna replaces names in braces
         engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)
@@ -233,13 +219,9 @@ class PostgresStorage(QueueStorage):
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
 
-    def _on_connect(self, connection: Any, _: Any) -> None:
-        if self._depth:
+    def _on_connect(self, *_: Any) -> None:
+        if self._is_locked:
             raise LockLost("the connection was lost")
-        connection.execute(  # no row before PostgreSQL 14, which has no such setting
-            "select set_config(name, %s, false) from pg_settings where name = 'idle_session_timeout'", [IDLE_TIMEOUT]
-        )
-        connection.commit()
 
     def _select(self, columns: str) -> Any:
         with self.rdb.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -251,16 +233,12 @@ class PostgresStorage(QueueStorage):
         study = self.note and self.note.study
         return f"{ADVISORY_KEY}, {zlib.crc32(study.encode()) - 2**31 if study else 0}"
 
-    def _acquire(self) -> float:
+    def _acquire(self) -> None:
         self._select(f"pg_advisory_lock({self._key})")
-        return self._read_clock()
 
     def _release(self) -> None:
-        try:
+        with contextlib.suppress(*self.temporary):  # it has ended with its connection; a write that failed has said so
             self._select(f"pg_advisory_unlock({self._key})")
-        except DatabaseErrors as error:  # the lock ended with its connection; a write that failed has said so already
-            if not self._is_temporary(error):
-                raise
 
     def _read_clock(self) -> float:
         times = "clock_timestamp()", "pg_postmaster_start_time()"
@@ -268,39 +246,27 @@ class PostgresStorage(QueueStorage):
         self.since = max(self.since, started)
         return float(now)
 
-    def _is_temporary(self, error: BaseException) -> bool:
-        temporary = (
-            sqlalchemy.exc.OperationalError,
-            sqlalchemy.exc.InterfaceError,
-            sqlalchemy.exc.InternalError,
-            sqlalchemy.exc.PendingRollbackError,  # the connection was lost within a transaction
-            LockLost,
-        )
-        return isinstance(_cause(error), temporary)
 
-
-def open_storage(url: str | None, study_dir: Path, noted: bool = True, reading: bool = False) -> QueueStorage:
+def open_storage(url: str | None, study_dir: Path, reading: bool = False) -> QueueStorage:
     """The storage that a URL names; without one, that noted in the study's folder, or else the SQLite file in it.
 
-    `noted`: whether the folder belongs to this storage; `connect` sees to that. `reading`: see `SQLiteStorage`. Raises
-    `UserError` where the URL is not allowed, its driver is not installed, or the database cannot be used.
+    `reading`: see `SQLiteStorage`. Raises `UserError` where the URL is not allowed, its driver is not installed, or the
+    database cannot be used.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    note = read_note(study_dir) if noted else None
-    url = url if url is not None or note is None else note.storage
-    storage = _open(parse_url(url) if url is not None else None, study_dir, reading)
-    if noted:
-        storage.study_dir, storage.note = study_dir, note
+    note = read_note(study_dir) if url is None else None
+    url = note.storage if note else url
+    parsed = parse_url(url) if url is not None else None
+    storage: QueueStorage
+    if parsed is None or is_own_database(parsed, study_dir):
+        storage = SQLiteStorage(study_dir / DATABASE, study_dir / LOCK, reading)
+    elif parsed.drivername == "sqlite":
+        path = Path(str(parsed.database)).resolve()
+        storage = SQLiteStorage(path, path.with_name(path.name + LOCK), reading)
+    else:
+        storage = PostgresStorage(parsed)
+    storage.study_dir, storage.note = study_dir, note
     return storage
-
-
-def _open(url: URL | None, study_dir: Path, reading: bool) -> QueueStorage:
-    if url is None or is_own_database(url, study_dir):
-        return SQLiteStorage(study_dir / DATABASE, study_dir / LOCK, reading)
-    if url.drivername == "sqlite":
-        path = Path(str(url.database)).resolve()
-        return SQLiteStorage(path, path.with_name(path.name + LOCK), reading)
-    return PostgresStorage(url)
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -316,19 +282,12 @@ def _reason(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-class _HasStorage(Protocol):
-    @property
-    def store(self) -> QueueStorage: ...
-
-
-S = TypeVar("S", bound=_HasStorage)
-
-
-def exclusive(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+def exclusive(method: Callable[P, T]) -> Callable[P, T]:
     """Decorate a method of an object with a `store`: it runs with exclusive access to the queue, as `QueueStorage.run` does."""
 
     @functools.wraps(method)
-    def run(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.store.run(lambda: method(self, *args, **kwargs))
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        store: QueueStorage = cast(Any, args[0]).store
+        return store.run(lambda: method(*args, **kwargs))
 
     return run

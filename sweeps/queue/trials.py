@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution
@@ -15,7 +15,7 @@ from sweeps.queue.process import ProcessInfo, is_alive
 
 # User attributes of a trial
 RUN, RUN_ID, VARIANT, SEED = "run", "run_id", "variant", "seed"
-PROCESS = "owner"  # the worker, and under "sweep" the pid and the start of its sweep
+PROCESS = "owner"  # the worker, and its sweep
 STATUS = "status"  # of the record that the attempt left, where Optuna's state does not tell it: "diverged"
 REASON = "reason"  # why the attempt left no record: "failed" or "interrupted"
 ERROR = "error"  # of a failed attempt, in one line
@@ -25,30 +25,27 @@ CANCELLED = "cancelled"  # whether no runs are assigned
 RETRIED = "retried"  # run id -> number of the first trial whose failure counts
 
 
-def _lists() -> defaultdict[str, list[FrozenTrial]]:
-    return defaultdict(list)
-
-
 @dataclass
 class Attempts:
     """The attempts at the runs of a plan by what became of them: the name of a run -> its trials, oldest first."""
 
-    all: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)
-    running: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)  # the first of a run has it; no other
-    recorded: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)  # finished, diverged or pruned
-    failed: defaultdict[str, list[FrozenTrial]] = field(default_factory=_lists)  # since the last retry
+    all: dict[str, list[FrozenTrial]] = field(default_factory=lambda: defaultdict(list))
+    running: dict[str, list[FrozenTrial]] = field(default_factory=lambda: defaultdict(list))  # the first has the run
+    recorded: dict[str, list[FrozenTrial]] = field(default_factory=lambda: defaultdict(list))  # the run has ended
+    failed: dict[str, list[FrozenTrial]] = field(default_factory=lambda: defaultdict(list))  # since the last retry
 
 
-def sort_attempts(trials: Iterable[FrozenTrial], names: Mapping[str, str], retried: Mapping[str, int]) -> Attempts:
-    """The attempts at runs. `names`: run id -> name; trials of other runs, and of other origin, are left out.
+def sort_attempts(trials: Iterable[FrozenTrial], runs: Mapping[str, RunSpec], retried: Mapping[str, int]) -> Attempts:
+    """The attempts at runs. `runs`: by run id; trials of other runs, and of other origin, are left out.
 
     The folder of another machine may keep an older name of a run, so its id tells which it is.
     """
     attempts = Attempts()
     for trial in trials:
         run_id = trial.user_attrs.get(RUN_ID, "")
-        if not (name := names.get(run_id)):
+        if run_id not in runs:
             continue
+        name = runs[run_id].name
         attempts.all[name].append(trial)
         if trial.state == TrialState.RUNNING:
             attempts.running[name].append(trial)
@@ -100,21 +97,19 @@ def factor_distributions(runs: Iterable[RunSpec]) -> dict[str, BaseDistribution]
     return {path: CategoricalDistribution(known) for path, known in levels.items()}
 
 
-def stored_process(worker: ProcessInfo, sweep: ProcessInfo) -> dict[str, Any]:
-    """A worker and its sweep, which run on one machine, as a user attribute."""
-    return {**asdict(worker), "sweep": {"pid": sweep.pid, "start": sweep.start}}
+def stored_process(worker: ProcessInfo, sweep: ProcessInfo, now: float) -> dict[str, Any]:
+    """A worker and its sweep, which run on one machine, with a heartbeat now, as a user attribute."""
+    return {"worker": asdict(replace(worker, heartbeat=now)), "sweep": asdict(replace(sweep, heartbeat=now))}
 
 
 def worker_of(trial: FrozenTrial) -> ProcessInfo:
     """The worker that trains the run of a trial, or that trained it last."""
-    stored = trial.user_attrs[PROCESS]
-    return ProcessInfo(**{name: value for name, value in stored.items() if name != "sweep"})
+    return ProcessInfo(**trial.user_attrs[PROCESS]["worker"])
 
 
 def sweep_of(trial: FrozenTrial) -> ProcessInfo:
     """The sweep that has assigned the run of a trial."""
-    stored = trial.user_attrs[PROCESS]
-    return ProcessInfo(**{name: stored["sweep"].get(name, stored[name]) for name in stored if name != "sweep"})
+    return ProcessInfo(**trial.user_attrs[PROCESS]["sweep"])
 
 
 def is_assigned(trial: FrozenTrial, silence: Callable[[float], float]) -> bool:

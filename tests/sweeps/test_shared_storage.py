@@ -59,7 +59,7 @@ def test_eight_workers_of_two_hosts_train_each_run_once_although_the_server_rest
         assert err.count("trying again for 10 min, training continues") <= 1
         assert "Traceback" not in err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
-    assert {trial.user_attrs["owner"]["host"] for trial in hosts.trials()} == {"one", "two"}
+    assert {trial.user_attrs["owner"]["worker"]["host"] for trial in hosts.trials()} == {"one", "two"}
 
 
 @pytest.mark.slow

@@ -125,17 +125,14 @@ def test_the_table_counts_variants_and_lists_what_a_reader_wants_to_see(plan, tm
 
 
 def test_without_a_queue_the_records_tell_the_state(plan, tmp_path, capsys):
-    finished, interrupted, failed, *_ = plan.runs
+    finished, interrupted, *_ = plan.runs
     finish(tmp_path / finished.name, finished)
     (tmp_path / interrupted.name).mkdir()
     (tmp_path / interrupted.name / record.METRICS).write_text("epoch\n1\n")
-    (tmp_path / failed.name).mkdir()
-    (tmp_path / failed.name / "error.txt").write_text("Traceback\n  more\nRuntimeError: out of memory\n")
     before = sorted(tmp_path.rglob("*"))
     found = as_json(capsys, tmp_path)
     assert list(states(found).values()) == ["finished", "interrupted", "waiting", "waiting", "waiting", "waiting"]
     assert found["runs"][1]["epochs_done"] == 1
-    assert found["runs"][2]["error"] == "RuntimeError: out of memory"
     assert (found["runs_per_hour"], found["seconds_left"]) == (None, None)
     assert sorted(tmp_path.rglob("*")) == before, "it has written something"
 

@@ -7,7 +7,6 @@ import pytest
 from stubbed import Stubbed, finish, tiny_plan
 
 from analysis.sources.optuna_storage import find_runs
-from experiments.errors import UserError
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 
@@ -32,16 +31,12 @@ def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(trained):
         assert trial.value == 0.5 + run.seed / 100  # the stub's val/acc
 
 
-def test_changing_the_metric_before_a_run_has_ended_changes_the_direction(queue):
-    queue.reconcile()
-    assert queue.study.metric_names == ["val/acc"]
-    turned = Queue(tiny_plan(metric="test/loss"), queue.dir, current_process())
-    assert turned.study.direction == optuna.study.StudyDirection.MINIMIZE
-    assert turned.study.metric_names == ["val/loss"]
-    assert len(turned.reconcile().waiting) == 6
-    (assignment,) = turned.assign(current_process())
-    again = Queue(tiny_plan(), queue.dir, current_process())  # unless a process is training
-    assert list(again.reconcile().running) == [assignment.run.name]
+def test_the_values_stay_those_of_the_metric_that_the_optuna_study_is_made_with(queue):
+    """A study may get another metric before a run has ended. Its values would then be of two metrics under one name."""
+    again = Queue(tiny_plan(metric="test/loss"), queue.dir, current_process())
+    assert (again.study.metric_names, again.study.direction.name) == (["val/acc"], "MAXIMIZE")
+    end(again)
+    assert [trial.value for trial in queue.study.get_trials()] == [0.5]
 
 
 def test_optunas_own_views_of_the_study_make_sense(trained):
@@ -91,30 +86,16 @@ def end(queue: Queue) -> str:
     return assignment.run.name
 
 
-def test_a_study_that_gains_a_level_keeps_its_ended_runs_and_their_parameters(queue):
-    name = end(queue)
-    wider = Queue(tiny_plan(factors=WIDER), queue.dir, current_process())
-    assert wider.reconcile().ended == [name] and len(wider.reconcile().waiting) == 8
-    heads = [end(wider) for _ in range(8)]
-    assert levels(wider) == {run: {"model.head": wider.runs[run].variant} for run in [name, *heads]}
-    assert {trial.distributions["model.head"].choices for trial in wider.study.get_trials()} == {
-        ("logits", "softmax", "mlp")
-    }
-    with pytest.raises(UserError, match="run the command again"):
-        queue.refresh()
-
-
-def test_a_study_gains_a_level_while_a_run_is_in_training(queue):
-    """Optuna refuses a parameter with other levels, so that the new trials have none until the next sweep."""
+def test_a_study_that_gains_a_level_goes_on_without_parameters_also_while_it_is_trained(queue):
+    """Optuna refuses a parameter with other levels than those of the first trial."""
     (assignment,) = queue.assign(current_process())
     wider = Queue(tiny_plan(factors=WIDER), queue.dir, current_process())
     assert list(wider.reconcile().running) == [assignment.run.name]
-    added = end(wider)
+    added = [end(wider) for _ in range(8)]
     finish(queue.dir / assignment.run.name, assignment.run)
     queue.settle(assignment)
-    assert levels(wider) == {assignment.run.name: {"model.head": assignment.run.variant}, added: {}}
-    later = Queue(tiny_plan(factors=WIDER), queue.dir, current_process())
-    assert levels(later) == {name: {"model.head": later.runs[name].variant} for name in (assignment.run.name, added)}
+    assert len(queue.reconcile().ended) == 6 and len(wider.reconcile().ended) == 9
+    assert levels(wider) == {assignment.run.name: {"model.head": assignment.run.variant}, **{run: {} for run in added}}
 
 
 def test_what_the_queue_uses_of_optuna_beside_its_documented_classes():

@@ -94,32 +94,9 @@ def test_the_clock_is_that_of_the_file_system(tmp_path, monkeypatch):
     assert abs(storage.silence(true - 100) - 100) < 60
 
 
-def test_an_operation_that_finds_the_database_locked_is_repeated(tmp_path):
-    import sqlite3
-
-    storage = open_storage(None, tmp_path)
-    calls = []
-
-    def operation():
-        calls.append(1)
-        if len(calls) == 1:
-            with storage.rdb.engine.connect() as connection:
-                connection.connection.driver_connection.execute("pragma busy_timeout = 50")
-        storage.rdb.get_all_studies()
-        return "done"
-
-    other = sqlite3.connect(tmp_path / "optuna.db", isolation_level=None)
-    other.execute("begin exclusive")
-    lines = []
-    storage.notify = lambda line: (lines.append(line), other.execute("rollback"))
-    assert storage.run(operation) == "done"
-    assert len(calls) == 3  # at once, again at once, and again when the other process has ended its transaction
-    assert lines == [f"{tmp_path}/optuna.db: database is locked; trying again for 10 min, training continues"]
-
-
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "study").write_text("a file")
-    with pytest.raises(UserError, match=r"queue\.json: cannot be read: Not a directory"):
+    with pytest.raises(UserError, match=r"\.lock: cannot be used "):
         open_storage(None, tmp_path / "study")
 
 

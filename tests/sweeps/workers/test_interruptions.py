@@ -157,7 +157,7 @@ def test_two_pid_namespaces_with_one_host_name_train_each_run_once(stubbed):
     assert [sweep.returncode for sweep in sweeps] == [0, 0], outs
     assert all("6 runs: 6 finished" in out for out, _ in outs)
     assert len(stubbed.ended()) == 6 and set(stubbed.ended().values()) == {1}
-    namespaces = {trial.user_attrs["owner"]["namespace"] for trial in stubbed.trials()}
+    namespaces = {trial.user_attrs["owner"]["worker"]["namespace"] for trial in stubbed.trials()}
     assert len(namespaces) == 2, "one of them has trained all runs"
 
 
