@@ -114,7 +114,7 @@ def _train(arguments: argparse.Namespace) -> int:
     warn_of_no_effect(settings(arguments), config, PROG)
     test = arguments.test == "true"
     mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
-    with mirror, printer, batch_named(config):
+    with mirror, batch_named(config):
         on_row = _pruned_when_stopped(printer) if agent else printer
         if agent or not trained_before:
             mirror.follow(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -64,11 +66,9 @@ def check_sizes(config: RunConfig, num_classes: int) -> None:
             at_size(model, side)
 
 
-def frozen(engine: Solo | Stacked, splits: Splits) -> list[Frozen]:
+def frozen(engine: Solo | Stacked, splits: Splits) -> Iterator[Frozen]:
     """The trained model of each run of an engine. The engine is not changed."""
-    found = []
     for run, config in enumerate(engine.configs):
         model = initial_model(config, len(splits.classes)).to(engine.device)
         model.load_state_dict(engine.weights(run))
-        found.append(Frozen(model, config, engine.device))
-    return found
+        yield Frozen(model, config, engine.device)

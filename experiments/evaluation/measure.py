@@ -13,14 +13,15 @@ from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot_tasks
 from experiments.evaluation.frozen import frozen
-from experiments.evaluation.position import position_metrics
-from experiments.evaluation.sizes import SizeTask, at_trained_size, size_metrics, size_tasks
+from experiments.evaluation.position import permuted_images, position_metrics
+from experiments.evaluation.sizes import SizeTask, size_metrics, size_tasks
 from experiments.metric import Metric
 from experiments.training.engine import Solo
 from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
 
 Metrics = dict[str, float | None]
+AT_SIZES = ("val/loss", "val/acc", "test/loss", "test/acc")
 
 
 @dataclass(frozen=True)
@@ -68,19 +69,18 @@ def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows:
 
     The test images at other sizes, shifted and permuted are other images: the plan names these evaluations as well.
     """
-    found, config = measure(engine, splits, tasks.fewshot), engine.configs[0]
-    settings = config.eval
+    found, config, test = measure(engine, splits, tasks.fewshot), engine.configs[0], bool(len(splits.test))
+    settings, side = config.eval, config.data.image_shape[1]
     if not (settings.img_sizes or settings.max_shift or settings.permuted):
         return found
-    models, test = frozen(engine, splits), bool(len(splits.test))
-    more: list[Metrics] = [dict(each) for each in size_metrics(models, splits, tasks.sizes, test)]
-    if test:
-        for metrics, others in zip(more, position_metrics(models, splits), strict=True):
-            metrics.update(others)
-    for measured, row, values in zip(found, rows, more, strict=True):
-        measured.metrics.update(values)
-        if config.data.image_shape[1] in settings.img_sizes:
-            measured.metrics.update(at_trained_size(config.data.image_shape[1], measured.metrics, row))
+    permuted = permuted_images(config, splits) if test else None
+    for model, measured, row in zip(frozen(engine, splits), found, rows, strict=True):
+        metrics = measured.metrics
+        metrics.update(size_metrics(model, splits, tasks.sizes, test))
+        if test:
+            metrics.update(position_metrics(model, splits, permuted))
+        if side in settings.img_sizes:  # nothing is evaluated again
+            metrics.update({Metric(name).at(side): {**row, **metrics}[name] for name in AT_SIZES})
     return found
 
 

@@ -7,8 +7,6 @@ permuted/acc  accuracy on test images whose patches are permuted, each image in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -23,38 +21,28 @@ PERMUTATION_SEED = 0  # the same permutations for all runs
 DIRECTIONS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # rows down, columns to the right
 
 
-def position_metrics(models: Sequence[Frozen], splits: Splits) -> list[dict[str, float]]:
-    """The metrics that `eval.max_shift` and `eval.permuted` ask for, for each run."""
-    config, found = models[0].configs[0], []
-    permuted = _permuted(config, splits)
-    for model in models:
-        metrics: dict[str, float] = {}
-        if config.eval.max_shift:
-            metrics |= _consistency(model, splits, config.eval.max_shift)
-        if permuted is not None:
-            metrics[PERMUTED] = evaluate(model, splits, permuted)[0].accuracy
-        found.append(metrics)
-    return found
+def position_metrics(model: Frozen, splits: Splits, permuted: Images | None) -> dict[str, float]:
+    """The metrics of a model that `eval.max_shift` and `eval.permuted` ask for. `permuted`: see `permuted_images`."""
+    metrics: dict[str, float] = {}
+    if most := model.configs[0].eval.max_shift:
+        original, pixels = model.classes(splits, splits.test), splits.test.x[:]
+        for distance in range(1, most + 1):
+            shares = []
+            for row, column in DIRECTIONS:
+                moved = Images(shifted(pixels, row * distance, column * distance), splits.test.y)
+                shares.append(float((model.classes(splits, moved) == original).double().mean()))
+            metrics[f"{SHIFT}/{distance}"] = sum(shares) / len(shares)
+    if permuted is not None:
+        metrics[PERMUTED] = evaluate(model, splits, permuted)[0].accuracy
+    return metrics
 
 
-def _permuted(config: RunConfig, splits: Splits) -> Images | None:
+def permuted_images(config: RunConfig, splits: Splits) -> Images | None:
+    """The test images with permuted patches; None where `eval.permuted` does not ask for them."""
     if not config.eval.permuted:
         return None
-    device = splits.test.y.device
     cpu = Images(splits.test.x[:].cpu(), splits.test.y.cpu())
-    return shuffle_patches(cpu, config.model.patch_size, PERMUTATION_SEED).to(device)
-
-
-def _consistency(model: Frozen, splits: Splits, most: int) -> dict[str, float]:
-    original, pixels = model.classes(splits, splits.test), splits.test.x[:]
-    found = {}
-    for distance in range(1, most + 1):
-        shares = []
-        for row, column in DIRECTIONS:
-            moved = Images(shifted(pixels, row * distance, column * distance), splits.test.y)
-            shares.append(float((model.classes(splits, moved) == original).double().mean()))
-        found[f"{SHIFT}/{distance}"] = sum(shares) / len(shares)
-    return found
+    return shuffle_patches(cpu, config.model.patch_size, PERMUTATION_SEED).to(splits.test.y.device)
 
 
 def shifted(pixels: Tensor, down: int, right: int) -> Tensor:

@@ -5,7 +5,7 @@ The images are read again at each size: they are resized from the dataset's own,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from experiments.data.images import Images, Splits
 from experiments.errors import UserError
 from experiments.evaluation.frozen import Frozen, check_sizes
 from experiments.metric import Metric
-from experiments.training.fit import Row, evaluate
+from experiments.training.fit import evaluate
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,13 @@ def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
     return SizeTask(side, found.val.to(device), found.test.to(device))
 
 
-def size_metrics(
-    models: Sequence[Frozen], splits: Splits, tasks: Iterable[SizeTask], test: bool
-) -> list[dict[str, float]]:
-    """The metrics at every size for each run. Images are normalized as in training. `test`: evaluate test images too."""
-    found: list[dict[str, float]] = [{} for _ in models]
+def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:
+    """The metrics of a model at every size. Images are normalized as in training. `test`: evaluate test images too."""
+    metrics: dict[str, float] = {}
     for task in tasks:
-        for model, metrics in zip(models, found, strict=True):
-            at_size = model.at_size(task.side)
-            for part in ("val", "test") if test else ("val",):
-                (evaluation,) = evaluate(at_size, splits, getattr(task, part))
-                metrics[Metric(f"{part}/loss").at(task.side)] = evaluation.loss
-                metrics[Metric(f"{part}/acc").at(task.side)] = evaluation.accuracy
-    return found
-
-
-def at_trained_size(side: int, metrics: dict[str, float | None], row: Row) -> dict[str, float | None]:
-    """The metrics at the trained size, under the name with that size: nothing is evaluated again."""
-    known = {**row, **metrics}
-    names = (Metric(f"{part}/{kind}") for part in ("val", "test") for kind in ("loss", "acc"))
-    return {name.at(side): known[name] for name in names}
+        resized = model.at_size(task.side)
+        for part in ("val", "test") if test else ("val",):
+            (evaluation,) = evaluate(resized, splits, getattr(task, part))
+            metrics[Metric(f"{part}/loss").at(task.side)] = evaluation.loss
+            metrics[Metric(f"{part}/acc").at(task.side)] = evaluation.accuracy
+    return metrics
