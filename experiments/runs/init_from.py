@@ -70,28 +70,21 @@ class SourceRun:
         None for files that are not read yet; then an image folder is not compared.
         """
         self._check_model(config)
-        chans, own_chans = (each.data.image_shape[0] for each in (self.config, config))
-        if chans != own_chans:
-            raise UserError(
-                f"data.name: {config.data.name} has {own_chans} channel(s); allowed with the weights of {self.folder}: "
-                f"datasets with {chans}"
-            )
+        channels, allowed = config.data.image_shape[0], self.config.data.image_shape[0]
+        if channels != allowed:
+            where = f"allowed with the weights of {self.folder}: datasets with {allowed}"
+            raise UserError(f"data.name: {config.data.name} has {channels} channel(s); {where}")
         for seen in self.seen:
             _check_split(config, files, seen, self.folder)
 
     def _check_model(self, config: RunConfig) -> None:
         """Raise `UserError` where the model is another one. Dropout and the scheme of initialization may differ."""
         own, theirs = plain_settings(config), plain_settings(self.config)
-        differing = [
-            path
-            for path in own
-            if path.startswith("model.") and own[path] != theirs[path] and not path.endswith(("_rate", ".init"))
-        ]
-        if differing:
-            first, wanted = differing[0], " ".join(f"{path}={plain(theirs[path])}" for path in differing)
-            raise UserError(
-                f"{first}: {plain(own[first])} is not allowed with the weights of {self.folder}; allowed: {wanted}"
-            )
+        paths = [path for path in own if path.startswith("model.") and not path.endswith(("_rate", ".init"))]
+        if differing := [path for path in paths if own[path] != theirs[path]]:
+            given = f"{differing[0]}: {plain(own[differing[0]])}"
+            wanted = " ".join(f"{path}={plain(theirs[path])}" for path in differing)
+            raise UserError(f"{given} is not allowed with the weights of {self.folder}; allowed: {wanted}")
         kind, recorded = REGISTRY[config.model.pos_embed], self.summary["provenance"].get("plugin") or {}
         if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
             raise UserError(
@@ -112,16 +105,16 @@ class SourceRun:
 
 def read(config: RunConfig) -> SourceRun:
     """The source of a run. Raises `UserError` where it is missing, not finished, or has other weights than planned."""
-    found = _source_record(config)
-    weights = load_tensors(record.read_bytes(found.dir / record.CHECKPOINT, str(config.init_weights)))
-    return SourceRun(str(config.init_from), load(completed(found.config)), found.summary, weights)
+    source = _source_record(config)
+    weights = load_tensors(record.read_bytes(source.dir / record.CHECKPOINT, str(config.init_weights)))
+    return SourceRun(str(config.init_from), load(completed(source.config)), source.summary, weights)
 
 
 def check_planned(config: RunConfig) -> None:
     """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record tells."""
     if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
-        found = _source_record(config)
-        SourceRun(config.init_from, load(completed(found.config)), found.summary, {}).check(config, None)
+        source = _source_record(config)
+        SourceRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)
 
 
 def _source_record(config: RunConfig) -> record.Run:
@@ -129,18 +122,16 @@ def _source_record(config: RunConfig) -> record.Run:
     folder = str(config.init_from)
     where, path = f"init_from: {folder!r}", Path(folder)
     if not os.path.isdir(path):
-        raise UserError(
-            f"{where} does not exist, and this run has no state of its own yet; expected the source's folder"
-        )
+        raise UserError(f"{where} does not exist, and this run has saved no epoch; expected the source's folder")
     if not record.is_finished(path):
         raise UserError(f"{where} is not finished: it has no {record.SUMMARY}; finish that run first")
-    found = record.read_run(path, checkpoint=True)
-    if found.summary["status"] != "finished":
-        raise UserError(f"{where} has the status {found.summary['status']}; allowed: finished")
-    digest = found.summary["files"][record.CHECKPOINT]
+    source = record.read_run(path, checkpoint=True)
+    if source.summary["status"] != "finished":
+        raise UserError(f"{where} has the status {source.summary['status']}; allowed: finished")
+    digest = source.summary["files"][record.CHECKPOINT]
     if digest != config.init_weights:
         raise UserError(f"{where} has weights with SHA-256 {digest[:12]}..., not init_weights, {config.init_weights}")
-    return found
+    return source
 
 
 def _split(config: RunConfig) -> dict[str, Any]:
@@ -165,7 +156,6 @@ def _check_split(config: RunConfig, files: str | None, seen: Seen, folder: str) 
     for field, value in _split(config).items():
         if value != seen[field]:
             raise UserError(
-                f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on "
-                f"{seen['name']} split with {seen[field]}, so validation or test images of this run may be among their training images; "
-                f"allowed: {seen[field]}"
+                f"data.{field}: {value} is not allowed with the weights of {folder}: they were trained on {seen['name']} "
+                f"split with {seen[field]}, perhaps on validation or test images of this run; allowed: {seen[field]}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -28,13 +29,11 @@ PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", 
 @functools.cache
 def versions() -> dict[str, str]:
     """Version of Python and of each package that a result can depend on."""
-    found = {"python": platform.python_version()}
+    packages = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue  # run from a checkout, or an optional package
-    return found
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # a checkout, or an optional package
+            packages[package] = importlib.metadata.version(package)
+    return packages
 
 
 def hardware(device: torch.device) -> dict[str, Any]:

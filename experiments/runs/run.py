@@ -78,7 +78,8 @@ def train(
     if states:
         require(runs[0].config.train.compile, torch_device)
         _check_plugin(runs[0].config)
-        for members in _by_split(states):
+        for split_seed in dict.fromkeys(runs[i].config.split_seed for i in states):  # several where it is per-seed
+            members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}
             config = next(iter(members.values())).spec.config
             splits = (load or load_splits)(config, torch_device)
             data = Data(splits if test else _without_test(splits), tasks_of(config, splits, torch_device))
@@ -103,14 +104,6 @@ def _check_plugin(config: RunConfig) -> None:
         check_plugin(config.vit_config(config.data.num_classes or 2))
     except PluginError as error:
         raise UserError(str(error)) from error
-
-
-def _by_split(states: dict[int, RunState]) -> list[dict[int, RunState]]:
-    """Divide the runs by the seed of their split. There is one part, unless data.split_seed is per-seed."""
-    parts: dict[int, dict[int, RunState]] = {}
-    for i, run in states.items():
-        parts.setdefault(run.spec.config.split_seed, {})[i] = run
-    return list(parts.values())
 
 
 def pick_device(name: str) -> torch.device:
