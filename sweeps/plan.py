@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.config import RunConfig, flatten, override, run_id
-from experiments.data.catalogue import DATASETS
 from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -133,7 +132,7 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
             raise UserError(
                 f"{study.name}: metric: variant {variant.label!r} does not measure {study.metric}; set {settings} in `base`"
             )
-        for key in (_meaning(variant.config), variant.label):
+        for key in (run_id(variant.config), variant.label):
             if key in labels:
                 raise UserError(
                     f"{study.name}: factors: the variants {labels[key]!r} and {variant.label!r} are the same"
@@ -143,19 +142,6 @@ def _check_variants(study: Study, variants: Sequence[Variant]) -> None:
         need = missing_need(path, [variant.config for variant in variants])
         if need and len({variant.settings[path] for variant in variants}) > 1:
             raise UserError(f"{study.name}: factors: {path}: has no effect in any variant; it needs {need}")
-
-
-def _meaning(config: RunConfig) -> str:
-    """Equal for configurations that train on the same images, however an image size or the user's folder is written.
-
-    Run ids keep them apart, so that old runs keep theirs.
-    """
-    data, changes = config.data, dict[str, Any]()
-    if data.img_size == data.model_copy(update={"img_size": None}).image_shape[1]:  # the dataset's own
-        changes["data.img_size"] = None
-    if DATASETS[data.name].source == "folder":
-        changes["data.root"] = str(Path(data.root).resolve())
-    return run_id(override(config, changes) if changes else config)
 
 
 def _check_sources(study: Study, runs: Sequence[RunSpec]) -> None:

@@ -45,7 +45,7 @@ def collect(arguments: argparse.Namespace, command: str) -> int:
     study_dir = existing_study(arguments)
     names = {run.run_id: run.name for run in StudyPlan.read(study_dir).runs}
     ended = ended_runs(study_dir)
-    collected, refused = 0, []
+    collected = refused = 0
     for place in map(Path, arguments.folders):
         if not place.is_dir():
             raise UserError(f"FOLDER: {str(place)!r} is not a folder")
@@ -53,9 +53,8 @@ def collect(arguments: argparse.Namespace, command: str) -> int:
             try:
                 collected += _collect(source, study_dir, names, ended)
             except UserError as error:
-                refused.append(str(error))
-    for reason in refused:
-        print(f"refused: {reason}")
+                print(f"refused: {error}")
+                refused += 1
     places = {names.get(key, known.run): known for key, known in ended.items()}
     missing = [run for run in places if not is_finished(study_dir / run)]
     for run in missing:

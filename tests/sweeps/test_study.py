@@ -32,34 +32,11 @@ def labels(plan):
     return list(dict.fromkeys(run.variant for run in plan.runs))
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_built_in_study_can_be_planned_on_its_own_base(name):
-    study = STUDIES[name]
-    plan = make_plan(study)
-    assert (
-        len({run.run_id for run in plan.runs}) == len(plan.runs) == len(list(study.variants())) * len(study.seed_list)
-    )
-    assert plan.baseline in labels(plan)
-
-
 def test_the_position_study_is_the_papers_question():
     plan = make_plan(STUDIES["position"])
     assert labels(plan) == ["none", "sinusoidal", "learned-1d", "learned-2d"]
     assert plan.baseline == "none"
     assert len(plan.runs) == 20
-
-
-def test_kind_x_site_crosses_every_kind_that_can_enter_at_both_sites():
-    from vit.registry import REGISTRY
-
-    kinds, sites = (STUDIES["kind-x-site"].factors[f"model.{name}"] for name in ("pos_embed", "pos_site"))
-    assert sites == ["stem", "every-layer"]
-    assert set(kinds) == {kind for kind, cls in REGISTRY.items() if set(sites) <= set(cls.sites)}
-    _, *shared = STUDIES["kind-x-site"].extra
-    assert {cell["model.pos_site"] for cell in shared} == {"every-layer-shared"}
-    assert {cell["model.pos_embed"] for cell in shared} == {
-        kind for kind in kinds if "every-layer-shared" in REGISTRY[kind].sites
-    }
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -138,8 +115,6 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
     ("fields", "said"),
     [
         ({"factors": {}}, "factors"),
-        ({"factors": {"model.depth": []}}, "model.depth"),
-        ({"factors": {"model.depth": 3}}, "3"),
         ({"factors": {"model.depht": [1]}}, "did you mean model.depth?"),
         ({"factors": {"model.depth": [0]}}, "model.depth: 0"),
         ({"factors": {"model.depth": [[1], [2]]}}, "single value"),
@@ -155,34 +130,22 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed"),
         ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed"),
         ({"factors": ["model.depth"]}, "factors: ['model.depth'] is not allowed"),
-        ({"name": 42}, "name: 42 is not allowed"),
         ({"name": "my study"}, "name: 'my study' is not allowed"),
         ({"margin": 1}, "margin: 1 is not allowed"),
-        ({"margin": 0.5}, "margin: 0.5 is not allowed"),
         ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
         (
             {"metric": "fewshot/digits/5"},
             "metric: variant '1' does not measure fewshot/digits/5; set eval.fewshot and eval.shots in `base`",
         ),
         ({"metric": "test/acc@2"}, "metric: variant '1' does not measure test/acc@2; set eval.epochs in"),
-        ({"metric": "test/acc@4px"}, "metric: variant '1' does not measure test/acc@4px; set eval.img_sizes in"),
-        ({"metric": "shift/1"}, "metric: variant '1' does not measure shift/1; set eval.max_shift in"),
-        ({"metric": "permuted/acc"}, "metric: variant '1' does not measure permuted/acc; set eval.permuted in"),
         ({"metric": "train/acc@10"}, "metric: 'train/acc@10' is not allowed: expected train/loss"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed"),
         ({"looks": [10, 5]}, "looks: [10, 5] is not allowed"),
         ({"looks": [1, 5]}, "looks: [1, 5] is not allowed"),
-        ({"looks": [5, 5]}, "looks: [5, 5] is not allowed"),
-        ({"looks": 5}, "looks: 5 is not allowed"),
         ({"looks": ["5", 10]}, "looks.0: '5' is not allowed"),
         ({"factors": {"model.depth+": [[1, 2]]}}, "factors: '' is not a setting"),
         ({"margin": True, "metric": "test/loss"}, "margin: True is not allowed"),
         ({"base": {"train.batch-size": 8, "train.batch_size": 32}}, "base: train.batch-size, train.batch_size: two of"),
-        ({"factors": {"data.img_size": ["none", 8]}}, "the variants 'null' and '8' are the same"),
-        (
-            {"factors": {"data.root": ["here", "./here"]}, "base": {"data.name": "imagefolder", "data.num_classes": 2}},
-            "the variants 'here' and './here' are the same",
-        ),
         (
             {
                 "factors": {"model.depth": [1, 2], "model.reg_tokens": [0, 1]},
@@ -195,14 +158,12 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"extra": [{}]}, "extra.0: {} is not allowed"),
         ({"seeds": 0}, "seeds: 0"),
         ({"seeds": []}, "seeds: []"),
-        ({"seeds": "many"}, "seeds: 'many'"),
         ({"seeds": [1, 1]}, "seeds: [1, 1]"),
         ({"baseline": 3}, "baseline: '3' is not a variant; allowed: 1, 2"),
         ({"baseline": {1: 2}}, "baseline: 1 is not a factor"),
         ({"baseline": datetime.date(2024, 1, 1)}, "baseline: '\"2024-01-01\"' is not a variant"),
         ({"baseline": {"model.head": "mlp"}}, "baseline: model.head is not a factor"),
         ({"factors": {"model.depth": [1], "model.reg_tokens": [0, 1]}, "baseline": {"model.depth": 1}}, "several"),
-        ({"metric": "accuracy"}, "test/acc"),
         ({"margin": -1}, "margin: -1"),
         ({"name": "../up"}, "name: '../up'"),
         ({"base": "digitz"}, "mine: base: 'digitz' is not known; did you mean 'digits'?"),
@@ -221,10 +182,6 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         (
             {"factors": {"optim.lr+optim.warmup_epochs": [[1, 2], [2, 3]]}, "base": {"optim.schedule": "constant"}},
             "factors: optim.warmup_epochs: has no effect in any variant; it needs optim.schedule cosine",
-        ),
-        (
-            {"factors": {"data.test_fraction": [0.1, 0.2]}, "base": "mnist-small"},
-            "factors: data.test_fraction: has no effect in any variant; it needs a dataset without a test set of its own",
         ),
     ],
 )
@@ -347,20 +304,6 @@ def test_seeds_that_are_added_to_finished_runs_are_a_look(tmp_path):
     write_plan(plan_of(seeds=6, looks=[3, 6]), tmp_path, "extended")
     (look,) = read_looks(tmp_path)
     assert (look.fewest, look.most, look.metric, look.command) == (2, 3, "test/acc", "vit-sweep")
-
-
-def test_a_study_from_before_there_were_looks_states_none(tmp_path):
-    write_plan(plan_of(), tmp_path, "first")
-    tree = read_study(tmp_path)
-    del tree["looks"]
-    (tmp_path / "study.json").write_text(json.dumps(tree))
-    assert "looks" not in read_stated(tmp_path)["fields"]
-    finish(tmp_path, [0])
-    write_plan(plan_of(), tmp_path, "second")
-    with pytest.raises(
-        UserError, match="looks is \\[\\] there and \\[5, 10\\] here, and it cannot change after the first run"
-    ):
-        write_plan(plan_of(looks=[5, 10]), tmp_path, "third")
 
 
 def test_the_baseline_stays_once_a_run_has_finished_and_the_description_may_change(tmp_path):
