@@ -66,12 +66,6 @@ def test_more_than_256_classes(tmp_path: Path) -> None:
     assert predictions.read(tmp_path, hashlib.sha256(body).hexdigest()).labels.tolist() == [999, 3]
 
 
-def test_a_pruned_run_has_no_predictions(tmp_path: Path) -> None:
-    tiny.run(tmp_path / "a", lambda job, row: True)
-    assert tiny.files(tmp_path / "a") == tiny.FILES - {record.PREDICTIONS}
-    record.read_run(tmp_path / "a", predictions=True)
-
-
 def test_a_record_without_predictions_is_complete(tmp_path: Path) -> None:
     """Records that were written before the predictions were stored."""
     summary = tiny.run(tmp_path / "a")

@@ -50,15 +50,6 @@ def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes: dict[str,
         assert {key: summary[key] for key in summary if "/" in key} == {key: whole[key] for key in whole if "/" in key}
 
 
-def test_interrupted_at_every_epoch_in_turn(tmp_path: Path) -> None:
-    tiny.run(tmp_path / "whole")
-    for epoch in (1, 2, 3):
-        with pytest.raises(tiny.Stop):
-            tiny.run(tmp_path / "often", tiny.stop_after(epoch))
-    tiny.run(tmp_path / "often")
-    assert tiny.results(tmp_path / "often") == tiny.results(tmp_path / "whole")
-
-
 def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed_with_them(tmp_path: Path) -> None:
     runs = [RunSpec.of("a", tiny.config(optim__schedule="constant", optim__warmup_epochs=0, eval__epochs="1,2"))]
     with pytest.raises(tiny.Stop):
