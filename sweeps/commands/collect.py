@@ -14,7 +14,7 @@ from experiments.study import StudyPlan
 from sweeps.commands.arguments import add_study_dir_command, count, existing_study
 
 if TYPE_CHECKING:
-    from sweeps.queue.elsewhere import Ended
+    from sweeps.queue.connect import Ended
 
 DESCRIPTION = """\
 Copy the records of a study's runs that lie in other folders, such as those of machines that do not share this one
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
 
 def collect(arguments: argparse.Namespace, command: str) -> int:
     """Copy what is missing. Returns 1 if records are still missing or were refused."""
-    from sweeps.queue.elsewhere import ended_runs
+    from sweeps.queue.connect import ended_runs
 
     study_dir = existing_study(arguments)
     names = {run.run_id: run.name for run in StudyPlan.read(study_dir).runs}

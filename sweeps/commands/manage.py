@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.errors import UserError
+from experiments.study import StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, count, existing_plan
 
 if TYPE_CHECKING:
-    from experiments.study import StudyPlan
     from sweeps.queue.queue import Queue
 
 
@@ -43,11 +43,11 @@ def retry(arguments: argparse.Namespace, _: str) -> int:
     """Clear the failed attempts of some runs, or of all."""
     plan, study_dir = existing_plan(arguments)
     check_names(arguments.runs, plan, study_dir)
-    found = _queue(plan, study_dir).retry(arguments.runs or None)
-    for name in found:
+    failed = _queue(plan, study_dir).retry(arguments.runs or None)
+    for name in failed:
         print(name)
-    left = [name for name in arguments.runs if name not in found]
-    print(f"{count(found, 'failed run')} can be trained again" if found else "no failed run to train again", end="")
+    left = [name for name in arguments.runs if name not in failed]
+    print(f"{count(failed, 'failed run')} can be trained again" if failed else "no failed run to train again", end="")
     print(f"; {', '.join(left)}: no failed attempt" if left else "")
     return 0
 
@@ -64,21 +64,18 @@ def cancel(arguments: argparse.Namespace, _: str) -> int:
 
 def report_cancelled(study_dir: Path | None) -> int:
     """Say that the study was cancelled, and how to continue; returns the exit status. `study_dir`: needs `retry` first."""
-    same = "run the same command again"
-    advice = same if study_dir is None else f"{PROG} retry {shlex.quote(str(study_dir))}, then {same}"
-    print(f"{PROG}: the study was cancelled; to continue: {advice}", file=sys.stderr)
+    first = f"{PROG} retry {shlex.quote(str(study_dir))}, then " if study_dir else ""
+    print(f"{PROG}: the study was cancelled; to continue: {first}run the same command again", file=sys.stderr)
     return 1
 
 
 def check_names(names: Sequence[str], plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where a name is not that of a run. It shows the nearest name only: there may be thousands."""
-    known = {run.name: None for run in plan.runs}
-    for name in names:
-        if name not in known:
-            longer = [other for other in known if name and other.startswith(name)]
-            close = longer or difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"`{PROG} status {study_dir} --all` lists them"
-            raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")
+    known = [run.name for run in plan.runs]
+    for name in set(names) - set(known):
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"`{PROG} status {study_dir} --all` lists them"
+        raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")
 
 
 def _queue(plan: StudyPlan, study_dir: Path) -> Queue:

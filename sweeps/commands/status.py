@@ -7,18 +7,20 @@ import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.table import Table
+
+from sweeps.cluster import read_jobs
 from sweeps.commands.arguments import add_study_dir_command, existing_study
+from sweeps.workers.progress import format_duration
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
-
-    from sweeps.queue.status import RunStatus, StudyStatus
+    from sweeps.queue.status import StudyStatus
 
 SCHEMA = 1  # of the JSON
 WATCH_SECONDS = 5.0
@@ -35,6 +37,7 @@ Times are in seconds; what is not known is null. heartbeat is the time since the
   interrupted  begun, but no worker trains it; the next sweep continues it
   failed       given up after its last attempt; `vit-sweep retry` lets sweeps try it again
   finished, diverged, pruned  it has ended, with a record"""
+FOLDED = {"variant", "run", "worker", "last error", "node or reason"}  # columns of a table that may need several lines
 
 
 def add(commands: Any) -> None:
@@ -66,121 +69,90 @@ def _seconds(text: str) -> float:
 
 def status(arguments: argparse.Namespace, _: str) -> int:
     """Print the status once, or until every run has ended."""
-    study_dir = existing_study(arguments)
-    from rich.console import Console
-
-    from sweeps.cluster import read_jobs
     from sweeps.queue.status import read_status
 
+    study_dir = existing_study(arguments)
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 10_000  # a file or a pipe gets every line whole
     for look in itertools.count():
-        start, found = time.monotonic(), read_status(study_dir)
-        jobs = read_jobs(study_dir, found.study)
+        start, study = time.monotonic(), read_status(study_dir)
+        jobs = read_jobs(study_dir, study.study)
         if arguments.json:
-            print(json.dumps(as_json(found, jobs), indent=None if arguments.watch else 1), flush=True)
+            print(json.dumps(_tree(study, jobs), indent=None if arguments.watch else 1), flush=True)
         else:
             if look and console.is_terminal:
                 console.clear()
-            elif look:
-                console.print()
-            for part in _parts(found, jobs, arguments.all):
+            for part in filter(None, _parts(study, jobs, arguments.all)):
                 console.print(part)
-        if not arguments.watch or found.is_done:
+        if not arguments.watch or study.is_done:
             break
         time.sleep(max(arguments.watch, time.monotonic() - start))  # a look at many runs takes seconds
     return 0
 
 
-def as_json(found: StudyStatus, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _tree(study: StudyStatus, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The status as the JSON that --json prints; see `DESCRIPTION`."""
     return {
         "schema": SCHEMA,
-        "study": found.study,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "counts": found.counts,
-        "runs_per_hour": found.runs_per_hour,
-        "seconds_left": found.seconds_left,
+        "counts": study.counts,
         "jobs": jobs,
-        "runs": [asdict(run) for run in found.runs],
+        **asdict(study),
     }
 
 
-def summary_line(found: StudyStatus) -> str:
-    """The counts of a study, its rate and its time left, in one line."""
-    from sweeps.workers.progress import format_duration
-
-    counts = found.counts
-    ended = sum(counts[state] for state in ("finished", "diverged", "pruned"))
-    parts = [f"{ended} of {len(found.runs)} runs have ended"]
-    parts += [f"{number} {state}" for state, number in counts.items() if number and state != "finished"]
-    if found.runs_per_hour:
-        parts.append(f"{found.runs_per_hour:,.{0 if found.runs_per_hour >= 10 else 1}f} runs/h")
-    if found.seconds_left is not None:
-        parts.append(f"about {format_duration(found.seconds_left)} left")
-    return f"{found.study}: {', '.join(parts)}"
-
-
-def _parts(found: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -> list[RenderableType]:
-    """The summary, the counts by variant, the jobs, and the runs that a reader wants to see."""
-    shown = [run for run in found.runs if every or run.state in ("running", "failed")]
-    parts: list[RenderableType] = [summary_line(found), _variant_table(found)]
-    if jobs:
-        parts.append(_job_table(jobs))
-    return [*parts, _run_table(shown)] if shown else parts
-
-
-def _table(*columns: str, numbers: Sequence[str] = (), folded: Sequence[str] = ()) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(
-            column, justify="right" if column in numbers else "left", overflow="fold", no_wrap=column not in folded
-        )
-    return table
-
-
-def _variant_table(found: StudyStatus) -> Table:
-    """A row for each variant: its number of runs in each state that occurs."""
+def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -> Iterator[str | Table | None]:
+    """The summary, the counts by variant, the jobs, and the runs that a reader wants to see; `every`: all of them."""
+    yield _summary_line(study)
     counts: dict[str, Counter[str]] = {}
-    for run in found.runs:
+    for run in study.runs:
         counts.setdefault(run.variant, Counter())[run.state] += 1
-    states = [state for state, number in found.counts.items() if number]
-    table = _table("variant", "runs", *states, numbers=("runs", *states), folded=("variant",))
-    for variant, own in counts.items():
-        table.add_row(variant, str(own.total()), *(str(own[state] or "") for state in states))
-    return table
-
-
-def _job_table(jobs: Sequence[Mapping[str, Any]]) -> Table:
-    """A row for each job of a cluster that has not ended."""
-    table = _table("job", "cluster", "state", "node or reason", folded=("node or reason",))
-    for job in jobs:
-        table.add_row(job["job"], job["cluster"], job["state"].lower(), job["node"] or "")
-    return table
-
-
-def _run_table(runs: Sequence[RunStatus]) -> Table:
-    """A row for each of these runs. Columns that are empty for all are left out."""
-    from sweeps.workers.progress import format_duration
-
-    rows = [
+    yield _table(
+        {"variant": variant, "runs": number.total(), **{state: number[state] for state in study.counts}}
+        for variant, number in counts.items()
+    )
+    yield _table({**job, "state": job["state"].lower(), "node or reason": job["node"], "node": ""} for job in jobs)
+    yield _table(
         {
             "run": run.run,
             "state": run.state,
             "epochs": f"{run.epochs_done}/{run.epochs}",
             "left": format_duration(run.seconds_left) if run.state == "running" and run.seconds_left else "",
-            "attempt": str(run.attempts or ""),
+            "attempt": run.attempts,
             "worker": f"{run.pid} on {run.host}" if run.host else "",
             "heartbeat": f"{format_duration(run.heartbeat)} ago" if run.heartbeat is not None else "",
-            "last error": run.error or "",
+            "last error": run.error,
         }
-        for run in runs
-    ]
-    columns = [column for column in rows[0] if any(row[column] for row in rows)]
-    table = _table(*columns, numbers=("epochs", "left", "attempt"), folded=("run", "worker", "last error"))
-    for row in rows:
+        for run in study.runs
+        if every or run.state in ("running", "failed")
+    )
+
+
+def _summary_line(study: StudyStatus) -> str:
+    """The counts of a study, its rate and its time left, in one line."""
+    ended = sum(study.counts[state] for state in ("finished", "diverged", "pruned"))
+    parts = [f"{ended} of {len(study.runs)} runs have ended"]
+    parts += [f"{number} {state}" for state, number in study.counts.items() if number and state != "finished"]
+    if study.runs_per_hour:
+        parts.append(f"{study.runs_per_hour:,.{0 if study.runs_per_hour >= 10 else 1}f} runs/h")
+    if study.seconds_left is not None:
+        parts.append(f"about {format_duration(study.seconds_left)} left")
+    return f"{study.study}: {', '.join(parts)}"
+
+
+def _table(rows: Iterable[Mapping[str, Any]]) -> Table | None:
+    """A table. Columns that are empty for all rows are left out; without rows, there is none."""
+    cells = [{column: str(value or "") for column, value in row.items()} for row in rows]
+    if not cells:
+        return None
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = [column for column in cells[0] if any(row[column] for row in cells)]
+    for column in columns:
+        is_number = all(row[column].replace("/", "").isdigit() or not row[column] for row in cells)
+        table.add_column(
+            column, justify="right" if is_number else "left", overflow="fold", no_wrap=column not in FOLDED
+        )
+    for row in cells:
         table.add_row(*(row[column] for column in columns))
     return table

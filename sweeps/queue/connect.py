@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import socket
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
@@ -17,15 +18,25 @@ from optuna.trial import TrialState
 
 from experiments.errors import UserError
 from experiments.study import StudyPlan
+from sweeps.queue import trials as stored
 from sweeps.queue.folder_note import NOTE, FolderNote, new_token, read_note, write_note
 from sweeps.queue.optuna_study import create_study, read_queue
 from sweeps.queue.storage import QueueStorage, open_storage
-from sweeps.queue.trials import is_assigned
 from sweeps.queue.url import DATABASE, stored_url
 from sweeps.study_folder import LOCK
 
 FOLDER = "folder "  # and a token: a user attribute of Optuna's study, with the host, path and user of that folder
 FIRST_RUN = "first run"  # a user attribute of Optuna's study: the id of the plan's first run
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended, the digest of its record (None: not known), and where the record lies."""
+
+    run: str
+    digest: str | None
+    host: str
+    path: str
 
 
 def connect(plan: StudyPlan, study_dir: Path, url: str | None = None, separate: bool = False) -> QueueStorage:
@@ -55,7 +66,7 @@ def _move(plan: StudyPlan, study_dir: Path, old: FolderNote | None, url: str | N
         queue = read_queue(study_dir, plan.name)
     except UserError as error:
         raise UserError(f"{error}; if no process uses it any more, delete {study_dir / NOTE}") from error
-    if any(trial.state == TrialState.RUNNING and is_assigned(trial, queue.silence) for trial in queue.trials):
+    if any(trial.state == TrialState.RUNNING and stored.is_assigned(trial, queue.silence) for trial in queue.trials):
         where = old.storage if old and old.storage else study_dir / DATABASE
         raise UserError(
             f"--storage: a sweep is training the runs of {study_dir} with the storage {where}; use that one, or wait until "
@@ -112,3 +123,19 @@ def _place(study_dir: Path) -> dict[str, str]:
     except (KeyError, OSError):  # a container may have a user without a name
         user = "unknown"
     return {"host": socket.gethostname(), "path": str(study_dir.resolve()), "user": user}
+
+
+def ended_runs(study_dir: Path) -> dict[str, Ended]:
+    """The runs of a study that have ended according to its queue, by run id, and the folders of their records.
+
+    Raises `UserError` where the queue cannot be read.
+    """
+    queue, ended = read_queue(study_dir, StudyPlan.read(study_dir).name), {}
+    for trial in filter(stored.has_record, queue.trials):
+        attributes = trial.user_attrs
+        host = stored.worker_of(trial).host if stored.PROCESS in attributes else "this machine"
+        here = {"host": host, "path": str(study_dir)}
+        place = queue.attributes.get(f"{FOLDER}{stored.record_folder(trial)}", here)
+        digest = attributes.get(stored.RECORD, {}).get("digest")
+        ended[attributes[stored.RUN_ID]] = Ended(attributes[stored.RUN], digest, place["host"], place["path"])
+    return ended

@@ -8,6 +8,7 @@ several.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,6 @@ class Queue:
         self._by_id = {run.run_id: run for run in self.runs.values()}
         self.store = storage or open_storage(None, study_dir)
         self._lost: set[int] = set()  # numbers of the trials whose record is gone
-        self._cohorts: dict[str, bytes] = {}  # run -> what the runs of one stack have in common
         self._open(plan)
 
     @exclusive
@@ -203,16 +203,18 @@ class Queue:
         failed = self._attempts.failed
         if not left or left[0].name in failed or (max_runs == 1 and not members):
             return left[:1]
-        alike = [run for run in left if run.name not in failed and self._cohort(run) == self._cohort(left[0])]
+        alike = [
+            run for run in left if run.name not in failed and self._cohorts[run.name] == self._cohorts[left[0].name]
+        ]
         if members:
             return [run for run in alike if run.run_id in members]
         fresh = [run for run in alike if not read_members(self.dir / run.name)][:max_runs]
         return [run for run in fresh if not record.is_finished(self.dir / run.name)]
 
-    def _cohort(self, run: RunSpec) -> bytes:
-        if run.name not in self._cohorts:
-            self._cohorts[run.name] = cohort_key(run.config)
-        return self._cohorts[run.name]
+    @functools.cached_property
+    def _cohorts(self) -> dict[str, bytes]:
+        """Run -> what the runs of one stack have in common."""
+        return {run.name: cohort_key(run.config) for run in self.runs.values()}
 
     def _add(self, run: RunSpec, result: Result) -> None:
         """Add a trial. All others have been read, and the lock is held: so its number is known."""
