@@ -34,8 +34,10 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
     with writing(study_dir):
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
-            runs = _merged_runs(plan, study_dir)
-            _record_extension(runs, study_dir)
+            old = _old_plan(study_dir)
+            runs = _merged_runs(plan, old, study_dir) if old else plan.runs
+            if old and {run.seed for run in runs} > {run.seed for run in old.runs}:
+                _record_look(old, study_dir)
             seeds = sorted({run.seed for run in runs})
             plan.model_copy(update={"runs": runs, "seeds": seeds, "command": command}).write(study_dir)
 
@@ -54,11 +56,10 @@ def plan_of(study_dir: Path) -> StudyPlan:
             configs[run.variant] = override(base, {**run.levels, **plan.tuned_for(run.variant)})
         config = configs[run.variant].model_copy(update={"seed": run.seed})
         if (here := run_id(config)) != run.run_id:
-            causes = f"the source of the plug-in {config.model.pos_embed!r}", f"the weights in {config.init_from!r}"
-            raise UserError(
-                f"{path}: {run.name} has the run id {here} here, not {run.run_id}: this version differs, or "
-                f"{' or '.join(causes)} were changed; restore them"
-            )
+            reason = "this version differs, or the source of its plug-in was changed"
+            if config.init_from:
+                reason = f"the weights in {config.init_from!r} were changed; restore them"
+            raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {reason}")
         runs.append(run.with_config(config))
     return plan.model_copy(update={"runs": runs})
 
@@ -74,15 +75,12 @@ def with_known_names(plan: StudyPlan, study_dir: Path) -> StudyPlan:
     return plan.model_copy(update={"runs": runs})
 
 
-def _merged_runs(plan: StudyPlan, study_dir: Path) -> list[RunSpec]:
-    """The runs in study.json and those of the plan, ordered by seed, the seeds of the former first.
+def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
+    """The runs of study.json, which is `old`, and those of the plan, ordered by seed, the seeds of the former first.
 
     Raises `UserError` where the folder holds an exported study, or another study, naming the first difference. More seeds,
     levels and factors make no other study if the plan has every run of the folder.
     """
-    old = _old_plan(study_dir)
-    if not old:
-        return plan.runs
     old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
     variants = {run.variant: run for run in plan.runs}.values()
     seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
@@ -117,11 +115,8 @@ def _old_plan(study_dir: Path) -> StudyPlan | None:
         return StudyPlan.read(study_dir) if (study_dir / record.STUDY).exists() else None
 
 
-def _record_extension(runs: list[RunSpec], study_dir: Path) -> None:
-    """Record a look where new seeds are planned after runs have finished: their results may be the reason."""
-    old = _old_plan(study_dir)
-    if not old or {run.seed for run in runs} <= {run.seed for run in old.runs}:
-        return
+def _record_look(old: StudyPlan, study_dir: Path) -> None:
+    """Record a look at the finished runs: new seeds are planned, and the results may be the reason."""
     finished = Counter({run.variant: 0 for run in old.runs})
     for run in old.runs:
         with contextlib.suppress(record.RecordError):  # a damaged record is no result; the report names it
