@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 from tiny import flags, settings
+from torchvision.transforms.v2 import functional as tv
 
 from experiments.config import RunConfig, override
 from experiments.data import folder
@@ -41,6 +42,11 @@ def splits(root: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool, **change
     return load(override(RunConfig(), {**settings, **{f"data.{name}": value for name, value in changes.items()}}))
 
 
+def decoded(path: str) -> torch.Tensor:
+    """By hand: the shorter side becomes 8 pixels, then the centre is cropped."""
+    return tv.center_crop(tv.resize(tv.pil_to_tensor(Image.open(path)), 8, antialias=True), 8)
+
+
 def test_streamed_pixels_are_those_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, stream = (splits(root, monkeypatch, streamed, train_limit=40) for streamed in (False, True))
     assert torch.equal(memory.mean, stream.mean)
@@ -52,6 +58,7 @@ def test_streamed_pixels_are_those_in_memory(root: Path, monkeypatch: pytest.Mon
         assert lazy.x.shape == held.x.shape
         assert torch.equal(lazy.y, held.y)
         assert torch.equal(lazy.x[:], held.x)
+        assert torch.equal(held.x, torch.stack([decoded(path) for path in lazy.x.paths]))
         index = torch.tensor([[3, 0, 3], [1, 1, 2]])
         assert torch.equal(lazy.x[index], held.x[index])
         for (pixels, labels), (expected, truth) in zip(lazy.batches(3), held.batches(3), strict=True):
