@@ -29,18 +29,12 @@ def load(config: RunConfig) -> Splits:
     """The splits of a run's dataset. Raises `UserError` if files are missing or do not fit the configuration."""
     data, seed = config.data, config.split_seed
     parts, classes = _read(data, seed)
-    if "test" in parts:
-        rest, test = parts["train"], parts["test"]
-    else:
-        rest, test = _split(parts["train"], data.test_fraction, data, "test_fraction", seed, classes)
-    train, val = _split(rest, data.val_fraction, data, "val_fraction", seed, classes)
-    if data.train_limit is not None:
-        if data.train_limit > len(train):
-            raise UserError(
-                f"data.train_limit: {data.train_limit} is not allowed: there are {len(train)} training images"
-            )
-        if data.train_limit < len(train):
-            train, _ = _split(train, len(train) - data.train_limit, data, "train_limit", seed, classes)
+    rest, test = parts["train"], parts.get("test")
+    if test is None:
+        rest, test = _split(rest, config, "test_fraction", data.test_fraction, classes)
+    train, val = _split(rest, config, "val_fraction", data.val_fraction, classes)
+    if data.train_limit not in (None, len(train)):
+        train, _ = _split(train, config, "train_limit", len(train) - data.train_limit, classes)
     if data.shuffle_patches:
         if isinstance(train.x, StreamedPixels):
             raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
@@ -52,13 +46,13 @@ def load(config: RunConfig) -> Splits:
 
 def _read(data: DataConfig, seed: int) -> Parts:
     """Read the parts that the dataset comes in, resized to the side that the configuration asks for."""
-    readers = {
-        "sklearn": _read_sklearn,
-        "torchvision": _read_torchvision,
-        "folder": read_folder,
-        "generated": lambda data: _generate(data, seed),
-    }
-    parts, classes = readers[DATASETS[data.name].source](data)
+    source = DATASETS[data.name].source
+    if source == "generated":
+        parts, classes = _generate(data.name, seed)
+    else:
+        parts, classes = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, "folder": read_folder}[source](
+            data
+        )
     side = data.image_shape[1]
     return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes
 
@@ -107,11 +101,11 @@ def _download_lock(data: DataConfig) -> Iterator[None]:
         yield
 
 
-def _generate(data: DataConfig, seed: int) -> Parts:
+def _generate(name: str, seed: int) -> Parts:
     from experiments.data.probes import generate
 
-    parts, classes = generate(data.name, seed)
-    return {name: Images(*part) for name, part in parts.items()}, classes
+    parts, classes = generate(name, seed)
+    return {part: Images(*images) for part, images in parts.items()}, classes
 
 
 def _resized(x: Pixels, side: int) -> Pixels:
@@ -124,16 +118,16 @@ def _resized(x: Pixels, side: int) -> Pixels:
 
 
 def _split(
-    images: Images, second: float, data: DataConfig, field: str, seed: int, classes: Sequence[str]
+    images: Images, config: RunConfig, field: str, second: float, classes: Sequence[str]
 ) -> tuple[Images, Images]:
     """Split in two, stratified by class. The second part gets a fraction (float) or a number (int) of the images."""
     labels = images.y.cpu().numpy()
     try:
-        parts = stratified_split(labels, second, seed)
+        parts = stratified_split(labels, second, config.split_seed)
     except ValueError as error:
         rare = [name for name, count in zip(classes, np.bincount(labels, minlength=len(classes))) if count < 2]
         why = f"class {rare[0]!r} has fewer than 2 images" if rare else error
-        raise UserError(f"data.{field}: {getattr(data, field):g} is not allowed: {why}") from error
+        raise UserError(f"data.{field}: {getattr(config.data, field)} is not allowed: {why}") from error
     first, rest = (images.pick(torch.from_numpy(part)) for part in parts)
     return first, rest
 
