@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import statistics
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,17 +22,9 @@ from sweeps.workers.worker import Worker, WorkerConfig
 
 MEASURE_SECONDS = 60.0  # at most, for a measurement, with the start of the worker
 MEASURE_EPOCHS = 3  # of each shape; the first takes longer than the others
-IGNORED = (
-    "seed",
-    "train.epochs",
-    "train.label_smoothing",
-    "data.root",
-    "data.download",
-    "data.split_seed",
-    "model.init",
-    "eval.epochs",
-)
-IGNORED_SECTION = "optim."  # no setting of the optimiser changes the time of an epoch by much
+# Settings that hardly change the time of an epoch, beside those of the optimiser.
+SAME_TIME = {"seed", "train.epochs", "train.label_smoothing", "model.init", "eval.epochs"}
+SAME_TIME |= {"data.root", "data.download", "data.split_seed"}
 
 
 @dataclass(frozen=True)
@@ -55,92 +46,72 @@ def estimate(
     """
     from experiments.runs.run import pick_device
 
-    known = recorded_epoch_seconds(out, pick_device(configs[0].device).type, configs[0].threads)
-    missing = {shape: run for run in runs if (shape := time_shape(run.config)) not in known}
-    recorded = len({time_shape(run.config) for run in runs} - missing.keys())
+    recorded = recorded_epoch_seconds(out, pick_device(configs[0].device).type, configs[0].threads)
+    shapes = [time_shape(run.config) for run in runs]
+    missing = {shape: run for shape, run in zip(shapes, runs, strict=True) if shape not in recorded}
     measured = measured_epoch_seconds(missing, configs[0]) if missing and measure else {}
-    known |= measured
-    times = [known[shape] for run in runs if (shape := time_shape(run.config)) in known]
-    if not times:
+    known = {shape: seconds for shape, seconds in {**recorded, **measured}.items() if shape in shapes}
+    if not known:
         return None
-    usual = statistics.mean(times)  # for shapes that the measurement had no time for
-    seconds = [known.get(time_shape(run.config), usual) * run.config.train.epochs for run in runs]
+    usual = statistics.mean(known[shape] for shape in shapes if shape in known)  # for those not measured in time
+    seconds = [known.get(shape, usual) * run.config.train.epochs for shape, run in zip(shapes, runs, strict=True)]
     total = max(sum(seconds) / min(len(configs), len(runs)), *seconds)
-    sources = [f"finished records under {out}"] * bool(recorded) + ["a short measurement"] * bool(measured)
+    sources = [f"finished records under {out}"] * bool(known.keys() - measured) + ["a short measurement"] * bool(
+        measured
+    )
     return Estimate(total, " and ".join(sources))
 
 
 def time_shape(config: RunConfig) -> bytes:
     """Equal for configurations whose epochs take about the same time."""
     flat = dict(flatten(config.model_dump()))
-    return canonical({k: v for k, v in flat.items() if k not in IGNORED and not k.startswith(IGNORED_SECTION)})
+    return canonical({k: v for k, v in flat.items() if k not in SAME_TIME and not k.startswith("optim.")})
 
 
 def recorded_epoch_seconds(out: Path, device: str, threads: int | None) -> dict[bytes, float]:
     """Time shape -> median seconds per epoch in the finished records made on that device, with so many threads."""
-    found: dict[bytes, list[float]] = defaultdict(list)
+    seconds: dict[bytes, list[float]] = defaultdict(list)
     for path in out.glob(f"*/*/{record.SUMMARY}"):
         try:
             summary = record.read_summary(path.parent)
-            config = load(json.loads((path.parent / record.CONFIG).read_text(encoding="utf-8")))
+            shape = time_shape(load(json.loads((path.parent / record.CONFIG).read_text(encoding="utf-8"))))
             hardware, cost = summary["provenance"]["hardware"], summary["cost"]
-            seconds = cost["wall_seconds"] / cost["cohort"] / summary["epochs"]
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            TypeError,
-            RecursionError,
-        ):  # unreadable, or from another version: of no use here
-            continue
-        if hardware["device"] == device and threads in (None, hardware["threads"]):
-            found[time_shape(config)].append(seconds)
-    return {shape: statistics.median(times) for shape, times in found.items()}
+            if hardware["device"] == device and threads in (None, hardware["threads"]):
+                seconds[shape].append(cost["wall_seconds"] / cost["cohort"] / summary["epochs"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # unreadable, or of another version: of no use here
+    return {shape: statistics.median(times) for shape, times in seconds.items()}
 
 
 def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) -> dict[bytes, float]:
-    """Time shape -> seconds per epoch, measured in a worker, for as many shapes as the time allows."""
-    found: dict[bytes, float] = {}
+    """Time shape -> seconds per epoch, measured in a worker, for as many shapes as the time allows.
+
+    Raises `UserError`, except for data that are not here because the runs will download them.
+    """
+    known: dict[bytes, float] = {}
     end = time.monotonic() + MEASURE_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         worker = Worker(replace(config, test=False, log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
                 worker.submit([RunSpec.of(run.name, shortened(run.config))], Path(folder))
-                seconds, finished = _time_epoch(worker, end, run.config.data.download)
-                if math.isfinite(seconds):
-                    found[shape] = seconds
-                if not finished:
+                ticks, kind, content = [time.monotonic()], "row", []
+                while kind == "row" and worker.pipe.poll(max(0.0, end - time.monotonic())):
+                    kind, *content = worker.receive()
+                    ticks += [time.monotonic()] * (kind == "row")
+                if kind == "failed" and content[0] and not run.config.data.download:
+                    raise UserError(content[1])
+                if epochs := [after - before for before, after in itertools.pairwise(ticks)]:
+                    known[shape] = statistics.mean(epochs[1:] or epochs)
+                if kind != "done":
                     break
         finally:
             worker.stop()
-    return found
+    return known
 
 
 def shortened(config: RunConfig) -> RunConfig:
-    """The same configuration with as few epochs as a measurement needs, and nothing to evaluate after the last one.
-
-    It downloads nothing.
-    """
-    epochs = min(MEASURE_EPOCHS, config.train.epochs)
+    """The same configuration with as few epochs as a measurement needs, no download, and no evaluation after the last one."""
     evaluations = {path: DEFAULTS[path] for path in SETTINGS if path.startswith("eval.")}
+    epochs = min(MEASURE_EPOCHS, config.train.epochs)
     return override(config, {**evaluations, "train.epochs": epochs, "data.download": False})
-
-
-def _time_epoch(worker: Worker, end: float, ignore_errors: bool) -> tuple[float, bool]:
-    """The seconds per epoch of the run that was submitted, infinite if no epoch ended; and whether the run ended."""
-    ticks, ended = [time.monotonic()], ""
-    while not ended and worker.pipe.poll(max(0.0, end - time.monotonic())):
-        kind, *content = worker.receive()
-        if kind == "row":
-            ticks.append(time.monotonic())
-            continue
-        ended = kind
-        if kind == "failed" and content[0] and not ignore_errors:
-            raise UserError(content[1])
-    epochs = _intervals(ticks)
-    return (statistics.mean(epochs[1:] or epochs) if epochs else math.inf), ended == "done"
-
-
-def _intervals(ticks: Iterable[float]) -> list[float]:
-    return [after - before for before, after in itertools.pairwise(ticks)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,9 +14,11 @@ from experiments.study import StudyPlan
 
 
 def result_text(folder: Path, metric: Metric, status: str) -> str:
-    """The status of an ended run and, if it finished, its score: "finished, test/acc 97.2 %"."""
+    """The status of an ended run and its score, if it has one: "finished, test/acc 97.2 %"."""
     value = record.read_summary(folder).get(metric) if record.is_finished(folder) else None
-    return f"{status}, {metric} {_score(metric, value)}" if status == "finished" and value is not None else status
+    if value is None or status == "diverged":
+        return status
+    return f"{status}, {metric} {_number(metric, value)}{' %' * metric.is_share}"
 
 
 def outcome_lines(plan: StudyPlan, study_dir: Path) -> list[str]:
@@ -26,51 +28,42 @@ def outcome_lines(plan: StudyPlan, study_dir: Path) -> list[str]:
     accuracy, the line shows the lowest and the highest seed instead.
     """
     metric = Metric(plan.metric)
-    scores: dict[str, list[float]] = {}
-    others: dict[str, Counter[str]] = {}
+    scores: dict[str, list[float]] = {label: [] for label in plan.labels}
+    others: dict[str, Counter[str]] = defaultdict(Counter)
     for run in plan.runs:
         summary = record.read_summary(study_dir / run.name) if record.is_finished(study_dir / run.name) else None
-        status = summary["status"] if summary else "not trained"
-        if summary and status == "finished" and summary.get(metric) is not None:
-            scores.setdefault(run.variant, []).append(summary[metric])
+        status, value = (summary["status"], summary.get(metric)) if summary else ("not trained", None)
+        if status == "finished" and value is not None:
+            scores[run.variant].append(value)
         else:
-            others.setdefault(run.variant, Counter())[status] += 1
-    variants = list(dict.fromkeys(run.variant for run in plan.runs))
-    if not scores:
+            others[run.variant][status] += 1
+    if not any(scores.values()):
         return []
-    cells = {variant: _interval(metric, scores.get(variant, [])) for variant in variants}
+    cells = {label: _interval(metric, values) for label, values in scores.items()}
     width = max(map(len, cells.values()))
     unit = " in %" if metric.is_share else ""
     lines = [f"{metric}{unit}: mean ± half of its 95 % interval (or the range of the seeds), number of seeds, variant"]
-    for variant, cell in cells.items():
-        notes = ["baseline"] * (variant == plan.baseline)
-        notes += [f"{count} {status}" for status, count in others.get(variant, Counter()).items()]
+    for label, cell in cells.items():
+        notes = ["baseline"] * (label == plan.baseline)
+        notes += [f"{count} {status}" for status, count in others[label].items()]
         note = f" ({', '.join(notes)})" if notes else ""
-        lines.append(f"  {cell:>{width}}  n = {len(scores.get(variant, []))}  {variant}{note}")
+        lines.append(f"  {cell:>{width}}  n = {len(scores[label])}  {label}{note}")
     return lines
 
 
-def _score(metric: Metric, value: float) -> str:
-    return f"{value * metric.scale:.{_digits(metric)}f}" + " %" * metric.is_share
-
-
-def _digits(metric: Metric) -> int:
-    return 1 if metric.is_share else 4
+def _number(metric: Metric, value: float) -> str:
+    return f"{value * metric.scale:.{1 if metric.is_share else 4}f}"
 
 
 def _interval(metric: Metric, values: Sequence[float]) -> str:
     """The mean and its interval, or the range of the seeds."""
-    if not values:
-        return "-"
-    scale, digits = metric.scale, _digits(metric)
-    low, high = min(values) * scale, max(values) * scale
-    if len(values) == 1:
-        return f"{low:.{digits}f}"
+    if len(values) < 2:
+        return _number(metric, values[0]) if values else "-"
     from scipy.special import stdtrit
 
-    mean = statistics.fmean(values) * scale
-    error = statistics.stdev(values) * scale / math.sqrt(len(values))
-    half = float(stdtrit(len(values) - 1, 0.975)) * error
-    if half == 0 or (metric.is_share and not 0 <= mean - half <= mean + half <= 100):
-        return f"{low:.{digits}f} to {high:.{digits}f}" if low < high else f"all {low:.{digits}f}"
-    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+    mean = statistics.fmean(values)
+    half = float(stdtrit(len(values) - 1, 0.975)) * statistics.stdev(values) / math.sqrt(len(values))
+    if half == 0 or (metric.is_share and not 0 <= mean - half <= mean + half <= 1):
+        low, high = _number(metric, min(values)), _number(metric, max(values))
+        return f"{low} to {high}" if low != high else f"all {low}"
+    return f"{_number(metric, mean)} ± {_number(metric, half)}"

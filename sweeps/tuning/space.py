@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.config import SETTINGS, RunConfig, flatten, override
 from experiments.effects import missing_need
 from experiments.errors import UserError
 from experiments.study import RunSpec
 from experiments.tuned import Range
+from sweeps.study import format_level
 from vit.registry import nearest
-
-if TYPE_CHECKING:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
 Space = Mapping[str, Range]
 TUNABLE = tuple(
@@ -26,22 +24,33 @@ TUNABLE = tuple(
 )
 WARMUP = "optim.warmup_epochs"
 SPREAD = 10.0  # default ends: this factor below and above the base's value
-DECAY = Range(low=1e-3, high=0.3, log=True)  # where the base has no weight decay
 FORMAT = "SETTING=LOW..HIGH, SETTING=LOW..HIGH:log or SETTING=A|B|C"
 
 
-def default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
+def make_space(text: str | None, base: RunConfig, variants: list[RunSpec]) -> Space:
+    """The space that `--params` gives, or the default one. Raises `UserError`."""
+    space = _default_space(base, variants) if text is None else _parse_space(text, variants[0].config)
+    _check_space(space, variants)
+    return space
+
+
+def range_text(tried: Range) -> str:
+    """A range in words: `0.0005 to 0.05 (log)`, `adamw or sgd`."""
+    if tried.choices:
+        return " or ".join(map(format_level, tried.choices))
+    return f"{tried.low:g} to {tried.high:g}{' (log)' * tried.log}"
+
+
+def _default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
     """Learning rate, weight decay and warm-up, but no factor of the study.
 
     Rate and decay lie between a tenth of the base's value and ten times that, the warm-up below a tenth of the epochs. The
     constant schedule has no warm-up.
     """
-    rate, decay = base.optim.lr, base.optim.weight_decay
+    decay = base.optim.weight_decay
     space = {
-        "optim.lr": Range(low=_short(rate / SPREAD), high=_short(rate * SPREAD), log=True),
-        "optim.weight_decay": Range(low=_short(decay / SPREAD), high=_short(decay * SPREAD), log=True)
-        if decay
-        else DECAY,
+        "optim.lr": _around(base.optim.lr),
+        "optim.weight_decay": _around(decay) if decay else Range(low=1e-3, high=0.3, log=True),
         WARMUP: Range(low=0.0, high=base.train.epochs / 10),
     }
     if missing_need(WARMUP, [variant.config for variant in variants]):
@@ -49,8 +58,12 @@ def default_space(base: RunConfig, variants: list[RunSpec]) -> Space:
     return {path: tried for path, tried in space.items() if path not in _factors(variants)}
 
 
-def parse_space(text: str, variants: list[RunSpec]) -> Space:
-    """The space that `--params` gives: settings with their ranges, separated by commas. Raises `UserError`."""
+def _around(value: float) -> Range:
+    """From a tenth of a value to ten times that, with six significant digits: 0.0005, not 0.0005000000000000001."""
+    return Range(low=float(f"{value / SPREAD:.6g}"), high=float(f"{value * SPREAD:.6g}"), log=True)
+
+
+def _parse_space(text: str, config: RunConfig) -> Space:
     space: dict[str, Range] = {}
     for part in text.split(","):
         name, equals, given = part.strip().partition("=")
@@ -61,44 +74,8 @@ def parse_space(text: str, variants: list[RunSpec]) -> Space:
             raise UserError(f"--params: {path!r} cannot be tuned; {nearest(path, TUNABLE)}")
         if path in space:
             raise UserError(f"--params: {path}: is given twice")
-        space[path] = _parse_range(path, given.strip(), variants[0].config)
-    check_space(space, variants)
+        space[path] = _parse_range(path, given.strip(), config)
     return space
-
-
-def check_space(space: Space, variants: list[RunSpec]) -> None:
-    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor of the study or has
-    no effect.
-    """
-    if not space:
-        raise UserError(
-            "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"
-        )
-    configs = []  # each variant with each end and choice: another setting may give one of them its effect
-    for path, tried in space.items():
-        if path in _factors(variants):
-            raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")
-        for value in tried.choices or tried.ends:
-            for variant in variants:
-                try:
-                    configs.append(override(variant.config, {path: value}))
-                except UserError as error:
-                    raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
-    for path in space:
-        if need := missing_need(path, configs):
-            raise UserError(f"--params: {path}: has no effect in any variant; it needs {need}")
-
-
-def distribution_of(path: str, tried: Range) -> CategoricalDistribution | IntDistribution | FloatDistribution:
-    """A range as Optuna's distribution. A setting that takes whole numbers gets an integer distribution."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if tried.choices:
-        return CategoricalDistribution(tried.choices)
-    low, high = tried.ends
-    if SETTINGS[path].annotation is int:
-        return IntDistribution(int(low), int(high), log=tried.log)
-    return FloatDistribution(low, high, log=tried.log)
 
 
 def _parse_range(path: str, text: str, config: RunConfig) -> Range:
@@ -108,19 +85,16 @@ def _parse_range(path: str, text: str, config: RunConfig) -> Range:
         if len(set(choices)) < len(choices):
             raise UserError(f"{problem}: two choices are the same")
         return Range(choices=choices)
-    ends, _, log = text.partition(":")
-    parts = ends.split("..")
+    log = text.endswith(":log")
     try:
-        low, high = map(float, parts)
+        low, high = map(float, text.removesuffix(":log").split(".."))
     except ValueError:
         raise UserError(f"{problem}: expected {FORMAT.replace('SETTING', path)}") from None
-    if log not in ("", "log"):
-        raise UserError(f"{problem}: {log!r} is not known; expected log")
     if not low < high < float("inf"):
         raise UserError(f"{problem}: the first number must be lower than the second")
     if log and low <= 0:
         raise UserError(f"{problem}: log needs a lowest value above 0")
-    return Range(low=low, high=high, log=bool(log))
+    return Range(low=low, high=high, log=log)
 
 
 def _value(config: RunConfig, path: str, text: str) -> Any:
@@ -131,10 +105,26 @@ def _value(config: RunConfig, path: str, text: str) -> Any:
         raise UserError(f"--params: {error}") from error
 
 
+def _check_space(space: Space, variants: list[RunSpec]) -> None:
+    """Raise `UserError` where a variant does not take an end or a choice, or where a setting is a factor or has no effect."""
+    if not space:
+        raise UserError(
+            "--params: the learning rate, the weight decay and the warm-up are factors; name other settings"
+        )
+    configs = []  # each variant with each end and choice: another setting may give one of them its effect
+    for path, tried in space.items():
+        if path in _factors(variants):
+            raise UserError(f"--params: {path}: is a factor of the study; it cannot be tuned")
+        for variant in variants:
+            for value in tried.choices or tried.ends:
+                try:
+                    configs.append(override(variant.config, {path: value}))
+                except UserError as error:
+                    raise UserError(f"--params: variant {variant.variant!r}: {error}") from error
+    for path in space:
+        if need := missing_need(path, configs):
+            raise UserError(f"--params: {path}: has no effect in any variant; it needs {need}")
+
+
 def _factors(variants: list[RunSpec]) -> set[str]:
     return {path for variant in variants for path in variant.levels}
-
-
-def _short(value: float) -> float:
-    """The value with six significant digits: 0.0005 instead of 0.0005000000000000001."""
-    return float(f"{value:.6g}")

@@ -1,19 +1,38 @@
-"""tuned.yaml, the result of a tuning: how it is read and written. It imports no Optuna."""
+"""tuned.yaml, the result of a tuning: all trials, and the best one of each variant. Reading it imports no Optuna."""
 
 from __future__ import annotations
 
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from experiments.errors import UserError, first_line
 from experiments.files import write_text
-from experiments.tuned import Tuned
+from experiments.study import RunSpec
+from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant
+from experiments.version import code
 from sweeps.study import read_mapping
+from sweeps.tuning.space import Space
+from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 
 TUNED = "tuned.yaml"  # in the study's folder
 HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FILE\n"
+FEWEST = 8  # trials from which importances are computed
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """What a tuning ended with. `untuned`: variants without a finished trial; then nothing is written."""
+
+    tuned: Tuned | None
+    failed: list[TunedTrial]
+    untuned: list[str]
 
 
 def read_tuned(path: Path) -> Tuned:
@@ -31,3 +50,99 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
     """Write the file. The same content gives the same bytes."""
     text = yaml.safe_dump(tuned.tree(), sort_keys=False, allow_unicode=True, width=1000, default_flow_style=None)
     write_text(path, HEAD + text)
+
+
+def check_result(plan: TuningPlan, path: Path) -> None:
+    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning or of more trials, or one changed by hand."""
+    if not path.exists():
+        return
+    old = read_tuned(path)
+    advice = "move it, or give another --out"
+    planned = {"study": plan.study.name, "base": plan.base, "sampler": plan.sampler, "pruner": plan.pruner}
+    for field, value in {**planned, "space": plan.tried}.items():
+        if old.tree()[field] != json.loads(json.dumps(value)):
+            raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
+    if not old.variants.keys() <= {variant.variant for variant in plan.variants}:
+        raise UserError(f"{path}: is of another tuning: variants differs; {advice}")
+    if plan.trials < old.budget:
+        raise UserError(
+            f"--trials: {plan.trials} is not allowed: {path} is the result of {old.budget} trials of each variant; {advice}"
+        )
+    settings = {(trial.variant, trial.trial): trial.settings for trial in old.trials}
+    for label, chosen in old.variants.items():
+        if settings.get((label, chosen.trial)) != chosen.settings:
+            raise UserError(f"{path}: the settings of {label!r} are not those of trial {chosen.trial}; {advice}")
+
+
+def write_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> TuningResult:
+    """Write tuned.yaml, unless a variant has no finished trial. `trials`: variant -> its trials that have ended."""
+    failed = [trial for of_variant in trials.values() for trial in of_variant if trial.status == "failed"]
+    untuned = [label for label, of_variant in trials.items() if best_trial(of_variant) is None]
+    if untuned:
+        return TuningResult(None, failed, untuned)
+    tuned = Tuned(
+        study=plan.study.name,
+        objective=OBJECTIVE,
+        sampler=plan.sampler,
+        pruner=plan.pruner,
+        budget=plan.trials,
+        space=dict(plan.space),
+        base=plan.base,
+        code=code(),
+        variants={v.variant: tuned_variant(v, trials[v.variant], plan.space) for v in plan.variants},
+        trials=[trial for of_variant in trials.values() for trial in of_variant],
+    )
+    write_tuned(path, tuned)
+    return TuningResult(tuned, failed, [])
+
+
+def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:
+    """The finished trial with the highest validation accuracy, then the lowest validation loss, then the lowest number."""
+    finished = [trial for trial in trials if trial.status == "finished" and trial.val_acc is not None]
+    return min(finished, key=lambda trial: (-(trial.val_acc or 0), trial.val_loss or 0, trial.trial), default=None)
+
+
+def tuned_variant(variant: RunSpec, trials: Sequence[TunedTrial], space: Space) -> TunedVariant:
+    """The settings chosen for a variant, which has a finished trial."""
+    best = best_trial(trials)
+    assert best is not None and best.val_acc is not None
+    return TunedVariant(
+        levels=dict(variant.levels),
+        settings=best.settings,
+        trial=best.trial,
+        val_acc=best.val_acc,
+        epochs=sum(trial.epochs for trial in trials),
+        importances=importances(space, trials),
+    )
+
+
+def importances(space: Space, trials: Sequence[TunedTrial]) -> dict[str, float]:
+    """Optuna's fANOVA importances of the settings; empty for one setting, or where the trials say nothing about them.
+
+    That is with fewer than `FEWEST` trials, or if all have the same value. A pruned trial counts with its last validation
+    accuracy, a diverged one with 0. Failed trials do not count.
+    """
+    counted = [trial for trial in trials if trial.status != "failed"]
+    if len(counted) < FEWEST or len(space) < 2 or len({trial.val_acc or 0.0 for trial in counted}) < 2:
+        return {}
+    import optuna
+
+    from sweeps.tuning.sampling import suggest
+
+    study = optuna.create_study(direction="maximize")
+    for trial in counted:
+        study.enqueue_trial({path: _within(tried, trial.settings[path]) for path, tried in space.items()})
+        repeated = study.ask()
+        for path, tried in space.items():
+            suggest(repeated, path, tried)
+        study.tell(repeated, trial.val_acc or 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+        shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    return {path: round(float(shares[path]), 4) for path in space}
+
+
+def _within(tried: Range, value: Any) -> Any:
+    """The value, at most the end of its range: rounding to four digits can exceed an end, and Optuna refuses that."""
+    return value if tried.low is None or tried.high is None else min(max(value, tried.low), tried.high)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from experiments.files import canonical
 from experiments.runs import record
 from experiments.sections import PER_SEED
 from experiments.study import RunSpec, StudyPlan
-from experiments.tuned import Tuned
 from sweeps.plan import make_run
 from sweeps.tuning.space import Space
 
@@ -49,7 +47,7 @@ class TuningPlan:
     @property
     def tried(self) -> dict[str, Any]:
         """The space in its plain form."""
-        return {path: each.model_dump(exclude_none=True) for path, each in self.space.items()}
+        return {path: tried.model_dump(exclude_none=True) for path, tried in self.space.items()}
 
     def name(self, variant: RunSpec) -> str:
         """The name of a variant's Optuna study. The digits differ where a trial would train something else."""
@@ -89,20 +87,3 @@ def check_data(plan: StudyPlan, study_dir: Path) -> None:
                 f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be test images of "
                 "another; set a number for the study"
             )
-
-
-def same_tuning(tuned: Tuned, plan: TuningPlan) -> str:
-    """The first field in which a tuned.yaml differs from this tuning; empty if it is the same with other trials."""
-    tree = tuned.tree()
-    own = {
-        "study": plan.study.name,
-        "base": plan.base,
-        "sampler": plan.sampler,
-        "pruner": plan.pruner,
-        "space": plan.tried,
-    }
-    for field, value in json.loads(json.dumps(own)).items():
-        if tree[field] != value:
-            return field
-    labels = {variant.variant for variant in plan.variants}
-    return "" if set(tuned.variants) <= labels else "variants"

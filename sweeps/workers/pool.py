@@ -1,15 +1,15 @@
-"""Run a sweep: a pool of workers that get runs from the queue until every run has ended. It uses no Optuna directly."""
+"""Run a sweep: a pool of workers that get runs from a queue until every run has ended. It uses no Optuna directly."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import time
-from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Protocol
 
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -17,8 +17,9 @@ from experiments.runs import record
 from experiments.study import StudyPlan
 from sweeps.outcome import result_text
 from sweeps.queue.connect import connect
-from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
+from sweeps.queue.process import HEARTBEAT_INTERVAL, ProcessInfo, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
+from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import ERROR, check_images, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
@@ -34,6 +35,36 @@ OnStart = Callable[[str], None]  # called with the name of each run that a worke
 
 class StudyCancelled(Exception):
     """The study was cancelled with `vit-sweep cancel`, and runs are left."""
+
+
+class RunQueue(Protocol):
+    """Where a pool gets runs: `Queue` has the runs of a study, `TrialQueue` the trials of a tuning."""
+
+    dir: Path
+    store: QueueStorage
+    cancelled: bool
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def running(self) -> Mapping[str, ProcessInfo]: ...
+
+    def reconcile(self) -> QueueState: ...
+
+    def refresh(self) -> object: ...
+
+    def state(self) -> QueueState: ...
+
+    def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]: ...
+
+    def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool | None: ...
+
+    def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]: ...
+
+    def settle(self, assignment: Assignment, reason: str = "failed", error: str = "") -> str: ...
+
+    def release(self) -> None: ...
 
 
 def run_sweep(
@@ -59,10 +90,9 @@ def run_sweep(
     store = connect(plan, study_dir, storage, separate_folders)
     for line in filter(None, intro):
         print(line, flush=True)
-    with ProgressDisplay(plan.name, plan.runs) as display:
-        queue = Queue(plan, study_dir, current_process(), storage=store)
-        queue.retry()
-        return sweep(queue, configs, display, cohort, plan.metric, on_start)
+    queue = Queue(plan, study_dir, current_process(), storage=store)
+    queue.retry()
+    return _train(queue, plan, configs, cohort, on_start)
 
 
 def join_sweep(
@@ -82,84 +112,94 @@ def join_sweep(
     check_images(plan, study_dir)
     store = connect(plan, study_dir, storage, separate_folders)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
-    with ProgressDisplay(plan.name, queue.runs.values()) as display:
-        return sweep(queue, configs, display, cohort, plan.metric, on_start)
+    return _train(queue, plan, configs, cohort, on_start)
 
 
-def sweep(
-    queue: Queue,
-    configs: Sequence[WorkerConfig],
-    display: ProgressDisplay,
-    cohort: int | None,
-    metric: str,
-    on_start: OnStart | None = None,
+def _train(
+    queue: Queue, plan: StudyPlan, configs: Sequence[WorkerConfig], cohort: int | None, on_start: OnStart | None
 ) -> QueueState:
-    """Train every run of a queue that has not ended. Returns the final state; `failed` are the runs that were given up.
-
-    Other sweeps may train runs of the same queue; it waits for those. `cohort` is as for `run_sweep`. Raises `UserError`
-    where a worker met an error that the user has to fix, and `StudyCancelled` after `Queue.cancel` if runs are left. It
-    leaves no worker behind.
-    """
     if cohort is None:
         on_gpu = configs[0].threads is None
         configs = [replace(config, by_speed=on_gpu) for config in configs]
         cohort = math.ceil(len(queue.runs) / len(configs)) if on_gpu else CPU_COHORT
+    with ProgressDisplay(plan.name, queue.runs.values()) as display:
+        sweep(queue, configs, display, cohort, plan.metric, on_start)
+    return queue.state()
+
+
+def sweep(
+    queue: RunQueue,
+    configs: Sequence[WorkerConfig],
+    display: ProgressDisplay,
+    cohort: int,
+    metric: str,
+    on_start: OnStart | None = None,
+) -> None:
+    """Train every run of a queue that has not ended, up to `cohort` as one stacked model. `metric`: shown for each run.
+
+    Other sweeps may train runs of the same queue; it waits for those. Raises `UserError` where a worker met an error that
+    the user has to fix, and `StudyCancelled` after `Queue.cancel` if runs are left. It leaves no worker behind.
+    """
     queue.store.notify = display.note
     pool = WorkerPool(queue, configs, display, cohort, metric, on_start)
     try:
-        state = pool.run()
+        pool.run()
     except BaseException:
         pool.kill()
         raise
     pool.shutdown()
-    return state
 
 
 class WorkerPool:
     """Workers, at most one for each configuration; each trains one run or one cohort of runs at a time.
 
-    A worker in its last epoch gets the next runs already, so that it does not wait for the queue between cohorts.
+    A worker in its last epoch gets the next runs already, so that it does not wait for the queue between cohorts. One that
+    trains trials of a tuning does not: the sampler learns from each result.
     """
 
     def __init__(
         self,
-        queue: Queue,
+        queue: RunQueue,
         configs: Sequence[WorkerConfig],
         display: ProgressDisplay,
         cohort: int,
         metric: str,
         on_start: OnStart | None = None,
     ) -> None:
-        self.queue, self.dir, self.configs, self.display, self.cohort = queue, queue.dir, configs, display, cohort
+        self.queue, self.dir, self.display, self.cohort = queue, queue.dir, display, cohort
         self.on_start = on_start or (lambda run: None)
         self.metric = Metric(metric)  # whose value the progress shows for each finished run
+        self.free = list(configs)  # of workers to start
         self.workers: list[Worker] = []
         self.next_poll = self.next_reconcile = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()
-        self.reported: dict[
-            int, float
-        ] = {}  # trial number -> time of its last intermediate value, or of its first epoch
+        self.reported: dict[int, float] = {}  # trial number -> time of its last stored value, or of its first epoch
 
     @property
-    def busy(self) -> list[Worker]:
-        """Workers that have an assignment."""
-        return [worker for worker in self.workers if worker.assignments]
+    def idle(self) -> list[Worker]:
+        """Workers without an assignment."""
+        return [worker for worker in self.workers if not worker.assignments]
 
-    def run(self) -> QueueState:
+    @property
+    def is_busy(self) -> bool:
+        """Whether a worker has an assignment."""
+        return len(self.idle) < len(self.workers)
+
+    def run(self) -> None:
         """Train until no run is left that this sweep can train or wait for."""
         while True:
-            if len(self.busy) < len(self.configs) and time.monotonic() >= self.next_poll:
+            if (self.free or self.idle) and time.monotonic() >= self.next_poll:
                 self._poll()
-            if self.queue.cancelled and (self.busy or self._is_unfinished()):
+            if self.queue.cancelled and (self.is_busy or self._is_unfinished()):
                 raise StudyCancelled
-            if len(self.busy) < len(self.configs):
+            if self.free or self.idle:
                 self._assign()
-                if not (self.busy or self.queue.left or self.queue.running) and not self._reconcile():
-                    return self.queue.state()
+                if not (self.is_busy or self.queue.left or self.queue.running) and not self._reconcile():
+                    return
                 self._report_waiting()
-            pipes = [worker.pipe for worker in self.workers]
-            for pipe in wait(pipes, timeout=POLL_INTERVAL / 2) if pipes else []:
-                self._receive(next(worker for worker in self.workers if worker.pipe is pipe))
+            pipes = {worker.pipe: worker for worker in self.workers}
+            for pipe in wait(list(pipes), timeout=POLL_INTERVAL / 2) if pipes else []:
+                self._receive(pipes[pipe])  # type: ignore[index]
             if not self.workers:
                 time.sleep(POLL_INTERVAL / 2)
             if time.monotonic() >= self.next_heartbeat:
@@ -189,11 +229,9 @@ class WorkerPool:
 
     def _assign(self) -> None:
         """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""
-        idle = [worker for worker in self.workers if not worker.assignments]
-        for config in self._unused_configs()[: max(self.queue.left - len(idle), 0)]:
-            self.workers.append(worker := Worker(config))
-            idle.append(worker)
-        for worker in idle:
+        for _ in range(min(len(self.free), self.queue.left - len(self.idle))):
+            self.workers.append(Worker(self.free.pop(0)))
+        for worker in self.idle:
             if self.queue.left:
                 worker.assignments = self._submit(worker)
 
@@ -205,19 +243,9 @@ class WorkerPool:
                 self.on_start(assignment.run.name)
         return assignments
 
-    def _unused_configs(self) -> list[WorkerConfig]:
-        used = Counter(worker.config for worker in self.workers)
-        unused = []
-        for config in self.configs:
-            if used[config]:
-                used[config] -= 1
-            else:
-                unused.append(config)
-        return unused
-
     def _report_waiting(self) -> None:
         """Say once for each run of another sweep that this one waits for it, if nothing else is left to do."""
-        if self.busy or self.queue.left:
+        if self.is_busy or self.queue.left:
             return
         for name, process in self.queue.running.items():
             if name not in self.waited_for:
@@ -228,36 +256,42 @@ class WorkerPool:
         """Handle the next message of a worker."""
         kind, *content = worker.receive()
         if kind == "row":
-            index, row = content
-            run = worker.assignments[index].run
-            self.display.row(run, row)
-            self._report(worker.assignments[index], row)
-            if row["epoch"] >= run.config.train.epochs - 1 and not worker.upcoming:
-                worker.upcoming = self._submit(worker)
+            self._add_row(worker, *content)
             return
         ended, worker.assignments, worker.upcoming = worker.assignments, worker.upcoming, []
         if kind == "done":
             for assignment in ended:
                 self._settle(assignment, "the worker left neither a record nor an error")
             return
-        self.workers.remove(worker)
         users, reason, trace = content if kind == "failed" else (False, *content, "")
-        worker.stop(SHUTDOWN_TIMEOUT if kind == "failed" else 0.0)
-        self._release(worker.assignments)  # of the upcoming runs, which were not begun
+        self._remove(worker, SHUTDOWN_TIMEOUT if kind == "failed" else 0.0)
         if users:  # another attempt would fail the same way
-            for assignment in ended:
-                self.queue.settle(assignment, "failed", reason)
+            self._release(ended)
             raise UserError(f"{reason} (in {ended[0].run.name})")
         for assignment in ended:
             self._settle(assignment, reason, trace)
 
-    def _report(self, assignment: Assignment, row: Mapping[str, float]) -> None:
-        """Store some of a run's intermediate values in the queue: few, for each is a write to the database."""
+    def _add_row(self, worker: Worker, index: int, row: dict[str, float]) -> None:
+        """Take in an epoch of a worker's run. In the last one the worker gets its next runs."""
+        assignment = worker.assignments[index]
+        self.display.row(assignment.run, row)
+        if worker.config.tuning:
+            worker.answer(prune=bool(self.queue.report(assignment, row)))
+            return
         now, epochs = time.monotonic(), assignment.run.config.train.epochs
-        due = row["epoch"] % math.ceil(epochs / REPORTS) == 0
-        if due and now - self.reported.setdefault(assignment.number, now) >= REPORT_INTERVAL:
+        is_due = row["epoch"] % math.ceil(epochs / REPORTS) == 0  # each value is a write to the database
+        if is_due and now - self.reported.setdefault(assignment.number, now) >= REPORT_INTERVAL:
             self.reported[assignment.number] = now
             self.queue.report(assignment, row)
+        if row["epoch"] >= epochs - 1 and not worker.upcoming:
+            worker.upcoming = self._submit(worker)
+
+    def _remove(self, worker: Worker, timeout: float = 0.0) -> None:
+        """Stop a worker and let others train the runs that it has not begun. Another worker may start in its place."""
+        self.workers.remove(worker)
+        self.free.append(worker.config)
+        worker.stop(timeout)
+        self._release(worker.assignments + worker.upcoming)
 
     def _release(self, assignments: Sequence[Assignment]) -> None:
         """Let other workers train runs that did not fail."""
@@ -271,21 +305,19 @@ class WorkerPool:
     def _withdraw(self, lost: Assignment) -> None:
         """Stop the worker of a run that another sweep has taken over, because this machine was suspended for long."""
         for worker in [worker for worker in self.workers if lost in worker.assignments + worker.upcoming]:
-            self.workers.remove(worker)
-            worker.stop()
-            self._release(worker.assignments + worker.upcoming)
+            self._remove(worker)
             self.display.note(f"{lost.run.name}: another sweep has taken it over")
 
     def _settle(self, assignment: Assignment, reason: str, trace: str = "") -> None:
         """Close an assignment in the queue. Keep the traceback if it failed."""
-        run = assignment.run
+        run, folder = assignment.run, self.dir / assignment.run.name
         self.reported.pop(assignment.number, None)
         status = self.queue.settle(assignment, "failed", reason)
         if status != "failed":
-            self.display.ended(run, result_text(self.dir / run.name, self.metric, status))
+            (folder / ERROR).unlink(missing_ok=True)  # of an earlier attempt
+            self.display.ended(run, result_text(folder, self.metric, status))
             return
         self.display.failed(run, reason)
-        folder = self.dir / run.name
         folder.mkdir(exist_ok=True)
         record.write_text(folder / ERROR, trace or reason + "\n")
 

@@ -14,13 +14,17 @@ from experiments.study import RunSpec
 
 
 class ProgressDisplay:
-    """Shows the runs in training. The remaining time is the number of epochs left at the pace since the first epoch."""
+    """Shows the runs in training. The remaining time is the number of epochs left at the pace since the first epoch.
 
-    def __init__(self, title: str, runs: Iterable[RunSpec], console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
+    `unnamed`: the epochs of runs that get their names later, as the trials of a tuning do.
+    """
+
+    def __init__(self, title: str, runs: Iterable[RunSpec], unnamed: Iterable[int] = ()) -> None:
+        self.console = Console(stderr=True, highlight=False)
         self.left = {run.name: run.config.train.epochs for run in runs}  # epochs
-        self.total, self.all_epochs = len(self.left), sum(self.left.values())
-        self.epochs_left = self.all_epochs
+        self.unnamed, self.done = list(unnamed), set[str]()
+        self.total = len(self.left) + len(self.unnamed)
+        self.all_epochs = self._epochs_left()
         self.seen, self.since = 0, 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
@@ -36,9 +40,11 @@ class ProgressDisplay:
 
     def skip(self, ended: list[str]) -> None:
         """Take note of runs that need no training here. `ended` are the names of runs that have ended."""
-        if found := [name for name in ended if self._set_left(name, None)]:
+        if new := [name for name in ended if name not in self.done]:
+            for name in new:
+                self._set_left(name, None)
             where = ", in another sweep" if self.seen else ""
-            self.note(f"{len(found)} of {self.total} runs are already done{where}")
+            self.note(f"{len(new)} of {self.total} runs are already done{where}")
         self._refresh()
 
     def row(self, run: RunSpec, row: dict[str, float]) -> None:
@@ -57,7 +63,7 @@ class ProgressDisplay:
         """Show that a run has ended. `result`: its status and score in words."""
         self._close(run)
         self._set_left(run.name, None)
-        self.note(f"[{self._done()}] {run.name}: {result}{self._time_left()}")
+        self.note(f"[{len(self.done)}/{self.total}] {run.name}: {result}{self._time_left()}")
         self._refresh()
 
     def failed(self, run: RunSpec, reason: str) -> None:
@@ -69,29 +75,33 @@ class ProgressDisplay:
         """Print a line, above the bars if there are any."""
         self.console.print(text, markup=False, soft_wrap=True)
 
-    def _set_left(self, name: str, epochs: int | None) -> bool:
-        """Set the number of epochs left of a run; None: it has ended. Returns whether that is new."""
-        before = self.left.pop(name, None)
-        if epochs is not None:
+    def _set_left(self, name: str, epochs: int | None) -> None:
+        """Set the number of epochs left of a run; None: it has ended."""
+        if name not in self.left and name not in self.done and self.unnamed:
+            self.unnamed.pop()
+        self.left.pop(name, None)
+        self.done.discard(name)
+        if epochs is None:
+            self.done.add(name)
+        else:
             self.left[name] = epochs
-        self.epochs_left += (epochs or 0) - (before or 0)
-        return before != epochs
 
     def _close(self, run: RunSpec) -> None:
         if run.name in self.bars:
             self.progress.remove_task(self.bars.pop(run.name))
 
     def _refresh(self) -> None:
-        done = self.all_epochs - self.epochs_left
-        self.progress.update(self.whole, completed=done, note=f"{self._done()} runs{self._time_left()}")
+        note = f"{len(self.done)}/{self.total} runs{self._time_left()}"
+        self.progress.update(self.whole, completed=self.all_epochs - self._epochs_left(), note=note)
 
-    def _done(self) -> str:
-        return f"{self.total - len(self.left)}/{self.total}"
+    def _epochs_left(self) -> int:
+        return sum(self.left.values()) + sum(self.unnamed)
 
     def _time_left(self) -> str:
-        if not self.epochs_left or self.seen < 2:
+        epochs = self._epochs_left()
+        if not epochs or self.seen < 2:
             return ""
-        return f", about {format_duration(self.epochs_left * (time.monotonic() - self.since) / (self.seen - 1))} left"
+        return f", about {format_duration(epochs * (time.monotonic() - self.since) / (self.seen - 1))} left"
 
 
 def format_duration(seconds: float) -> str:

@@ -148,8 +148,7 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
         if hasattr(signal, name):  # Windows has fewer
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    datasets = Datasets(config.device)
-    threading.Thread(target=_listen, args=(pipe, inbox, datasets), daemon=True).start()
+    threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
     log = os.open(config.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(log, stream.fileno())
@@ -159,52 +158,36 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
 
     if config.threads:
         torch.set_num_threads(config.threads)
+    datasets = Datasets()
     while (message := inbox.get()) != SHUTDOWN:
         _train(pipe, inbox, config, datasets, *pickle.loads(message))
 
 
-def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes], datasets: Datasets) -> None:
-    """Pass messages on and prepare the data of runs that wait. If the sweep dies, exit at once, even during training."""
+def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
+    """Pass messages on. If the sweep dies, exit at once, even during training."""
     while True:
         try:
-            message = pipe.recv_bytes()
+            inbox.put(pipe.recv_bytes())
         except (EOFError, OSError):
             os._exit(1)
-        inbox.put(message)
-        if message not in (SHUTDOWN, PRUNE, CONTINUE) and datasets.in_use:
-            threading.Thread(target=datasets.prepare, args=(pickle.loads(message)[0],), daemon=True).start()
 
 
 class Datasets:
-    """The datasets of a worker: that of the last runs, and that of the next ones. Runs with equal data share them."""
+    """The last two datasets of a worker. Runs with equal data share them."""
 
-    def __init__(self, device: str) -> None:
-        self._device, self._lock = device, threading.Lock()
+    def __init__(self) -> None:
         self._kept: dict[Any, Splits] = {}
 
-    @property
-    def in_use(self) -> bool:
-        """Whether a dataset has been loaded. Before that, nothing is prepared: the first runs are about to load theirs."""
-        return bool(self._kept)
-
     def load(self, config: RunConfig, device: torch.device) -> Splits:
-        """The splits of a run's dataset on the device, loaded once. Raises `UserError`."""
+        """The splits of a run's dataset on the device. Raises `UserError`."""
         from experiments.runs.run import load_splits
 
         key = config.data, config.split_seed, config.model.patch_size  # patches may be shuffled
-        with self._lock:
-            if key not in self._kept:
-                for old in list(self._kept)[:-1]:
-                    del self._kept[old]
-                self._kept[key] = load_splits(config, device)
-            return self._kept[key]
-
-    def prepare(self, runs: list[RunSpec]) -> None:
-        """Load the dataset of runs that are trained next. An error is left to the training, which meets it again."""
-        from experiments.runs.run import pick_device
-
-        with contextlib.suppress(Exception):
-            self.load(runs[0].config, pick_device(self._device))
+        if key not in self._kept:
+            for old in list(self._kept)[:-1]:
+                del self._kept[old]
+            self._kept[key] = load_splits(config, device)
+        return self._kept[key]
 
 
 def _train(

@@ -72,18 +72,22 @@ def seal(run, run_dir, fate):
     status = "diverged" if fate == "diverge" else "finished"
     accuracy = None if fate == "diverge" else 0.5 + run.seed / 100
     metrics = {"val/acc": accuracy, "val/loss": 1.0, "test/acc": accuracy}
-    record.write_summary(run_dir, {"run_id": run.run_id, "status": status, **metrics})
+    record.write_summary(
+        run_dir, {"run_id": run.run_id, "status": status, "epochs": run.config.train.epochs, **metrics}
+    )
 
 
 module = types.ModuleType("experiments.runs.run")
 module.train, module.pick_device = train, lambda name: types.SimpleNamespace(type="cpu")
+resume = types.ModuleType("experiments.runs.resume")
+resume.read = lambda run_dir: None
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
 if "retry" in STUB and __name__ == "__main__":
     from sweeps.queue import storage
 
     storage.RETRY_TIMEOUT = STUB["retry"]
-sys.modules |= {"experiments.runs.run": module, "torch": torch}
+sys.modules |= {"experiments.runs.run": module, "experiments.runs.resume": resume, "torch": torch}
 
 if __name__ == "__main__":
     from sweeps.main import main

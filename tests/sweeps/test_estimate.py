@@ -28,7 +28,7 @@ class WorkerHere:
         self.pipe = SimpleNamespace(send=self.messages.append, poll=lambda timeout: bool(self.messages))
 
     def submit(self, runs: list[RunSpec], folder: Path) -> None:
-        _train(self.pipe, SimpleQueue(), self.config, Datasets(self.config.device), runs, folder)
+        _train(self.pipe, SimpleQueue(), self.config, Datasets(), runs, folder)
         self.records += [json.loads((folder / run.name / record.SUMMARY).read_text()) for run in runs]
 
     def receive(self) -> tuple[Any, ...]:

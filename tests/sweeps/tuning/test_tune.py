@@ -146,6 +146,41 @@ def test_a_killed_tuning_ends_with_the_same_file_as_an_undisturbed_one(tmp_path)
     assert killed == undisturbed
 
 
+def tune_stubbed(stubbed, **stub) -> tuple[int, str, str]:
+    """Three trials of each of two variants, by two workers that do not train."""
+    return stubbed("tune", stubbed.study, "--trials", 3, "--workers", 2, "--out", stubbed.folder, **stub)
+
+
+def test_a_trial_that_always_fails_is_given_up_and_one_whose_worker_was_killed_is_not(stubbed):
+    status, out, err = tune_stubbed(stubbed, **{"seed 1000001": "raise", "seed 1000000": "kill-once"})
+    assert status == 1, err
+    assert "failed: logits, trial 1" in out and "failed: softmax, trial 1" in out
+    assert "killed by SIGKILL" in err and "RuntimeError: out of cheese" in err
+    trials = read_tuned(stubbed.dir / "tuned.yaml").trials
+    assert [trial.status for trial in trials] == ["finished", "failed", "finished"] * 2
+    started = Counter(name.rpartition("-")[0] for name in stubbed.started().elements())
+    assert started == {f"{head}-s100000{n}": (2, 3, 1)[n] for head in ("logits", "softmax") for n in range(3)}
+    assert len(list(stubbed.dir.glob("tuning/*-s1000001-*/error.txt"))) == 2
+
+
+def test_bad_input_found_by_a_worker_is_one_line_and_costs_no_attempt(stubbed):
+    for _ in range(3):
+        status, _, err = tune_stubbed(stubbed, **{"seed 1000000": "refuse"})
+        assert status == 2 and err.splitlines()[-1].startswith("vit-sweep: error: data.root: 'nowhere' holds no images")
+    assert tune_stubbed(stubbed)[0] == 0
+    assert {trial.status for trial in read_tuned(stubbed.dir / "tuned.yaml").trials} == {"finished"}
+
+
+def test_two_commands_at_once_share_the_trials(stubbed):
+    command = ("tune", stubbed.study, "--trials", 3, "--workers", 1, "--out", stubbed.folder)
+    both = [stubbed.start(*command, nap=0.2) for _ in range(2)]
+    for process in both:
+        _, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+    assert len(stubbed.ended()) == 6 and set(stubbed.ended().values()) == {1}
+    assert len({pid for _, pid in stubbed.noted("end")}) == 2  # workers of both
+
+
 def images(root: Path, rng: np.random.Generator) -> None:
     """A folder of images with a training and a test part; the class shows as brightness."""
     for part, count in (("train", 12), ("test", 4)):

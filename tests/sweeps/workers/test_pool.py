@@ -34,8 +34,8 @@ class FakeWorker:
 def pool(queue):
     """A pool with one worker, which has the first cohort: two runs of three epochs."""
     display = SimpleNamespace(row=lambda *_: None, skip=lambda *_: None, ended=lambda *_: None, failed=lambda *_: None)
-    pool = WorkerPool(queue, [None], display, 2, "test/acc")
-    pool.workers = [FakeWorker(None)]
+    pool = WorkerPool(queue, [], display, 2, "test/acc")
+    pool.workers = [FakeWorker(SimpleNamespace(tuning=False))]
     queue.reconcile()
     pool._assign()
     return pool
@@ -65,7 +65,7 @@ def test_a_worker_gets_its_next_runs_in_the_last_epoch_of_a_cohort(pool):
         write_summary(pool.queue.dir / name, summary)
     tell(pool, "done")
     assert [a.run.name for a in worker.assignments] == second and worker.upcoming == []
-    assert pool.busy == [worker]
+    assert pool.idle == []
     assert set(pool.queue.reconcile().waiting) == {*names} - {*first, *second}
 
 
@@ -84,17 +84,16 @@ def test_runs_that_were_not_begun_are_not_failed_with_those_that_were(pool):
 
 def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enqueued(queue):
     queue.reconcile()
-    stopped, notes = [], []
-    worker = SimpleNamespace(
-        assignments=queue.assign(current_process(), 2), upcoming=[], stop=lambda: stopped.append(True)
-    )
-    pool = WorkerPool(queue, [None], SimpleNamespace(note=notes.append), 2, "test/acc")
+    notes: list[str] = []
+    worker = FakeWorker(None)
+    worker.assignments = queue.assign(current_process(), 2)
+    pool = WorkerPool(queue, [], SimpleNamespace(note=notes.append), 2, "test/acc")
     pool.workers = [worker]
     lost, kept = worker.assignments
     queue.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease timeout
     for assignment in queue.heartbeat(worker.assignments):
         pool._withdraw(assignment)
-    assert stopped == [True] and pool.workers == []
+    assert worker.stopped and pool.workers == []
     assert notes == [f"{lost.run.name}: another sweep has taken it over"]
     assert kept.run.name in queue.reconcile().waiting
 
@@ -103,17 +102,14 @@ def test_few_of_the_epochs_of_a_long_run_are_stored_as_intermediate_values(pool,
     stored, clock = [], [0.0]
     monkeypatch.setattr(pool.queue, "report", lambda assignment, row: stored.append(row["epoch"]))
     monkeypatch.setattr("sweeps.workers.pool.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    (assignment, *_), config = pool.workers[0].assignments, SimpleNamespace(train=SimpleNamespace(epochs=300))
-    long = replace(assignment, run=SimpleNamespace(config=config))
-    for epoch in range(1, 301):
-        clock[0] += 10
-        pool._report(long, {"epoch": epoch})
-    assert 15 <= len(stored) <= 20 and stored[-1] == 300
-    stored.clear()
-    for epoch in range(1, 301):  # all of them within the interval of one value
-        clock[0] += 0.001
-        pool._report(replace(long, number=99), {"epoch": epoch})
-    assert stored == []
+    (worker,), config = pool.workers, SimpleNamespace(train=SimpleNamespace(epochs=300))
+    for number, seconds in ((98, 10.0), (99, 0.001)):  # an epoch; the second run is over within a value's interval
+        stored.clear()
+        worker.assignments = [replace(worker.assignments[0], number=number, run=SimpleNamespace(config=config))]
+        for epoch in range(1, 301):
+            clock[0] += seconds
+            tell(pool, "row", 0, {"epoch": epoch})
+        assert (15 <= len(stored) <= 20 and stored[-1] == 300) if number == 98 else stored == []
 
 
 def test_a_cancelled_sweep_ends_at_a_heartbeat(pool):

@@ -10,7 +10,6 @@ import torch
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 from experiments.runs import run as run_module
-from experiments.study import RunSpec
 from sweeps.workers.worker import Datasets, worker_configs
 
 LOG = Path("sweep.log")
@@ -59,51 +58,18 @@ def test_workers_per_gpu_needs_a_gpu():
         worker_configs(LOG, device="cpu", workers_per_gpu=2)
 
 
-@pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, int]]:
-    """(train_limit, split_seed) of each dataset that is loaded."""
-    seen: list[tuple[int | None, int]] = []
+def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(monkeypatch):
+    loaded: list[RunConfig] = []
+    monkeypatch.setattr(run_module, "load_splits", lambda config, device: loaded.append(config) or object())
+    datasets, device = Datasets(), torch.device("cpu")
 
-    def load(config: RunConfig, device: torch.device) -> object:
-        seen.append((config.data.train_limit, config.split_seed))
-        if config.data.train_limit == 13:
-            raise UserError("data.train_limit: 13 is not allowed")
-        return object()
+    def load(limit: int, **changes: object) -> object:
+        return datasets.load(override(RunConfig(), {"data.train_limit": limit, **changes}), device)
 
-    monkeypatch.setattr(run_module, "load_splits", load)
-    return seen
-
-
-def limited(limit: int, **changes: object) -> RunConfig:
-    return override(RunConfig(), {"data.train_limit": limit, **changes})
-
-
-def test_runs_with_equal_data_share_a_dataset(loaded):
-    datasets, device = Datasets("cpu"), torch.device("cpu")
-    first = datasets.load(limited(50), device)
-    assert datasets.load(limited(50, **{"seed": 1, "model.depth": 3, "optim.lr": 1.0}), device) is first
-    for other in (limited(60), limited(50, **{"data.split_seed": 1}), limited(50, **{"data.shuffle_patches": True})):
-        assert datasets.load(other, device) is not first
-    assert loaded == [(50, 0), (60, 0), (50, 1), (50, 0)]
-
-
-def test_the_dataset_of_the_next_runs_is_prepared_and_that_of_the_last_ones_kept(loaded):
-    datasets, device = Datasets("cpu"), torch.device("cpu")
-    assert not datasets.in_use
-    current = datasets.load(limited(50), device)
-    assert datasets.in_use
-    datasets.prepare([RunSpec.of("next", limited(60))])
-    assert loaded == [(50, 0), (60, 0)]
-    assert datasets.load(limited(50), device) is current
-    datasets.load(limited(60), device)
-    assert len(loaded) == 2
-    datasets.prepare([RunSpec.of("third", limited(70))])  # the oldest is given up
-    datasets.load(limited(50), device)
-    assert loaded[2:] == [(70, 0), (50, 0)]
-
-
-def test_data_that_cannot_be_prepared_are_reported_when_the_run_starts(loaded):
-    datasets = Datasets("cpu")
-    datasets.prepare([RunSpec.of("next", limited(13))])
-    with pytest.raises(UserError, match=r"data\.train_limit: 13"):
-        datasets.load(limited(13), torch.device("cpu"))
+    first = load(50)
+    assert load(50, **{"seed": 1, "model.depth": 3, "optim.lr": 1.0}) is first
+    for changes in ({"data.split_seed": 1}, {"data.shuffle_patches": True}):
+        assert load(50, **changes) is not first
+    second, third = load(60), load(70)
+    assert load(60) is second and load(70) is third
+    assert load(50) is not first and len(loaded) == 6

@@ -1,0 +1,223 @@
+"""The queue of a tuning: a trial is a run whose settings a sampler of Optuna chooses. Each variant has an Optuna study."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from experiments.errors import UserError
+from experiments.runs import record
+from experiments.tuned import TunedTrial
+from sweeps.queue.process import ProcessInfo
+from sweeps.queue.queue import Assignment, QueueState
+from sweeps.queue.storage import QueueStorage, exclusive
+from sweeps.queue.trials import PROCESS, RUN, SEED, STATUS, is_assigned, stored_process, sweep_of, worker_of
+from sweeps.tuning.sampling import LAST_RUNG, make_pruner, make_sampler, suggest
+from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
+
+ATTEMPTS = 3  # at a trial; then it counts as failed
+FAILURES, PRUNED = "failures", "prune"  # user attributes of a trial: errors of its attempts, and whether it is pruned
+RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # user attributes of a trial that has ended
+
+
+class TrialQueue:
+    """The trials of all variants. A `WorkerPool` gets them here, as it gets the runs of a study from `Queue`.
+
+    A trial belongs to a worker while that worker or its sweep is alive. Then another worker continues it from the last
+    epoch in its folder: the number of a trial and its settings, which Optuna stores, determine its run.
+    """
+
+    def __init__(self, plan: TuningPlan, study_dir: Path, sweep: ProcessInfo, storage: QueueStorage) -> None:
+        self.plan, self.dir, self.sweep, self.store = plan, study_dir / RUNS, sweep, storage
+        self.storage = storage.rdb
+        self.variants = {variant.variant: variant for variant in plan.variants}
+        self.studies: dict[str, optuna.Study] = {}
+        self.trials: dict[str, list[FrozenTrial]] = {}  # variant -> its trials by number, as last read
+        self.left = 0  # trials to assign, as last read
+        self.cancelled = False  # `vit-sweep cancel` stops the runs of a study only
+        self._load()
+
+    @exclusive
+    def _load(self) -> None:
+        for label, variant in self.variants.items():
+            self.studies[label] = optuna.create_study(
+                storage=self.storage,
+                study_name=self.store.study_name(self.plan.name(variant)),
+                direction="maximize",
+                pruner=make_pruner(self.plan.pruner, variant.config.train.epochs),
+                load_if_exists=True,
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                self.studies[label].set_metric_names([OBJECTIVE])
+        self._read()
+        made = max(map(len, self.trials.values()))
+        if made > self.plan.trials:
+            raise UserError(
+                f"--trials: {self.plan.trials} is not allowed: there are {made} trials of a variant already"
+            )
+
+    @exclusive
+    def reconcile(self) -> QueueState:
+        """Learn what other processes have done."""
+        self._read()
+        return self._state
+
+    refresh = reconcile
+
+    def _read(self) -> None:
+        self.left, self._state = 0, QueueState([], {}, [], {})
+        for label, study in self.studies.items():
+            self.trials[label] = study.get_trials(deepcopy=False)
+            self.left += max(self.plan.trials - len(self.trials[label]), 0)
+            for trial in self.trials[label]:
+                if trial.state.is_finished():
+                    self._state.ended.append(trial.user_attrs[RUN])
+                elif self._is_assigned(trial):
+                    self._state.running[trial.user_attrs[RUN]] = worker_of(trial)
+                else:
+                    self.left += 1
+
+    def state(self) -> QueueState:
+        """The runs of the trials that have ended or are in training, as last read. Those that are left have no names yet."""
+        return self._state
+
+    @property
+    def running(self) -> dict[str, ProcessInfo]:
+        """The runs of the trials in training, as last read, and their workers."""
+        return self._state.running
+
+    @exclusive
+    def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
+        """Assign a trial to a worker: of the variant with the fewest, one whose worker is dead, else a new one.
+
+        A trial of this worker is assigned again: it has none in training, so the answer was lost with the connection.
+        """
+        self._read()
+        for label, trials in sorted(self.trials.items(), key=lambda item: len(item[1])):
+            running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+            free = [t.number for t in running if not self._is_assigned(t) or worker_of(t) == process]
+            if free or len(trials) < self.plan.trials:
+                return [self._start(label, free[0] if free else self.studies[label].ask().number, process)]
+        return []
+
+    def _start(self, label: str, number: int, process: ProcessInfo) -> Assignment:
+        """Assign a trial. It gets its settings, unless a process that died has given it some of them."""
+        study, trial_id = self.studies[label], self._trial_id(label, number)
+        trial = Trial(study, trial_id)
+        study.sampler = make_sampler(self.plan.sampler, number)
+        settings = {path: suggest(trial, path, tried) for path, tried in self.plan.space.items()}
+        run = self.plan.trial(self.variants[label], number, settings)
+        assignment = Assignment(run, trial_id, number, process)
+        for name, value in ((RUN, run.name), (SEED, run.seed), (PROCESS, self._beat(assignment))):
+            trial.set_user_attr(name, value)
+        self._read()
+        return assignment
+
+    @exclusive
+    def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
+        """Store the objective after an epoch. Returns whether the trial is pruned."""
+        trial_id, run, epoch = assignment.trial_id, assignment.run, int(row["epoch"])
+        trial = self.storage.get_trial(trial_id)
+        if not self._is_ours(trial):
+            return False  # `heartbeat` finds that out too
+        if epoch not in trial.intermediate_values:
+            self.storage.set_trial_intermediate_value(trial_id, epoch, row[OBJECTIVE])
+            trial = self.storage.get_trial(trial_id)
+        if epoch == run.config.train.epochs:
+            return False
+        study, may_end = self.studies[run.variant], epoch <= LAST_RUNG * run.config.train.epochs
+        if trial.user_attrs.get(PRUNED) or (may_end and study.pruner.prune(study, trial)):
+            self.storage.set_trial_user_attr(trial_id, PRUNED, True)  # before the worker hears it: decided once
+            return True
+        return False
+
+    @exclusive
+    def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]:
+        """Tell other machines that these trials are in training. Returns those that another process has taken over."""
+        lost = []
+        for assignment in assignments:
+            if self._is_ours(self.storage.get_trial(assignment.trial_id)):
+                self.storage.set_trial_user_attr(assignment.trial_id, PROCESS, self._beat(assignment))
+            else:
+                lost.append(assignment)
+        return lost
+
+    @exclusive
+    def settle(self, assignment: Assignment, reason: str = "failed", error: str = "") -> str:
+        """Close an assignment. Returns the status in the record; without a record, `reason`, or "taken over" if another
+        process trains the trial.
+
+        `reason` is "failed", which counts as an attempt, or "interrupted", which does not. The trial is then tried again.
+        """
+        trial_id, folder = assignment.trial_id, self.dir / assignment.run.name
+        trial = self.storage.get_trial(trial_id)
+        if not self._is_ours(trial):
+            return str(trial.user_attrs.get(STATUS, "taken over"))
+        failures = trial.user_attrs.get(FAILURES, [])
+        if record.is_finished(folder):
+            summary = record.read_summary(folder)
+            reason = summary["status"]
+            self._end(assignment, summary)
+        elif reason == "failed" and len(failures) + 1 >= ATTEMPTS:
+            self._end(assignment, {"status": reason, "epochs": trial.last_step or 0})
+        else:
+            if reason == "failed":
+                self.storage.set_trial_user_attr(trial_id, FAILURES, [*failures, error])
+            self.storage.set_trial_user_attr(trial_id, PROCESS, None)
+        self._read()
+        return reason
+
+    def _end(self, assignment: Assignment, summary: Mapping[str, Any]) -> None:
+        """End a trial in Optuna. A pruned or diverged one keeps the last value that was reported."""
+        status = summary["status"]
+        for name in RESULT:
+            value = None if status == "diverged" and name.startswith("val/") else summary.get(name)
+            self.storage.set_trial_user_attr(assignment.trial_id, name, value)
+        state = {"finished": TrialState.COMPLETE, "failed": TrialState.FAIL}.get(status, TrialState.PRUNED)
+        value = summary[OBJECTIVE] if status == "finished" else None
+        self.studies[assignment.run.variant].tell(assignment.number, value, state)
+
+    @exclusive
+    def release(self) -> None:
+        """Give up the trials of this sweep. The next process continues them."""
+        self._read()
+        for label, trials in self.trials.items():
+            for trial in filter(self._is_ours, trials):
+                self.storage.set_trial_user_attr(self._trial_id(label, trial.number), PROCESS, None)
+
+    @exclusive
+    def rows(self) -> dict[str, list[TunedTrial]]:
+        """Variant -> its trials that have ended, by number."""
+        self._read()
+        return {
+            label: [_row(label, trial) for trial in trials if trial.state.is_finished()]
+            for label, trials in self.trials.items()
+        }
+
+    def _trial_id(self, label: str, number: int) -> int:
+        study_id = self.storage.get_study_id_from_name(self.studies[label].study_name)
+        return self.storage.get_trial_id_from_study_id_trial_number(study_id, number)
+
+    def _beat(self, assignment: Assignment) -> dict[str, Any]:
+        return stored_process(replace(assignment.process, heartbeat=self.store.now()), self.sweep)
+
+    def _is_assigned(self, trial: FrozenTrial) -> bool:
+        return bool(trial.user_attrs.get(PROCESS)) and is_assigned(trial, self.store.silence)
+
+    def _is_ours(self, trial: FrozenTrial) -> bool:
+        """Whether a worker of this sweep trains the trial."""
+        is_held = trial.state == TrialState.RUNNING and trial.user_attrs.get(PROCESS)
+        return bool(is_held) and sweep_of(trial) == self.sweep
+
+
+def _row(label: str, trial: FrozenTrial) -> TunedTrial:
+    attrs, settings = trial.user_attrs, rounded(trial.params)
+    result = {name: attrs.get(name) for name in RESULT}
+    return TunedTrial(variant=label, trial=trial.number, seed=attrs[SEED], settings=settings, **result)

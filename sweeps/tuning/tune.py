@@ -1,0 +1,39 @@
+"""Tune every variant of a study: the pool of workers trains the trials, and each variant gets the same number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.errors import writing
+from experiments.runs import record
+from sweeps.queue.connect import connect
+from sweeps.queue.process import current_process
+from sweeps.tuning.trial_queue import TrialQueue
+from sweeps.tuning.tuned import TUNED, TuningResult, check_result, write_result
+from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
+from sweeps.workers.pool import sweep
+from sweeps.workers.progress import ProgressDisplay
+from sweeps.workers.worker import WorkerConfig
+
+NOTE = "The folders here are the trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
+
+
+def tune(
+    plan: TuningPlan, study_dir: Path, configs: Sequence[WorkerConfig], storage: str | None = None, intro: str = ""
+) -> TuningResult:
+    """Train the trials that are left, with one worker for each configuration, and write STUDY/tuned.yaml.
+
+    Raises `UserError` for bad input, and where STUDY/tuned.yaml is of another tuning.
+    """
+    check_result(plan, study_dir / TUNED)
+    with writing(study_dir):
+        (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
+    record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
+    store = connect(plan.study, study_dir, storage)
+    queue = TrialQueue(plan, study_dir, current_process(), store)
+    print(intro, flush=True)
+    epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials
+    with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
+        sweep(queue, configs, display, 1, OBJECTIVE)
+    return write_result(plan, queue.rows(), study_dir / TUNED)

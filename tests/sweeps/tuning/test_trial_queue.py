@@ -1,0 +1,194 @@
+"""The queue of a tuning: who trains a trial, what happens to those of a dead process, and what is pruned. No training."""
+
+import itertools
+from dataclasses import replace
+
+import optuna
+import pytest
+
+from experiments.config import load
+from experiments.runs import record
+from sweeps.plan import make_plan
+from sweeps.queue.process import current_process
+from sweeps.queue.storage import open_storage
+from sweeps.queue.trials import PROCESS, stored_process
+from sweeps.study import parse_study
+from sweeps.tuning.space import make_space
+from sweeps.tuning.trial_queue import TrialQueue
+from sweeps.tuning.tuned import best_trial, tuned_variant
+from sweeps.tuning.tuning_plan import FIRST_SEED, TuningPlan
+
+STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 1, "base": {"train.epochs": 27}}
+HERE = current_process()
+DEAD = replace(HERE, pid=2**22 + 1, start="0")  # no process has this pid
+OTHER_HOST = replace(HERE, host="elsewhere", boot="other", start="1")
+pids = itertools.count(2**23)  # of workers
+
+
+def queue_of(folder, sweep=HERE, trials=4, sampler="tpe", pruner="halving", params=None, variants=1, **study):
+    """The queue of a tuning with so many variants, as a process of its own opens it."""
+    plan = make_plan(parse_study({**STUDY, **study}, "mine"))
+    plan = plan.model_copy(update={"runs": plan.runs[:variants]})
+    space = make_space(params, load(plan.base), plan.runs)
+    return TrialQueue(TuningPlan(plan, space, trials, sampler, pruner), folder, sweep, open_storage(None, folder))
+
+
+def start(queue):
+    """The trial that another worker of the sweep gets."""
+    (assignment,) = queue.assign(replace(queue.sweep, pid=next(pids)))
+    return assignment
+
+
+def die(queue, assignments) -> None:
+    """Let the worker and the sweep of these trials be dead."""
+    for assignment in assignments:
+        queue.storage.set_trial_user_attr(assignment.trial_id, PROCESS, stored_process(DEAD, DEAD))
+
+
+def end(queue, assignment, status="finished", accuracy=0.9, epochs=27) -> str:
+    """Leave the record of a trial, and settle it."""
+    folder = queue.dir / assignment.run.name
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (record.CONFIG, record.METRICS, record.CHECKPOINT):
+        (folder / name).write_text("{}")
+    summary = {"status": status, "epochs": epochs, "val/acc": accuracy, "val/loss": 1.0}
+    record.write_summary(folder, {"run_id": assignment.run.run_id, **summary})
+    return queue.settle(assignment)
+
+
+def row(epoch: int, accuracy: float) -> dict[str, float]:
+    return {"epoch": epoch, "val/acc": accuracy, "val/loss": 1.0}
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random", "qmc"])
+def test_a_trial_of_a_dead_process_goes_on_as_the_same_run(tmp_path, sampler):
+    first = queue_of(tmp_path, sampler=sampler)
+    begun = [start(first) for _ in range(3)]
+    first.report(begun[0], row(1, 0.5))
+    die(first, begun)
+    second = queue_of(tmp_path, OTHER_HOST, sampler=sampler)
+    taken = [start(second) for _ in range(4)]
+    assert [trial.run for trial in taken[:3]] == [trial.run for trial in begun]
+    assert len({trial.run.run_id for trial in taken}) == 4
+    assert [trial.run.seed for trial in taken] == [FIRST_SEED + n for n in range(4)]
+    assert second.assign(DEAD) == [] and second.left == 0
+    assert first.heartbeat(begun) == begun and first.settle(begun[0]) == "taken over"  # it was only suspended
+    assert second.heartbeat(taken) == []
+
+
+def test_a_trial_whose_process_died_before_it_had_settings_is_completed(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    undisturbed = start(queue_of(tmp_path / "a"))
+    queue_of(tmp_path / "b").studies["cls"].ask()  # as if the process had been killed here
+    assert start(queue_of(tmp_path / "b")).run == undisturbed.run
+
+
+def test_a_trial_whose_answer_was_lost_is_assigned_to_its_worker_again(tmp_path):
+    queue, worker = queue_of(tmp_path), replace(HERE, pid=next(pids))
+    assert queue.assign(worker) == queue.assign(worker) != [start(queue)]
+
+
+def test_a_trial_whose_process_died_while_it_was_settled_is_settled_again_and_counts_once(tmp_path):
+    first = queue_of(tmp_path, trials=1)
+    begun = start(first)
+    first.storage.set_trial_user_attr(begun.trial_id, "status", "finished")  # as if it had been killed here
+    die(first, [begun])
+    second = queue_of(tmp_path, trials=1)
+    assert second.left == 1 and second.rows() == {"cls": []}
+    assert end(second, start(second)) == "finished"
+    assert second.left == 0 and [trial.status for trial in second.rows()["cls"]] == ["finished"]
+
+
+@pytest.mark.parametrize("sweep", [HERE, OTHER_HOST])
+def test_a_trial_of_a_living_process_is_left_to_it(tmp_path, sweep):
+    first = queue_of(tmp_path, sweep, trials=1)
+    begun, other = start(first), queue_of(tmp_path, replace(HERE, pid=1), trials=1)
+    assert other.assign(DEAD) == [] and list(other.running) == [begun.run.name]
+    first.release()  # as Ctrl-C does
+    assert start(other).run == begun.run
+    end(other, replace(begun, process=other.sweep))
+    first.refresh()
+    assert first.state().ended == [begun.run.name] and not first.running
+
+
+def test_variants_get_the_same_settings_and_seeds_in_turn_and_each_has_its_own_optuna_study(tmp_path):
+    queue = queue_of(tmp_path, variants=2)
+    runs = [start(queue).run for _ in range(6)]
+    assert [run.variant for run in runs] == ["cls", "gap"] * 3
+    for first, second in zip(runs[::2], runs[1::2], strict=True):
+        assert first.config.optim == second.config.optim and first.seed == second.seed
+    names = optuna.get_all_study_names(f"sqlite:///{tmp_path / 'optuna.db'}")
+    assert sorted(name.rpartition(": ")[2] for name in names) == ["cls", "gap"]
+
+
+def test_three_failed_attempts_use_up_a_trial_and_interrupted_ones_do_not_count(tmp_path):
+    queue = queue_of(tmp_path, trials=1)
+    for reason in ("failed", "interrupted", "failed", "interrupted", "failed"):
+        assert queue.left == 1
+        assert queue.settle(start(queue), reason, "the worker was killed") == reason
+    assert queue.left == 0
+    (trial,) = queue.rows()["cls"]
+    assert (trial.status, trial.val_acc, best_trial([trial])) == ("failed", None, None)
+
+
+@pytest.mark.parametrize("pruner, ended", [("halving", {3, 9}), ("none", set())])
+def test_low_trials_are_stopped_at_a_ninth_and_a_third_of_the_epochs(tmp_path, pruner, ended):
+    """Trial n has the accuracy of 1 - n / 10, so that each is worse than those before it."""
+    queue, stopped = queue_of(tmp_path, trials=6, pruner=pruner), set()
+    for number in range(6):
+        trial, accuracy = start(queue), 1 - number / 10
+        last = next((epoch for epoch in range(1, 28) if queue.report(trial, row(epoch, accuracy))), None)
+        stopped |= {last} - {None}
+        end(queue, trial, "pruned" if last else "finished", accuracy, last or 27)
+    assert stopped <= ended and bool(stopped) == bool(ended)
+    states = [trial.state.name for trial in queue.studies["cls"].get_trials()]
+    assert states[0] == "COMPLETE" and (set(states[1:]) == ({"PRUNED"} if ended else {"COMPLETE"}))
+    assert queue.studies["cls"].best_trial.number == 0
+
+
+@pytest.mark.parametrize("epochs, last", [(10, 3), (30, 9), (100, 33)])
+@pytest.mark.parametrize("pruner", ["halving", "hyperband"])
+def test_a_trial_is_not_stopped_after_a_third_of_the_epochs(tmp_path, pruner, epochs, last):
+    """Each trial is the best one until the rung at a third of the epochs, then the lowest."""
+    queue = queue_of(tmp_path, trials=8, pruner=pruner, base={"train.epochs": epochs})
+    for number in range(8):
+        trial = start(queue)
+        for epoch in range(1, epochs + 1):
+            accuracy = 0.5 + number / 100 if epoch <= last else 0.5 - number / 100
+            assert not queue.report(trial, row(epoch, accuracy))
+        end(queue, trial, epochs=epochs)
+
+
+def test_a_decision_to_prune_is_kept(tmp_path):
+    queue = queue_of(tmp_path, trials=2)
+    best = start(queue)
+    assert not any(queue.report(best, row(epoch, 0.9)) for epoch in range(1, 28))
+    low = start(queue)
+    assert [queue.report(low, row(epoch, 0.1)) for epoch in (1, 2, 3)] == [False, False, True]
+    die(queue, [low])  # before the worker has heard it
+    after = queue_of(tmp_path, trials=2)
+    taken = start(after)
+    assert taken.run == low.run and after.report(taken, row(3, 0.1)) is True
+
+
+def test_more_trials_extend_a_tuning_and_the_best_is_kept(tmp_path):
+    queue = queue_of(tmp_path, trials=2)
+    for accuracy in (0.8, 0.6):
+        end(queue, start(queue), accuracy=accuracy)
+    assert queue.assign(DEAD) == []
+    more = queue_of(tmp_path, trials=3)
+    end(more, start(more), "diverged", None)
+    trials = more.rows()["cls"]
+    assert [(t.status, t.val_acc) for t in trials] == [("finished", 0.8), ("finished", 0.6), ("diverged", None)]
+    tuned = tuned_variant(more.variants["cls"], trials, more.plan.space)
+    assert (tuned.trial, tuned.val_acc, tuned.epochs) == (0, 0.8, 3 * 27)
+
+
+def test_whole_numbers_and_choices_are_tried_as_such(tmp_path):
+    params = "train.batch_size=16..64,optim.name=adamw|sgd,optim.momentum=0..0.9"
+    queue = queue_of(tmp_path, trials=8, params=params)
+    configs = [start(queue).run.config for _ in range(8)]
+    assert all(isinstance(config.train.batch_size, int) and 16 <= config.train.batch_size <= 64 for config in configs)
+    assert {config.optim.name for config in configs} == {"adamw", "sgd"}
+    assert all(0 <= config.optim.momentum <= 0.9 for config in configs)
