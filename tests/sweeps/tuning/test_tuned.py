@@ -134,7 +134,7 @@ def without_trials_seed(seed: int) -> dict:
 @pytest.mark.parametrize(
     "tree, words, said",
     [
-        (tuned_tree(cls=0.002), (), "has no settings for the variant 'gap'"),
+        (tuned_tree(cls=0.002), (), "'gap' has no settings"),
         (tuned_tree(cls=0.002, gap=0.1, mean=0.1), (), "'mean' is not a variant"),
         (tuned_tree(cls=0.002, gap=-1.0), (), "variant 'gap': optim.lr: -1.0 is not allowed"),
         (without_trials_seed(1), (), "seed 1 was used for tuning"),
