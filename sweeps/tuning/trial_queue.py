@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -206,7 +205,7 @@ class TrialQueue:
         return self.storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
     def _beat(self, assignment: Assignment) -> dict[str, Any]:
-        return stored_process(replace(assignment.process, heartbeat=self.store.now()), self.sweep)
+        return stored_process(assignment.process, self.sweep, self.store.now())
 
     def _is_assigned(self, trial: FrozenTrial) -> bool:
         return bool(trial.user_attrs.get(PROCESS)) and is_assigned(trial, self.store.silence)

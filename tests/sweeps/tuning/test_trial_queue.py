@@ -42,7 +42,7 @@ def start(queue):
 def die(queue, assignments) -> None:
     """Let the worker and the sweep of these trials be dead."""
     for assignment in assignments:
-        queue.storage.set_trial_user_attr(assignment.trial_id, PROCESS, stored_process(DEAD, DEAD))
+        queue.storage.set_trial_user_attr(assignment.trial_id, PROCESS, stored_process(DEAD, DEAD, 0.0))
 
 
 def end(queue, assignment, status="finished", accuracy=0.9, epochs=27) -> str:
