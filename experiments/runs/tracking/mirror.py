@@ -35,6 +35,7 @@ class Mirror:
         self.thread = threading.Thread(target=self._supervise, daemon=True)
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.told: set[str] = set()  # kinds of messages
+        self.later = f"send them with `vit-sweep sync {shlex.quote(str(folder))}`"
 
     def __enter__(self) -> Mirror:
         return self
@@ -63,8 +64,7 @@ class Mirror:
             child.kill(self.process)
         missing = [run for run, is_sent in self.runs.items() if not is_sent and record.is_finished(self.folder / run)]
         if missing:
-            later = f"`vit-sweep sync {shlex.quote(str(self.folder))}`"
-            self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; send them with {later}")
+            self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {self.later}")
 
     def _start(self) -> None:
         self.process = child.start("experiments.runs.tracking.send", send.task(self.folder, self.tracking))
@@ -92,7 +92,7 @@ class Mirror:
         elif "run" in message:
             self.runs[message["run"]] = True
         else:
-            offline = f"offline, in {message['folder']}"
+            offline = f"offline, in {message['folder']}; {self.later}"
             where = offline if message["where"] == send.OFFLINE else f"at {message['where']}"
             self._say("where", f"runs are mirrored to Weights & Biases {where}; switch off with --tracking off")
 

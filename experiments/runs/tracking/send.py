@@ -100,9 +100,9 @@ class Sender:
     def _open(self, run: str) -> None:
         if run in self.open:
             return
-        parent = wandb_parent(self.folder)
-        if parent.exists() and shutil.disk_usage(parent).free < MIN_FREE:
-            raise OSError(errno.ENOSPC, f"no space left for {parent / FOLDER}")
+        folder = wandb_parent(self.folder) / FOLDER
+        if shutil.disk_usage(folder if folder.exists() else self.folder).free < MIN_FREE:
+            raise OSError(errno.ENOSPC, f"no space left for {folder}")
         plan = StudyPlan.read(self.folder) if (self.folder / STUDY).is_file() else None
         self.open[run] = WandbRun(self.folder / run, plan, self._note(run), self.mode, self.project, self.entity)
 

@@ -10,17 +10,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import mirrored
 import pytest
 import tiny
+from stubbed import until
 from wandb_server import WandbServer
 
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.run import train
+from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.send import Sender
 from experiments.runs.tracking.settings import TOKEN, Tracking, token
 from experiments.runs.tracking.sync import sync
@@ -96,24 +97,18 @@ def test_sync_refuses_a_folder_without_finished_runs(tmp_path: Path) -> None:
 def test_wandbs_process_dying_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process sends what the one that failed has not."""
     monkeypatch.setattr("experiments.runs.tracking.mirror.RETRY_SECONDS", 0.0)
-    killed: list[int] = []
-
-    def on_row(job: int, row: dict[str, float]) -> None:
-        end = time.monotonic() + 60
-        while row["epoch"] in (2, 3) and not killed and time.monotonic() < end:
-            if not server.runs:
-                time.sleep(0.1)
-                continue
-            killed.extend(pid for child in children(os.getpid()) for pid in children(child))
-            for pid in killed:
-                os.kill(pid, signal.SIGKILL)
-
+    train([mirrored.spec()], tmp_path, device="cpu")
+    said: list[str] = []
     with WandbServer() as server:
         use(server, monkeypatch)
-        lines = mirrored.trained(tmp_path / "study", [mirrored.spec()], on_row=on_row)
-        assert killed
-        assert "runs are mirrored" in lines[0] and "W&B cannot be used" in lines[1] and len(lines) == 2
-        mirrored.check(server, tmp_path / "study" / "s0")
+        with Mirror(ONLINE, tmp_path, said.append) as mirror:
+            mirror.follow("s0")
+            until(lambda: server.runs)
+            for pid in [pid for child in children(os.getpid()) for pid in children(child)]:
+                os.kill(pid, signal.SIGKILL)
+            until(lambda: mirror.runs["s0"])
+        mirrored.check(server, tmp_path / "s0")
+    assert "runs are mirrored" in said[0] and "W&B cannot be used" in said[1] and len(said) == 2
 
 
 def children(parent: int) -> list[int]:
@@ -142,8 +137,9 @@ def test_wandb_that_cannot_be_imported_stops_nothing(tmp_path: Path, monkeypatch
 def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train([mirrored.spec()], tmp_path / "study", device="cpu")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))  # wandb's own folder is the user's
+    (tmp_path / "wandb").mkdir()
     free = shutil.disk_usage(tmp_path)._replace(free=0)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: free if path == tmp_path else None)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: free if path == tmp_path / "wandb" else None)
     sender = Sender(tmp_path / "study", Tracking("offline"), lambda **message: None)
     sender.waiting.append("s0")
     sender.closed.set()
