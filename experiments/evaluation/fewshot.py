@@ -57,25 +57,25 @@ def fewshot_tasks(config: RunConfig, splits: Splits, device: torch.device) -> li
     return [_task(config, name, splits, device) for name in config.eval.fewshot]
 
 
-def _task(config: RunConfig, name: str, own: Splits, device: torch.device) -> FewShotTask:
+def _task(config: RunConfig, name: str, run_splits: Splits, device: torch.device) -> FewShotTask:
     data, is_own = config.data, name == config.data.name
     if is_own:
-        found = own
+        splits = run_splits
     else:
         side = data.image_shape[1]
         kept = {field: getattr(data, field) for field in ("root", "download", "val_fraction", "test_fraction")}
         kept |= {"split_seed": data.split_seed, "shuffle_patches": data.shuffle_patches}
         other = DataConfig(name=name, img_size=side, normalize="unit", **kept)  # images are normalized as in training
-        found = loading.load(config.model_copy(update={"data": other})).to(device)
-    support, indices = support_sets(found.train.y.cpu().numpy(), found.classes, config.eval.shots, name)
+        splits = loading.load(config.model_copy(update={"data": other})).to(device)
+    support, indices = support_sets(splits.train.y.cpu().numpy(), splits.classes, config.eval.shots, name)
     return FewShotTask(
         dataset=name,
         shots=config.eval.shots,
-        support=found.train.pick(torch.from_numpy(support)),
+        support=splits.train.pick(torch.from_numpy(support)),
         indices=indices,
-        val=found.val,
-        test=None if is_own else found.test,
-        test_labels=found.test.y.cpu(),
+        val=splits.val,
+        test=None if is_own else splits.test,
+        test_labels=splits.test.y.cpu(),
     )
 
 
@@ -98,7 +98,7 @@ def support_sets(
         rng = np.random.default_rng(seed)
         chosen.append(np.stack([rng.permutation(np.where(labels == k)[0])[:most] for k in range(len(classes))]))
     used = np.unique(np.concatenate(chosen))
-    return used, [np.searchsorted(used, each) for each in chosen]
+    return used, [np.searchsorted(used, images) for images in chosen]
 
 
 def fewshot_metrics(
@@ -123,14 +123,14 @@ def _metrics(
     task: FewShotTask, support: np.ndarray, val: np.ndarray, test: np.ndarray | None = None
 ) -> dict[str, float]:
     """The metrics of one run. Features [N, D] each; NaN where they are not finite."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     finite = all(np.isfinite(part).all() for part in (support, val, test) if part is not None)
     kinds = (FEWSHOT_VAL,) if test is None else (FEWSHOT_VAL, FEWSHOT, FEWSHOT_L2)
     for shots in task.shots:
-        each = [_accuracies(task, seed, shots, support, val, test) for seed in SEEDS] if finite else [[np.nan] * 3]
-        for kind, value in zip(kinds, np.mean(each, 0), strict=False):
-            found[f"{kind}/{task.dataset}/{shots}"] = float(value)
-    return found
+        by_seed = [_accuracies(task, seed, shots, support, val, test) for seed in SEEDS] if finite else [[np.nan] * 3]
+        for kind, value in zip(kinds, np.mean(by_seed, 0), strict=False):
+            metrics[f"{kind}/{task.dataset}/{shots}"] = float(value)
+    return metrics
 
 
 def _accuracies(

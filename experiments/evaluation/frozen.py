@@ -37,7 +37,7 @@ class Frozen:
     def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
         """As `Solo.eval_step`, without features."""
         scores = self.scores(x)
-        return tuple(each[None] for each in (losses(scores, y), *predictions(scores, y, self.model.cfg.head)))
+        return tuple(column[None] for column in (losses(scores, y), *predictions(scores, y, self.model.cfg.head)))
 
     def classes(self, splits: Splits, images: Images) -> Tensor:
         """The predicted class of each image, [N]."""

@@ -54,14 +54,14 @@ def measure(engine: Solo | Stacked, splits: Splits, tasks: Sequence[FewShotTask]
     Without test images (a run that tunes settings), no image of any test set is evaluated.
     """
     tests: Sequence[Evaluation] | None = None
-    found: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in engine.configs]
+    metrics: list[Metrics] = [{"test/loss": None, "test/acc": None} for _ in engine.configs]
     if len(splits.test):
         tests = evaluate(engine, splits, splits.test, features=any(task.test is None for task in tasks))
-        found = [{"test/loss": test.loss, "test/acc": test.accuracy} for test in tests]
+        metrics = [{"test/loss": test.loss, "test/acc": test.accuracy} for test in tests]
     for task in tasks:
-        for metrics, more in zip(found, fewshot_metrics(engine, splits, task, tests), strict=True):
-            metrics.update(more)
-    return [Measured(tests[run] if tests else None, metrics) for run, metrics in enumerate(found)]
+        for of_run, more in zip(metrics, fewshot_metrics(engine, splits, task, tests), strict=True):
+            of_run.update(more)
+    return [Measured(tests[run] if tests else None, of_run) for run, of_run in enumerate(metrics)]
 
 
 def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows: Sequence[Row]) -> list[Measured]:
@@ -69,19 +69,19 @@ def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows:
 
     The test images at other sizes, shifted and permuted are other images: the plan names these evaluations as well.
     """
-    found, config, test = measure(engine, splits, tasks.fewshot), engine.configs[0], bool(len(splits.test))
+    results, config, test = measure(engine, splits, tasks.fewshot), engine.configs[0], bool(len(splits.test))
     settings, side = config.eval, config.data.image_shape[1]
     if not (settings.img_sizes or settings.max_shift or settings.permuted):
-        return found
+        return results
     permuted = permuted_images(config, splits) if test else None
-    for model, measured, row in zip(frozen(engine, splits), found, rows, strict=True):
+    for model, measured, row in zip(frozen(engine, splits), results, rows, strict=True):
         metrics = measured.metrics
         metrics.update(size_metrics(model, splits, tasks.sizes, test))
         if test:
             metrics.update(position_metrics(model, splits, permuted))
         if side in settings.img_sizes:  # nothing is evaluated again
             metrics.update({Metric(name).at(side): {**row, **metrics}[name] for name in AT_SIZES})
-    return found
+    return results
 
 
 def after_epoch(metrics: Metrics, row: Row) -> Metrics:

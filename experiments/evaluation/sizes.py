@@ -28,22 +28,22 @@ class SizeTask:
     test: Images
 
 
-def size_tasks(config: RunConfig, own: Splits, device: torch.device) -> list[SizeTask]:
+def size_tasks(config: RunConfig, splits: Splits, device: torch.device) -> list[SizeTask]:
     """A task for each size but the trained one.
 
     Raises `UserError` where the images do not fit into memory or the positional embedding cannot be used at a size.
     """
-    check_sizes(config, len(own.classes))
+    check_sizes(config, len(splits.classes))
     return [_task(config, side, device) for side in config.eval.img_sizes if side != config.data.image_shape[1]]
 
 
 def _task(config: RunConfig, side: int, device: torch.device) -> SizeTask:
     data = config.data.model_copy(update={"img_size": side, "train_limit": None, "normalize": "unit"})
     try:
-        found = loading.load(config.model_copy(update={"data": data}))
+        resized = loading.load(config.model_copy(update={"data": data}))
     except UserError as error:  # the size is one of the user's list, and not the trained one
         raise UserError(str(error).replace("data.img_size: ", "eval.img_sizes: ", 1)) from error
-    return SizeTask(side, found.val.to(device), found.test.to(device))
+    return SizeTask(side, resized.val.to(device), resized.test.to(device))
 
 
 def size_metrics(model: Frozen, splits: Splits, tasks: Iterable[SizeTask], test: bool) -> dict[str, float]:

@@ -46,13 +46,13 @@ class SourceRun:
     def seen(self) -> list[Seen]:
         """The datasets that its weights were trained on: its own, and those of the run that it started from."""
         data = self.config.data
-        own = {
+        trained_on = {
             "name": data.name,
             "root": data.root,
             "files": self.summary.get("data", {}).get("files", ""),
             **{field: _split(self.config)[field] for field in SPLIT},
         }
-        return [own, *self.summary.get("init", {}).get("seen", [])]
+        return [trained_on, *self.summary.get("init", {}).get("seen", [])]
 
     def described(self, num_classes: int) -> dict[str, Any]:
         """What the record of a run with this source says of it."""
@@ -79,12 +79,12 @@ class SourceRun:
 
     def _check_model(self, config: RunConfig) -> None:
         """Raise `UserError` where the model is another one. Dropout and the scheme of initialization may differ."""
-        own, theirs = plain_settings(config), plain_settings(self.config)
-        paths = [path for path in own if path.startswith("model.") and not path.endswith(("_rate", ".init"))]
-        if differing := [path for path in paths if own[path] != theirs[path]]:
-            given = f"{differing[0]}: {plain(own[differing[0]])}"
-            wanted = " ".join(f"{path}={plain(theirs[path])}" for path in differing)
-            raise UserError(f"{given} is not allowed with the weights of {self.folder}; allowed: {wanted}")
+        wanted, given = plain_settings(self.config), plain_settings(config)
+        paths = [path for path in given if path.startswith("model.") and not path.endswith(("_rate", ".init"))]
+        if differing := [path for path in paths if given[path] != wanted[path]]:
+            first, allowed = differing[0], " ".join(f"{path}={plain(wanted[path])}" for path in differing)
+            refusal = f"is not allowed with the weights of {self.folder}; allowed: {allowed}"
+            raise UserError(f"{first}: {plain(given[first])} {refusal}")
         kind, recorded = REGISTRY[config.model.pos_embed], self.summary["provenance"].get("plugin") or {}
         if kind.plugin and recorded.get("digest") not in (None, kind.plugin.digest):
             raise UserError(

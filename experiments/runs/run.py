@@ -193,9 +193,9 @@ def _train_group(group: dict[int, RunState], data: Data, device: torch.device, o
                 return
             before = time.perf_counter()
     measured = measure_finished(engine, splits, data.tasks, [run.rows[-1] for run in runs])
-    for i, (run, found) in enumerate(zip(runs, measured, strict=True)):
+    for i, (run, result) in enumerate(zip(runs, measured, strict=True)):
         if run.status == "running":
-            _finish(run, engine, i, found, splits)
+            _finish(run, engine, i, result, splits)
 
 
 def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacked, data: Data) -> None:
@@ -207,9 +207,9 @@ def _measure_length(runs: list[RunState], rows: list[Row], engine: Solo | Stacke
     if not any(sound):
         return
     measured = measure(engine, data.splits, data.tasks.fewshot)
-    for run, row, found, is_sound in zip(runs, rows, measured, sound, strict=True):
+    for run, row, result, is_sound in zip(runs, rows, measured, sound, strict=True):
         if is_sound:
-            run.measured = {**run.measured, **after_epoch(found.metrics, row)}
+            run.measured = {**run.measured, **after_epoch(result.metrics, row)}
 
 
 def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -> Solo | Stacked:

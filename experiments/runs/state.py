@@ -83,8 +83,8 @@ class RunState(Saved):
         path = folder / record.CONFIG
         if path.exists() and (found_id := run_id(load(record.read_config(folder)))) != spec.run_id:
             raise record.RecordError(f"{path}: belongs to run {found_id}, not {spec.run_id}; choose another --out")
-        if found := resume.read(folder):
-            note, tensors = found
+        if saved := resume.read(folder):
+            note, tensors = saved
             run = cls(spec=spec, dir=folder, tensors=tensors, **note)
             run.update_status(prune=run.status == "pruned")  # decided just before the interruption
             return run

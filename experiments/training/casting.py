@@ -35,8 +35,8 @@ class _ToBfloat16(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         present = [i for i, grad in enumerate(grads) if grad is not None]
         casts = _copies([grads[i] for i in present], [ctx.dtypes[i] for i in present])
-        found = dict(zip(present, casts, strict=True))
-        return tuple(found.get(i) for i in range(len(grads)))
+        cast_by_place = dict(zip(present, casts, strict=True))
+        return tuple(cast_by_place.get(i) for i in range(len(grads)))
 
 
 def _copies(tensors: Any, dtypes: list[torch.dtype]) -> list[Tensor]:

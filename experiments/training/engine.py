@@ -188,8 +188,8 @@ class Solo:
         pre_logits: list[Tensor] = []
         with autocast(self.config, self.device):
             scores = self.model(x, pre_logits=pre_logits) if features else self.model(x)
-        found = (losses(scores, y), *predictions(scores, y, self.config.model.head), *pre_logits)
-        return tuple(each[None] for each in found)
+        columns = (losses(scores, y), *predictions(scores, y, self.config.model.head), *pre_logits)
+        return tuple(column[None] for column in columns)
 
     def weights(self, run: int = 0) -> dict[str, Tensor]:
         """Parameters and persistent buffers of a run, by name."""
@@ -225,11 +225,11 @@ def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy named tensors into a model. Raises `ValueError` if a tensor is missing or has another shape."""
-    own = {**dict(model.named_parameters()), **persistent_buffers(model)}
-    if missing := [n for n in own if n not in weights or weights[n].shape != own[n].shape]:
+    tensors = {**dict(model.named_parameters()), **persistent_buffers(model)}
+    if missing := [n for n in tensors if n not in weights or weights[n].shape != tensors[n].shape]:
         raise ValueError(f"weights do not fit the model: {missing[0]}")
     with torch.no_grad():
-        for name, tensor in own.items():
+        for name, tensor in tensors.items():
             tensor.copy_(weights[name])
 
 

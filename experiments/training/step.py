@@ -65,13 +65,13 @@ class DeviceStep:
         order = tables.order.to(self.device, non_blocking=True)  # [steps, R, B]
         labels = self.splits.train.y[order]
         labels[-1, :, self.last :] = IGNORED
-        found = [order, labels, tables.keys, tables.rates]
+        uploaded = [order, labels, tables.keys, tables.rates]
         if tables.draws is not None:
-            found.append(self._boxes(tables.draws.to(self.device, non_blocking=True)))
+            uploaded.append(self._boxes(tables.draws.to(self.device, non_blocking=True)))
         if not self._tables:
-            self._tables = [torch.empty(t.shape, dtype=t.dtype, device=self.device) for t in found]
-        for own, table in zip(self._tables, found, strict=True):
-            own.copy_(table, non_blocking=True)
+            self._tables = [torch.empty(t.shape, dtype=t.dtype, device=self.device) for t in uploaded]
+        for fixed, table in zip(self._tables, uploaded, strict=True):
+            fixed.copy_(table, non_blocking=True)
         self._uploading = tables  # kept in memory until the copies are done
         for tensor in (self.number, self.loss, self.hits):
             tensor.zero_()
