@@ -25,6 +25,7 @@ PROBE_BASE = {
     "optim.grad_clip_norm": 1.0,
     "train.epochs": 100,
 }
+HIDDEN = "model.pos_drop_rate+model.proj_drop_rate+model.mlp_drop_rate"
 TABLE_8 = {
     "model.pos_embed+model.pos_site": [
         ["none", "stem"],
@@ -94,14 +95,8 @@ STUDIES: dict[str, Study] = {
         Study(
             name="dropout",
             description="Does dropout help: on the embedding and the branches, or on the attention weights?",
-            factors={
-                "model.pos_drop_rate+model.proj_drop_rate+model.mlp_drop_rate": [[0.0] * 3, [0.1] * 3, [0.2] * 3],
-                "model.attn_drop_rate": [0.0, 0.1],
-            },
-            names={
-                "model.pos_drop_rate+model.proj_drop_rate+model.mlp_drop_rate": "hidden",
-                "model.attn_drop_rate": "attention",
-            },
+            factors={HIDDEN: [[0.0] * 3, [0.1] * 3, [0.2] * 3], "model.attn_drop_rate": [0.0, 0.1]},
+            names={HIDDEN: "hidden", "model.attn_drop_rate": "attention"},
         ),
         Study(name="depth", description="How many layers are enough?", factors={"model.depth": [1, 2, 4, 6]}),
         Study(

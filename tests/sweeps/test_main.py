@@ -41,7 +41,7 @@ def test_list_names_every_study(capsys):
     assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "Each"]
 
 
-@pytest.mark.parametrize("words", [["list"], ["--help"], ["run", "--help"], ["show", "--help"]])
+@pytest.mark.parametrize("words", [["list"], ["run", "--help"]])
 def test_help_and_list_do_not_import_what_is_slow(words):
     code = f"""
 import sys
