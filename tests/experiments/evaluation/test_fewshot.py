@@ -19,8 +19,6 @@ from experiments.evaluation import fewshot
 from experiments.evaluation.fewshot import support_sets
 from experiments.evaluation.least_squares import LeastSquares
 from experiments.runs import record
-from experiments.runs.run import train
-from experiments.study import RunSpec
 from vit import ViT
 
 FEWSHOT = {"eval__fewshot": "digits", "eval__shots": "1,5"}
@@ -113,28 +111,6 @@ def test_the_record_holds_the_accuracies_of_the_frozen_pre_logits(head: str, tmp
     assert summary["fewshot-l2/digits/5"] == pytest.approx(np.mean(chosen), abs=1e-12)
 
 
-def test_the_evaluation_changes_nothing_else(tmp_path: Path) -> None:
-    plain, measured = tiny.run(tmp_path / "a"), tiny.run(tmp_path / "b", **FEWSHOT)
-    for name in (record.METRICS, record.CHECKPOINT, record.PREDICTIONS):
-        a, b = ((tmp_path / run / name).read_bytes() for run in "ab")
-        assert name == record.CHECKPOINT or a == b
-    for name, weights in load_file(tmp_path / "a" / record.CHECKPOINT).items():
-        assert torch.equal(weights, load_file(tmp_path / "b" / record.CHECKPOINT)[name])
-    assert {key: measured[key] for key in plain if "/" in key} == {key: plain[key] for key in plain if "/" in key}
-    assert not any(key.startswith("fewshot") for key in plain)
-
-
-def test_each_member_of_a_cohort_is_evaluated_with_its_own_features(tmp_path: Path) -> None:
-    configs = [tiny.config(**FEWSHOT, train__precision="float64", seed=seed) for seed in (0, 1)]
-    together = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
-    alone = [train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")[0] for config in configs]
-    names = [name for name in alone[0] if name.startswith("fewshot")]
-    assert len(names) == 6
-    for stacked, single in zip(together, alone, strict=True):
-        assert [stacked[name] for name in names] == pytest.approx([single[name] for name in names], abs=1e-9)
-    assert any(alone[0][name] != alone[1][name] for name in names)
-
-
 def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two names for the same images: with other images of the same files the metrics would differ."""
     load, asked = loading.load, []
@@ -180,12 +156,3 @@ def test_lists_may_be_given_in_any_form_and_order() -> None:
     assert len(set(map(run_id, configs))) == 1
     assert run_id(configs[0]) != run_id(override(configs[0], {"eval.epochs": ""}))
     assert run_id(override(configs[0], {"eval.epochs": "none"})) == run_id(override(configs[0], {"eval.epochs": []}))
-
-
-def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
-    (summary,) = train([RunSpec.of("a", tiny.config(**FEWSHOT))], tmp_path, device="cpu", test=False)
-    whole = tiny.run(tmp_path / "b", **FEWSHOT)
-    names = [name for name in summary if name.startswith("fewshot")]
-    assert names == ["fewshot-val/digits/1", "fewshot-val/digits/5"]
-    assert [summary[name] for name in names] == [whole[name] for name in names]
-    assert summary["test/acc"] is None

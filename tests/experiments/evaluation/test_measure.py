@@ -1,4 +1,4 @@
-"""Metrics after several numbers of epochs: those of shorter trainings; the same after an interruption."""
+"""What is measured at the end and after several numbers of epochs: alone, stacked, interrupted, without test images."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 import tiny
+import torch
+from safetensors.torch import load_file
 
 from experiments.config import run_id
 from experiments.evaluation import measure
 from experiments.metric import Metric, is_metric
 from experiments.runs import record
+from experiments.runs.run import train
+from experiments.study import RunSpec
 
 CONSTANT = {"optim__schedule": "constant", "eval__fewshot": "digits", "eval__shots": "2"}
 LENGTHS = {**CONSTANT, "eval__epochs": "1,2,3"}
+ALL = {**LENGTHS, "eval__img_sizes": "4,8,12", "eval__max_shift": 2, "eval__permuted": True}
 
 
 def test_each_length_is_the_end_of_a_training_of_that_length(tmp_path: Path) -> None:
@@ -27,9 +32,35 @@ def test_each_length_is_the_end_of_a_training_of_that_length(tmp_path: Path) -> 
     assert summary["test/acc@3"] == summary["test/acc"]
 
 
-def test_the_record_holds_exactly_the_metrics_that_the_configuration_states(tmp_path: Path) -> None:
-    found = {name for name in tiny.run(tmp_path / "a", **LENGTHS) if "/" in name}
-    assert found == {*tiny.config(**LENGTHS).metrics, "train/grad_norm"}  # no comparison uses the latter
+def test_the_record_holds_what_the_configuration_states_and_the_evaluation_changes_nothing_else(tmp_path: Path) -> None:
+    plain, measured = tiny.run(tmp_path / "a", optim__schedule="constant"), tiny.run(tmp_path / "b", **ALL)
+    assert {key: measured[key] for key in plain if "/" in key} == {key: plain[key] for key in plain if "/" in key}
+    stated = {*tiny.config(**ALL).metrics, "train/grad_norm"}  # no comparison uses the latter
+    assert {key for key in measured if "/" in key} == stated
+    for name in (record.METRICS, record.PREDICTIONS):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    trained = load_file(tmp_path / "b" / record.CHECKPOINT)
+    for name, weights in load_file(tmp_path / "a" / record.CHECKPOINT).items():
+        assert torch.equal(weights, trained[name])
+
+
+def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path: Path) -> None:
+    configs = [tiny.config(**ALL, train__precision="float64", seed=seed) for seed in (0, 1)]
+    together = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
+    alone = [train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")[0] for config in configs]
+    names = [name for name in alone[0] if name.startswith(("fewshot", "shift", "permuted")) or "@" in name]
+    assert len(names) == 3 + 3 * 7 + 3 * 4 + 2 + 1
+    for stacked, single in zip(together, alone, strict=True):
+        assert [stacked[name] for name in names] == pytest.approx([single[name] for name in names], abs=1e-9)
+    for kind in ("fewshot", "shift", "permuted", "val/loss@4px"):
+        assert any(alone[0][name] != alone[1][name] for name in names if name.startswith(kind))
+
+
+def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
+    (summary,) = train([RunSpec.of("a", tiny.config(**ALL))], tmp_path, device="cpu", test=False)
+    whole = tiny.run(tmp_path / "b", **ALL)
+    measured = {name: value for name, value in summary.items() if "/" in name and value is not None}
+    assert measured == {name: whole[name] for name in whole if name.startswith(("train/", "val/", "fewshot-val"))}
 
 
 def test_an_interrupted_run_ends_with_the_same_metrics(tmp_path: Path) -> None:

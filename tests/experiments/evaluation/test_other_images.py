@@ -16,8 +16,6 @@ from experiments.errors import UserError
 from experiments.evaluation.position import shifted
 from experiments.evaluation.sizes import size_tasks
 from experiments.runs import record
-from experiments.runs.run import train
-from experiments.study import RunSpec
 from vit import ViT
 from vit.resize import resized
 
@@ -86,30 +84,6 @@ def test_a_shift_of_zero_changes_nothing_and_one_of_the_whole_side_leaves_black(
     x = torch.randint(1, 255, (2, 1, 4, 4), dtype=torch.uint8)
     assert torch.equal(shifted(x, 0, 0), x)
     assert shifted(x, 4, 0).sum() == 0 == shifted(x, 0, -4).sum()
-
-
-def test_the_evaluation_changes_nothing_else_and_holds_what_the_configuration_states(tmp_path: Path) -> None:
-    plain, measured = tiny.run(tmp_path / "a"), tiny.run(tmp_path / "b", **ALL)
-    assert {key: measured[key] for key in plain if "/" in key} == {key: plain[key] for key in plain if "/" in key}
-    assert {key for key in measured if "/" in key} == {*tiny.config(**ALL).metrics, "train/grad_norm"}
-    assert (tmp_path / "a" / record.METRICS).read_bytes() == (tmp_path / "b" / record.METRICS).read_bytes()
-
-
-def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path: Path) -> None:
-    configs = [tiny.config(**ALL, train__precision="float64", seed=seed) for seed in (0, 1)]
-    together = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
-    for config, stacked in zip(configs, together, strict=True):
-        (alone,) = train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")
-        names = [name for name in alone if name.endswith("px") or name.startswith(("shift", "permuted"))]
-        assert len(names) == 15
-        assert [stacked[name] for name in names] == pytest.approx([alone[name] for name in names], abs=1e-9)
-
-
-def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
-    (summary,) = train([RunSpec.of("a", tiny.config(**ALL))], tmp_path, device="cpu", test=False)
-    found = {name for name, value in summary.items() if "/" in name and value is not None}
-    assert {name for name in found if "@" in name} == {f"val/{k}@{s}px" for k in ("acc", "loss") for s in (4, 8, 12)}
-    assert not any(name.startswith(("test", "shift", "permuted")) for name in found)
 
 
 def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting() -> None:
