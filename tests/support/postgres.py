@@ -78,10 +78,10 @@ class Server:
             return False
         return True
 
-    def stop(self) -> None:
+    def stop(self, how: int = signal.SIGINT) -> None:
         """Stop at once. Open connections are lost."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGINT)
+            self.process.send_signal(how)
             self.process.wait(60)
             self.process = None
 

@@ -29,12 +29,17 @@ def test_reconciling_twice_is_the_same_as_once(queue):
 
 def test_an_assignment_of_another_machine_ends_at_the_lease_timeout(queue):
     remote = ProcessInfo("elsewhere", 1, "1", time.time())
-    (assignment,) = Queue(tiny_plan(), queue.dir, remote).assign(remote)
+    other = Queue(tiny_plan(), queue.dir, remote)
+    (assignment,) = other.assign(remote)
     assert list(queue.reconcile().running) == [assignment.run.name]
     stored = queue.study.get_trials()[0].user_attrs["owner"]
     silent = {name: {**each, "heartbeat": each["heartbeat"] - 2 * LEASE_TIMEOUT} for name, each in stored.items()}
     queue.store.rdb.set_trial_user_attr(assignment.trial_id, "owner", silent)
+    assert other.heartbeat([assignment]) == []
+    assert list(queue.reconcile().running) == [assignment.run.name]
+    queue.store.rdb.set_trial_user_attr(assignment.trial_id, "owner", silent)
     assert len(queue.reconcile().waiting) == 6
+    assert other.heartbeat([assignment]) == [assignment]
     (again,) = queue.assign(current_process())
     assert again.run == assignment.run
     queue.heartbeat([again])

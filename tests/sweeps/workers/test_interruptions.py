@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from storm import storm
-from stubbed import STUDY, SUPPORT, lives, tiny_plan, until
+from stubbed import STUDY, SUPPORT, Stubbed, lives, tiny_plan, until
 
 from experiments.runs.record import METRICS, is_finished
 from experiments.runs.run import train
@@ -166,3 +166,29 @@ def test_a_small_storm_of_kills_changes_no_number(tmp_path):
     found = storm(tmp_path, runs=4, epochs=3, workers=2, kills=3)
     assert (found.status, found.overlaps, found.different) == (0, 0, []), found.table()
     assert set(found.trained.values()) == {1} and len(found.trained) == 4, found.table()
+
+
+@pytest.mark.slow
+def test_a_storm_over_run_workers_and_cells_trains_each_run_once(tmp_path):
+    """60 runs, 30 times SIGKILL: of a command, or of one of its workers."""
+    stubbed, rng = Stubbed(tmp_path, seeds=30), random.Random(time.time_ns())
+    names, commands, kills = stubbed.write_plan(), [], 0
+    while kills < 30:
+        commands = [command for command in commands if command.poll() is None]
+        while len(commands) < 3:
+            words = rng.choice(
+                [["worker", stubbed.dir, "--workers", 2], ["cell", stubbed.dir, rng.choice(names)], None]
+            )
+            commands.append(stubbed.start(*words, nap=0.2) if words else stubbed.start_run(nap=0.2))
+        time.sleep(rng.uniform(0.2, 1.5))
+        workers = [pid for _, pid in stubbed.noted("start") if lives(pid)]
+        victim = rng.choice([*workers, *(command.pid for command in commands if command.poll() is None)] or [0])
+        if victim:
+            os.kill(victim, signal.SIGKILL)
+            kills += 1
+    for command in commands:
+        command.terminate()
+        command.communicate(timeout=60)
+    status, out, err = stubbed.run()
+    assert status == 0 and "60 runs: 60 finished" in out, err
+    assert set(stubbed.ended().values()) == {1} and len(stubbed.ended()) == 60
