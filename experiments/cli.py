@@ -20,6 +20,7 @@ from vit.registry import REGISTRY, PluginError
 if TYPE_CHECKING:
     from experiments.config import Setting
 
+MAX_NAME = 255  # characters of a folder's name, in most file systems
 INTERRUPTS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")  # signals that end a command as Ctrl-C does
 
 METAVARS = {
@@ -100,7 +101,7 @@ def positive(text: str, most: float = math.inf) -> int:
 
 def folder(text: str) -> str:
     """The type of a flag that takes a folder. An empty text, as from an unset shell variable, is not one."""
-    if not text.strip() or "\0" in text:
+    if not text.strip() or "\0" in text or max(map(len, text.split("/"))) > MAX_NAME:
         raise argparse.ArgumentTypeError(f"{text!r} is not allowed: expected the path of a folder")
     return text
 
