@@ -129,15 +129,22 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], folder: Path) -> int:
-    """Print how the run ended and where its record is. Returns the exit status: 1 for a run that diverged."""
+    """Print how the run ended, the published accuracy of its preset, and where its record is.
+
+    Returns the exit status: 1 for a run that diverged.
+    """
+    from experiments.config import override, run_id
+    from experiments.presets import PRESETS, preset
+
     if summary["status"] == "diverged":
         print(f"diverged in epoch {summary['epochs']}: the loss is not finite\nrecord: {folder}")
         return 1
     test_text = "" if summary["test/acc"] is None else f"test accuracy {summary['test/acc']:.2%}, "
     pruned = f" after {summary['epochs']} epochs, pruned" if summary["status"] == "pruned" else ""
     print(f"{test_text}validation accuracy {summary['val/acc']:.2%}{pruned}")
-    if test_text:
-        _print_claim(preset_name, config)
+    is_preset = run_id(config) == run_id(override(preset(preset_name), {"seed": config.seed}))
+    if test_text and is_preset and (claim := PRESETS[preset_name].claim):
+        print(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {preset_name}")
     print(f"record: {folder}")
     return 0
 
@@ -155,16 +162,6 @@ def _pruned_when_stopped(printer: EpochPrinter) -> Callable[[int, dict[str, floa
         return bool(heard)
 
     return prune
-
-
-def _print_claim(name: str, config: RunConfig) -> None:
-    """Print the published accuracy of the preset, if this run is the preset with any seed."""
-    from experiments.config import override, run_id
-    from experiments.presets import PRESETS, preset
-
-    claim = PRESETS[name].claim
-    if claim is not None and run_id(config) == run_id(override(preset(name), {"seed": config.seed})):
-        print(f"published accuracy {claim:.2%}; to compare over several seeds: vit-sweep run {name}")
 
 
 if __name__ == "__main__":
