@@ -46,13 +46,12 @@ def find_runs(place: str) -> tuple[str, list[ImportedRun]]:
 
 def _runs(path: str) -> list[tuple[str, ImportedRun]]:
     """(job type, run) for each run of a project."""
-    import requests
     import wandb
 
     try:
         runs = wandb.Api(timeout=TIMEOUT).runs(path, order="+created_at")
         return [(run.job_type or "", _api_run(run)) for run in runs if FIGURES_OF not in run.config]
-    except (wandb.errors.Error, requests.exceptions.RequestException, ValueError, OSError) as error:
+    except (wandb.errors.Error, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"wandb:{path}: the runs could not be read from W&B: {reason}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 import wandb_workspaces.expr as expr
 import wandb_workspaces.reports.v2 as wr
@@ -21,6 +22,12 @@ NOTE = (
 )
 BAND = "mean of each variant, band: ± 1 standard deviation over its runs"
 MOST_SHOWN = 1000  # runs and bars of a plot, the limit of W&B; its default is 10
+GROUPED: dict[str, Any] = {
+    "groupby": wr.Metric("Group"),
+    "groupby_aggfunc": "mean",
+    "groupby_rangefunc": "stddev",
+    "max_runs_to_show": MOST_SHOWN,
+}
 MOST_TITLE = 128  # characters, a limit of W&B
 FIGURES = "report"  # the figures are logged as report/NAME
 FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.png\)$", re.MULTILINE)  # in report.md
@@ -98,10 +105,7 @@ def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
             metrics=[str(metric)],
             orientation="h",
             title_x=metric.label,
-            groupby=wr.Metric("Group"),
-            groupby_aggfunc="mean",
-            groupby_rangefunc="stddev",
-            max_runs_to_show=MOST_SHOWN,
+            **GROUPED,
             max_bars_to_show=MOST_SHOWN,
         ),
         wr.ParallelCoordinatesPlot(
@@ -129,9 +133,6 @@ def _curve(metric: Metric) -> wr.LinePlot:
         y=[str(metric)],
         title_x="epoch",
         title_y=metric.label,
-        groupby=wr.Metric("Group"),
-        groupby_aggfunc="mean",
-        groupby_rangefunc="stddev",
         smoothing_type="none",
-        max_runs_to_show=MOST_SHOWN,
+        **GROUPED,
     )

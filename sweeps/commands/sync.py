@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli import folder
-from experiments.runs.tracking.settings import add_place_arguments
+from experiments.runs.tracking.settings import Tracking, add_place_arguments
+from experiments.runs.tracking.sync import sync
 from sweeps.commands.arguments import PROG, count
 
 
@@ -28,14 +29,8 @@ def add(commands: Any) -> None:
 
 def send(arguments: argparse.Namespace, _: str) -> int:
     """Send the runs."""
-    from experiments.runs.tracking.settings import Tracking
-    from experiments.runs.tracking.sync import sync
-
-    done = sync(
-        Path(arguments.folder),
-        Tracking("online", arguments.project, arguments.entity),
-        on_run=lambda name: print(name, file=sys.stderr, flush=True),
-    )
+    tracking = Tracking("online", arguments.project, arguments.entity)
+    done = sync(Path(arguments.folder), tracking, lambda name: print(name, file=sys.stderr, flush=True))
     parts = [f"{count(done.sent, 'run')} sent", f"{len(done.complete)} already complete"]
     parts += [f"{len(done.unfinished)} not finished"] * bool(done.unfinished)
     print(f"{', '.join(parts)}; {done.where}")

@@ -67,7 +67,7 @@ class Mirror:
             self.show(f"tracking: W&B lacks {len(missing)} of {len(self.runs)} runs; {self.later}")
 
     def _start(self) -> None:
-        self.process = child.start("experiments.runs.tracking.send", send.task(self.folder, self.tracking))
+        self.process = send.start(self.folder, self.tracking)
         for run, is_sent in self.runs.items():
             if not is_sent:
                 child.write_line(self.process, run)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from dataclasses import asdict, replace
@@ -16,11 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from experiments.runs import record
 from experiments.runs.tracking import child, sent, server
 from experiments.runs.tracking.child import Tell, limit
 from experiments.runs.tracking.sent import Sent
-from experiments.runs.tracking.settings import FOLDER, AgentRun, Tracking
+from experiments.runs.tracking.settings import FOLDER, Tracking
 from experiments.runs.tracking.wandb_run import WandbRun, upload_seconds, wandb_parent
 from experiments.study import STUDY, StudyPlan
 
@@ -31,9 +34,9 @@ NICENESS = 5  # training goes first
 OFFLINE = "offline"  # the place of runs that are written to the disk
 
 
-def task(folder: Path, tracking: Tracking) -> dict[str, Any]:
-    """The first line of the input."""
-    return {"folder": str(folder), "tracking": asdict(tracking)}
+def start(folder: Path, tracking: Tracking) -> subprocess.Popen[str]:
+    """Start the process."""
+    return child.start("experiments.runs.tracking.send", {"folder": str(folder), "tracking": asdict(tracking)})
 
 
 class Sender:
@@ -128,11 +131,10 @@ class Sender:
 def work(task: dict[str, Any], tell: Tell) -> None:
     """Do the task."""
     os.nice(NICENESS)
-    folder, values = Path(task["folder"]), task["tracking"]
+    folder, tracking = Path(task["folder"]), TypeAdapter(Tracking).validate_python(task["tracking"])
     os.environ.setdefault("WANDB_DATA_DIR", str(folder / FOLDER))  # else wandb keeps artifacts in the home folder
-    agent = AgentRun(**values.pop("agent")) if values["agent"] else values.pop("agent")
     with limit(STEP_SECONDS, tell):
-        sender = Sender(folder, Tracking(**values, agent=agent), tell)
+        sender = Sender(folder, tracking, tell)
     tell(where=sender.where, folder=str(wandb_parent(folder) / FOLDER))
     threading.Thread(target=sender.listen, daemon=True).start()
     sender.work()

@@ -16,10 +16,7 @@ from experiments.study import STUDY, StudyPlan
 
 @dataclass
 class Synced:
-    """What `sync` did: the names of the runs it sent, of those that W&B had already, and of those that have not ended.
-
-    `where`: the project.
-    """
+    """What `sync` did: names of the runs it sent, of those that W&B had already, of those that have not ended; the project."""
 
     unfinished: list[str]
     sent: list[str] = field(default_factory=list)
@@ -38,7 +35,7 @@ def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Syn
     if not finished:
         raise UserError(f"{folder}: holds no finished runs; give the folder of a study, OUT/STUDY")
     done = Synced([name for name in names if name not in finished])
-    process = child.start("experiments.runs.tracking.send", send.task(folder, tracking))
+    process = send.start(folder, tracking)
     error = "the process for W&B died"
     try:
         child.write_line(process, "\n".join(finished))

@@ -84,7 +84,7 @@ class WandbRun:
         self.run.summary.update({**values, **summary_of(whole.rows)})
         if self.mode == "online":
             self._upload(whole)
-            self.run.log(pictures.of_record(whole), step=len(whole.rows) + 1, commit=True)  # an epoch is sent once
+            self.run.log(pictures.of_record(whole), step=len(whole.rows) + 1)  # an epoch is sent once
         self.run.finish(exit_code=1 if whole.summary["status"] == "diverged" else 0)
 
     def stop(self) -> None:
@@ -95,12 +95,7 @@ class WandbRun:
         """Send the files of the record as an artifact; the same files again are the same version of it."""
         import wandb
 
-        artifact = wandb.Artifact(
-            f"record-{self.run.id}",
-            type="model",
-            description=f"The record of {whole.name}: configuration, metrics, predictions, checkpoint.",
-            metadata={key: whole.summary.get(key) for key in ("run_id", "test/acc")},
-        )
+        artifact = wandb.Artifact(f"record-{self.run.id}", type="model", metadata={"run_id": whole.summary["run_id"]})
         for name in (record.SUMMARY, *whole.summary["files"]):
             artifact.add_file(str(whole.dir / name), name=name, policy="immutable", skip_cache=True)  # copied nowhere
         aliases = [whole.summary["status"], f"s{whole.config['seed']}", self.study]

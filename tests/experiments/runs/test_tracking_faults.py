@@ -151,13 +151,9 @@ def test_the_token_is_made_once(tmp_path: Path) -> None:
     first = token(tmp_path)
     assert token(tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == [TOKEN]
-    (tmp_path / TOKEN).write_text('{"token": "a/b"}')
-    with pytest.raises(UserError, match="token: 'a/b' is not allowed"):
+    (tmp_path / TOKEN).write_text("{")
+    with pytest.raises(UserError, match=f"{TOKEN}: is not JSON"):
         token(tmp_path)
-    for damaged in ("[]", "{", "{}", "3"):
-        (tmp_path / TOKEN).write_text(damaged)
-        with pytest.raises(UserError, match=f"{TOKEN}: token: None is not allowed; move the file away"):
-            token(tmp_path)
 
 
 @pytest.mark.slow
