@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import folder, settings
+from experiments.cli import add_settings, folder, settings
 from experiments.effects import warn_of_long_warmup
 from experiments.errors import UserError
 from experiments.study import STUDY, StudyPlan
@@ -23,6 +23,9 @@ from sweeps.study_folder import plan_of, with_known_names, write_plan
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
+SET = "set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several"
+TUNED = """train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote, or the study.json of a tuned
+study"""
 
 
 def add_study_command(
@@ -30,45 +33,31 @@ def add_study_command(
     name: str,
     execute: Callable[[argparse.Namespace, str], int],
     options: str = "[options]",
+    tuned: bool = True,
     **texts: Any,
 ) -> argparse.ArgumentParser:
-    """Add a command whose first argument is a study, with the options that make its plan. `options` ends its usage."""
+    """Add a command whose first argument is a study, with the options that make its plan. `options` ends its usage.
+
+    `tuned`: whether the command takes the settings that `vit-sweep tune` found for each variant.
+    """
     usage = f"{PROG} {name} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...] {options}"
     command: argparse.ArgumentParser = commands.add_parser(name, usage=usage.rstrip(), **texts)
-    command.set_defaults(execute=execute)
-    command.add_argument(
-        "study", metavar="STUDY|FILE.yaml", help="a built-in study; a preset; or a YAML file with `name` and `factors`"
-    )
-    command.add_argument(
-        "--preset", metavar="NAME", help="preset that the study starts from (default: the study's, else digits)"
-    )
-    command.add_argument(
+    command.set_defaults(execute=execute, tuned=None)
+    option = command.add_argument
+    option("study", metavar="STUDY|FILE.yaml", help="a built-in study, a preset, or a YAML file (see `vit-sweep init`)")
+    option("--preset", metavar="NAME", help="preset that the study starts from (default: the study's, else digits)")
+    option(
         "--seeds",
         type=_seeds,
         metavar="N",
-        help="a number N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
+        help="N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
     )
-    command.add_argument(
-        "--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})"
-    )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="PATH=VALUE",
-        help="set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several",
-    )
+    option("--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})")
+    option("--set", action="append", default=[], metavar="PATH=VALUE", help=SET)
+    if tuned:
+        option("--tuned", metavar="FILE", help=TUNED)
+    add_settings(command, hidden=["seed"])  # a study has `seeds`
     return command
-
-
-def add_tuned(command: argparse.ArgumentParser) -> None:
-    """Add the settings that `vit-sweep tune` found for each variant."""
-    command.add_argument(
-        "--tuned",
-        metavar="FILE",
-        help="train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote, or the study.json of a "
-        "tuned study",
-    )
 
 
 def _seeds(text: str) -> int | list[int]:
@@ -93,7 +82,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes)
-    if getattr(arguments, "tuned", None):
+    if arguments.tuned:
         from sweeps.tuning.tuned import read_tuned
 
         tuned = read_tuned(Path(arguments.tuned))

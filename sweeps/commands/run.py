@@ -9,19 +9,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, positive
+from experiments.cli import positive
 from experiments.errors import UserError
 from experiments.runs.record import is_finished, read_summary
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, out_dir, parse_plan
+from sweeps.commands.arguments import PROG, add_study_command, count, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
 from sweeps.outcome import outcome_lines
 from sweeps.study_folder import ERROR, LOG
 from sweeps.workers.worker import WorkerConfig, worker_configs
+
+WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
+WORKERS_PER_GPU = "number of workers on each GPU; they share its memory (default: 1)"
+COHORT = """number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest number, by a
+short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)"""
+DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)"
+STORAGE = """database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later commands on
+the folder find it (default: optuna.db in the study's folder)"""
+SEPARATE_FOLDERS = """with --storage: this machine does not share the study's folder with the others; vit-sweep collect fetches
+their records"""
 
 
 def add(commands: Any) -> None:
@@ -34,60 +44,27 @@ def add(commands: Any) -> None:
         description="Train a study. Run the same command again to resume. The exit status is 0 if every run has ended, and 1 "
         "if runs failed in every attempt or the study was cancelled.",
     )
-    add_tuned(command)
     command.add_argument(
         "--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing"
     )
     add_worker_arguments(command)
-    add_settings(command, hidden=["seed"])  # a study has `seeds`
 
 
 def add_worker_arguments(run: argparse.ArgumentParser) -> None:
     """Add the number and kind of workers, where their runs are mirrored, and the storage."""
     workers = run.add_mutually_exclusive_group()
-    workers.add_argument(
-        "--workers",
-        type=positive,
-        metavar="N",
-        help="number of workers (default: one per GPU; without a GPU, one per CPU core)",
-    )
-    workers.add_argument(
-        "--workers-per-gpu",
-        type=positive,
-        metavar="N",
-        help="number of workers on each GPU; they share its memory (default: 1)",
-    )
-    run.add_argument(
-        "--cohort",
-        type=_cohort,
-        metavar="N|auto",
-        help="number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest "
-        "number, by a short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)",
-    )
+    workers.add_argument("--workers", type=positive, metavar="N", help=WORKERS)
+    workers.add_argument("--workers-per-gpu", type=positive, metavar="N", help=WORKERS_PER_GPU)
+    run.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_place_arguments(run)
 
 
 def add_place_arguments(run: argparse.ArgumentParser) -> None:
     """Add the device, where runs are mirrored, and the storage of the queue."""
-    run.add_argument(
-        "--device",
-        default="auto",
-        help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)",
-    )
+    run.add_argument("--device", default="auto", help=DEVICE)
     add_tracking_arguments(run)
-    run.add_argument(
-        "--storage",
-        type=storage_url,
-        metavar="URL",
-        help="database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later "
-        "commands on the folder find it (default: optuna.db in the study's folder)",
-    )
-    run.add_argument(
-        "--separate-folders",
-        action="store_true",
-        help="with --storage: this machine does not share the study's folder with the others; vit-sweep collect fetches "
-        "their records",
-    )
+    run.add_argument("--storage", type=storage_url, metavar="URL", help=STORAGE)
+    run.add_argument("--separate-folders", action="store_true", help=SEPARATE_FOLDERS)
 
 
 def storage_url(text: str) -> str:

@@ -7,14 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings
 from experiments.config import flatten
 from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.runs.record import is_finished
 from experiments.study import StudyPlan
 from sweeps.builtin import STUDIES
-from sweeps.commands.arguments import add_study_command, add_tuned, count, out_dir, parse_plan
+from sweeps.commands.arguments import add_study_command, count, out_dir, parse_plan
 from sweeps.study import format_level
 
 EXAMPLE = Path(__file__).parents[1] / "example.yaml"
@@ -24,7 +23,7 @@ def add(commands: Any) -> None:
     """Add `list`, `show` and `init`."""
     command = commands.add_parser("list", help="list the built-in studies", description="List the built-in studies.")
     command.set_defaults(execute=list_studies)
-    command = add_study_command(
+    add_study_command(
         commands,
         "show",
         show,
@@ -32,8 +31,6 @@ def add(commands: Any) -> None:
         help="show the grid of a study and what is done",
         description="Show the factors, the variants and the number of finished runs of a study.",
     )
-    add_tuned(command)
-    add_settings(command, hidden=["seed"])  # a study has `seeds`
     description = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
     command = commands.add_parser("init", help="print an example of a study file", description=description)
     command.set_defaults(execute=print_example)

@@ -7,18 +7,10 @@ import re
 import shutil
 from typing import Any
 
-from experiments.cli import add_settings, positive
+from experiments.cli import positive
 from experiments.errors import UserError
 from sweeps import cluster
-from sweeps.commands.arguments import (
-    PROG,
-    add_study_command,
-    add_tuned,
-    count,
-    device_of,
-    plan_and_folder,
-    runs_to_train,
-)
+from sweeps.commands.arguments import PROG, add_study_command, count, device_of, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_worker_arguments
 
 CLUSTERS = ("slurm", "local")
@@ -33,6 +25,7 @@ SET_HERE = (
     "output",
     "signal",
 )
+SLURM = "another option of sbatch, such as qos=high or exclusive; not one that a flag here sets"
 DESCRIPTION = """\
 Write the plan of a study and submit jobs that train it. Each job is a worker (see `vit-sweep worker --help`) and takes runs
 from the queue until none is left. STUDY may also be the folder of a study that has been started.
@@ -50,35 +43,22 @@ def add(commands: Any) -> None:
     command = add_study_command(
         commands, "submit", submit, help="train a study on a cluster, with Slurm", description=DESCRIPTION
     )
-    add_tuned(command)
-    jobs = command.add_argument_group("jobs")
-    jobs.add_argument(
-        "--cluster", choices=CLUSTERS, default="slurm", help="local: processes on this machine (default: slurm)"
-    )
-    jobs.add_argument(
-        "--nodes", type=positive, default=1, metavar="N", help="number of jobs, one node each (default: 1)"
-    )
-    jobs.add_argument("--gpus-per-node", type=positive, metavar="N", help="GPUs of each job (default: none)")
-    jobs.add_argument(
+    option = command.add_argument
+    option("--cluster", choices=CLUSTERS, default="slurm", help="local: processes on this machine (default: slurm)")
+    option("--nodes", type=positive, default=1, metavar="N", help="number of jobs, one node each (default: 1)")
+    option("--gpus-per-node", type=positive, metavar="N", help="GPUs of each job (default: none)")
+    option(
         "--cpus-per-task",
         type=positive,
         metavar="N",
         help="CPU cores of each job; without GPUs, each trains a run (default: 1)",
     )
-    jobs.add_argument("--time", metavar="TIME", help="limit on Slurm: minutes, H:MM:SS or D-HH:MM (default: 60)")
-    jobs.add_argument("--partition", metavar="NAME", help="partition of Slurm (default: the cluster's)")
-    jobs.add_argument("--mem", metavar="SIZE", help="memory of each job, such as 16G (default: the cluster's)")
-    jobs.add_argument("--account", metavar="NAME", help="account that is charged (default: yours)")
-    jobs.add_argument(
-        "--slurm",
-        action="append",
-        default=[],
-        type=_option,
-        metavar="KEY=VALUE",
-        help="another option of sbatch, such as qos=high or exclusive; not one that a flag here sets",
-    )
+    option("--time", metavar="TIME", help="limit on Slurm: minutes, H:MM:SS or D-HH:MM (default: 60)")
+    option("--partition", metavar="NAME", help="partition of Slurm (default: the cluster's)")
+    option("--mem", metavar="SIZE", help="memory of each job, such as 16G (default: the cluster's)")
+    option("--account", metavar="NAME", help="account that is charged (default: yours)")
+    option("--slurm", action="append", default=[], type=_option, metavar="KEY=VALUE", help=SLURM)
     add_worker_arguments(command)
-    add_settings(command, hidden=["seed"])  # a study has `seeds`
 
 
 def _option(text: str) -> tuple[str, str | bool]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, positive
+from experiments.cli import positive
 from experiments.config import load
 from experiments.errors import UserError, plain
 from experiments.study import STUDY, StudyPlan
@@ -46,6 +46,7 @@ def add(commands: Any) -> None:
         "tune",
         tune,
         "--trials N [options]",
+        tuned=False,
         help="find the learning rate and other settings of each variant",
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -58,7 +59,6 @@ def add(commands: Any) -> None:
     option("--workers", type=positive, metavar="N", help=WORKERS)
     option("--device", default="auto", help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1")
     option("--storage", type=storage_url, metavar="URL", help=STORAGE)
-    add_settings(command, hidden=["seed"])  # trials have their own seeds
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:

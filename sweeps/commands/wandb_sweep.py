@@ -9,9 +9,8 @@ from typing import Any
 
 import yaml
 
-from experiments.cli import add_settings
 from experiments.files import read_json, write_json, write_text
-from sweeps.commands.arguments import PROG, add_study_command, add_tuned, count, plan_and_folder, runs_to_train
+from sweeps.commands.arguments import PROG, add_study_command, count, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_place_arguments, tracking_of
 
 SPEC, NOTE = "wandb-sweep.yaml", "wandb-sweep.json"  # in the study's folder
@@ -43,9 +42,7 @@ def add(commands: Any) -> None:
         description=DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_tuned(command)
     add_place_arguments(command)
-    add_settings(command, hidden=["seed"])  # a study has `seeds`
 
 
 def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:

@@ -60,7 +60,7 @@ def test_a_damaged_record_is_an_error_unless_told_otherwise(tmp_path, capsys):
     [
         ([], "STUDY"),
         (["nowhere"], "nowhere: no such folder"),
-        (["x" * 300], "cannot be read: File name too long"),
+        (["x" * 300], "expected the path of a folder"),
         (["a", "--compare", "b", "c"], "STUDY, or two with --compare A B"),
         (["--compare", "a"], "--compare"),
         (["--compare", "a", "b", "--watch"], "is not allowed with --compare"),
