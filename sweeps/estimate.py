@@ -94,7 +94,7 @@ def measured_epoch_seconds(runs: Mapping[bytes, RunSpec], config: WorkerConfig) 
         worker = Worker(replace(config, test=False, log=Path(folder) / LOG))
         try:
             for shape, run in runs.items():
-                worker.submit([RunSpec.of(run.name, shortened(run.config))], Path(folder))
+                worker.send(([RunSpec.of(run.name, shortened(run.config))], Path(folder)))
                 ticks, kind, content = [time.monotonic()], "row", []
                 while kind == "row" and worker.pipe.poll(max(0.0, end - time.monotonic())):
                     kind, *content = worker.receive()

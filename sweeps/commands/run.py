@@ -95,14 +95,19 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         return 0
     from sweeps.workers.pool import StudyCancelled, run_sweep
 
-    intro = [_start_line(plan, left, configs, duration)]
-    options = arguments.cohort, intro, arguments.storage, arguments.separate_folders
+    intro = _start_line(plan, left, configs, duration)
+    options = sweep_options(arguments)
     try:
         with Mirror(tracking, study_dir) as mirror:
-            state = run_sweep(plan, study_dir, command, configs, *options, on_start=mirror.follow)
+            state = run_sweep(plan, study_dir, configs, command=command, intro=intro, on_start=mirror.follow, **options)
     except StudyCancelled:
         return report_cancelled(None)
     return report(plan, study_dir, state.failed)
+
+
+def sweep_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments that `run_sweep` takes as they are."""
+    return {name: getattr(arguments, name) for name in ("cohort", "storage", "separate_folders")}
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:

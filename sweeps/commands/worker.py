@@ -14,7 +14,14 @@ from experiments.runs.tracking.settings import AgentRun, Tracking
 from experiments.study import StudyPlan
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.manage import check_names, report_cancelled
-from sweeps.commands.run import add_place_arguments, add_worker_arguments, configured_workers, report, tracking_of
+from sweeps.commands.run import (
+    add_place_arguments,
+    add_worker_arguments,
+    configured_workers,
+    report,
+    sweep_options,
+    tracking_of,
+)
 from sweeps.outcome import result_text
 from sweeps.study_folder import ERROR
 
@@ -79,13 +86,13 @@ def _join(
     plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: str | None = None
 ) -> dict[str, str] | None:
     """Train the runs that are left, or `only` one. Returns the failed runs and why; None if the study was cancelled."""
-    from sweeps.workers.pool import StudyCancelled, join_sweep
+    from sweeps.workers.pool import StudyCancelled, run_sweep
 
     configs = configured_workers(arguments, study_dir)
-    options = arguments.cohort, arguments.storage, arguments.separate_folders
+    runs, options = {only} if only else None, sweep_options(arguments)
     try:
         with Mirror(tracking, study_dir) as mirror:
-            state = join_sweep(plan, study_dir, configs, *options, {only} if only else None, on_start=mirror.follow)
+            state = run_sweep(plan, study_dir, configs, only=runs, on_start=mirror.follow, **options)
             if only and tracking.agent and is_finished(study_dir / only):
                 mirror.follow(only)  # also where another process has trained it
     except StudyCancelled:

@@ -76,7 +76,9 @@ class TrialQueue:
             self.trials[label] = study.get_trials(deepcopy=False)
             self.left += max(self.plan.trials - len(self.trials[label]), 0)
             for trial in self.trials[label]:
-                if trial.state.is_finished():
+                if trial.state == TrialState.FAIL:
+                    self._state.failed[trial.user_attrs[RUN]] = trial.user_attrs[FAILURES][-1]
+                elif trial.state.is_finished():
                     self._state.ended.append(trial.user_attrs[RUN])
                 elif self._is_assigned(trial):
                     self._state.running[trial.user_attrs[RUN]] = worker_of(trial)
@@ -159,17 +161,17 @@ class TrialQueue:
         trial = self.storage.get_trial(trial_id)
         if not self._is_ours(trial):
             return str(trial.user_attrs.get(STATUS, "taken over"))
-        failures = trial.user_attrs.get(FAILURES, [])
+        failures = [*trial.user_attrs.get(FAILURES, []), error]
         if record.is_finished(folder):
             summary = record.read_summary(folder)
             reason = summary["status"]
             self._end(assignment, summary)
-        elif reason == "failed" and len(failures) + 1 >= ATTEMPTS:
-            self._end(assignment, {"status": reason, "epochs": trial.last_step or 0})
         else:
             if reason == "failed":
-                self.storage.set_trial_user_attr(trial_id, FAILURES, [*failures, error])
+                self.storage.set_trial_user_attr(trial_id, FAILURES, failures)
             self.storage.set_trial_user_attr(trial_id, PROCESS, None)
+            if reason == "failed" and len(failures) >= ATTEMPTS:
+                self._end(assignment, {"status": reason, "epochs": trial.last_step or 0})
         self._read()
         return reason
 

@@ -26,12 +26,12 @@ def tune(
 
     Raises `UserError` for bad input, and where STUDY/tuned.yaml is of another tuning.
     """
-    check_result(plan, study_dir / TUNED)
     with writing(study_dir):
         (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
     record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
     store = connect(plan.study, study_dir, storage)
     queue = TrialQueue(plan, study_dir, current_process(), store)
+    check_result(plan, queue.rows(), study_dir / TUNED)
     print(intro, flush=True)
     epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials
     with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:

@@ -52,23 +52,19 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
     write_text(path, HEAD + text)
 
 
-def check_result(plan: TuningPlan, path: Path) -> None:
-    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning or of more trials, or one changed by hand."""
+def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> None:
+    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning, or one that was changed by hand.
+
+    `trials`: variant -> its trials so far.
+    """
     if not path.exists():
         return
-    old = read_tuned(path)
-    advice = "move it, or give another --out"
+    old, advice = read_tuned(path), "move it, or give another --out"
     planned = {"study": plan.study.name, "base": plan.base, "sampler": plan.sampler, "pruner": plan.pruner}
     for field, value in {**planned, "space": plan.tried}.items():
         if old.tree()[field] != json.loads(json.dumps(value)):
             raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
-    if not old.variants.keys() <= {variant.variant for variant in plan.variants}:
-        raise UserError(f"{path}: is of another tuning: variants differs; {advice}")
-    if plan.trials < old.budget:
-        raise UserError(
-            f"--trials: {plan.trials} is not allowed: {path} is the result of {old.budget} trials of each variant; {advice}"
-        )
-    settings = {(trial.variant, trial.trial): trial.settings for trial in old.trials}
+    settings = {(label, trial.trial): trial.settings for label in trials for trial in trials[label]}
     for label, chosen in old.variants.items():
         if settings.get((label, chosen.trial)) != chosen.settings:
             raise UserError(f"{path}: the settings of {label!r} are not those of trial {chosen.trial}; {advice}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -17,12 +17,14 @@ from experiments.runs import record
 from experiments.study import StudyPlan
 from sweeps.outcome import result_text
 from sweeps.queue.connect import connect
-from sweeps.queue.process import HEARTBEAT_INTERVAL, ProcessInfo, current_process
+from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
-from sweeps.queue.storage import QueueStorage
 from sweeps.study_folder import ERROR, check_images, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
+
+if TYPE_CHECKING:
+    from sweeps.tuning.trial_queue import TrialQueue
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
 RECONCILE_INTERVAL = 300.0  # seconds between checks of every run's folder
@@ -37,87 +39,36 @@ class StudyCancelled(Exception):
     """The study was cancelled with `vit-sweep cancel`, and runs are left."""
 
 
-class RunQueue(Protocol):
-    """Where a pool gets runs: `Queue` has the runs of a study, `TrialQueue` the trials of a tuning."""
-
-    dir: Path
-    store: QueueStorage
-    cancelled: bool
-
-    @property
-    def left(self) -> int: ...
-
-    @property
-    def running(self) -> Mapping[str, ProcessInfo]: ...
-
-    def reconcile(self) -> QueueState: ...
-
-    def refresh(self) -> object: ...
-
-    def state(self) -> QueueState: ...
-
-    def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]: ...
-
-    def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool | None: ...
-
-    def heartbeat(self, assignments: Sequence[Assignment]) -> list[Assignment]: ...
-
-    def settle(self, assignment: Assignment, reason: str = "failed", error: str = "") -> str: ...
-
-    def release(self) -> None: ...
-
-
 def run_sweep(
     plan: StudyPlan,
     study_dir: Path,
-    command: str,
     configs: Sequence[WorkerConfig],
-    cohort: int | None = None,
-    intro: Sequence[str] = (),
-    storage: str | None = None,
-    separate_folders: bool = False,
-    on_start: OnStart | None = None,
-) -> QueueState:
-    """Write the plan and train its runs, with one worker for each configuration. Returns the final state of the queue.
-
-    `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
-    of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`). Raises
-    `UserError` for bad input. `intro` are lines to print once the folder is known to be
-    usable. Runs that failed before, in any sweep, get new attempts. `storage` and `separate_folders`: see `connect`.
-    """
-    check_images(plan, study_dir)
-    write_plan(plan, study_dir, command)
-    store = connect(plan, study_dir, storage, separate_folders)
-    for line in filter(None, intro):
-        print(line, flush=True)
-    queue = Queue(plan, study_dir, current_process(), storage=store)
-    queue.retry()
-    return _train(queue, plan, configs, cohort, on_start)
-
-
-def join_sweep(
-    plan: StudyPlan,
-    study_dir: Path,
-    configs: Sequence[WorkerConfig],
+    *,
+    command: str | None = None,
+    intro: str = "",
     cohort: int | None = None,
     storage: str | None = None,
     separate_folders: bool = False,
     only: Container[str] | None = None,
     on_start: OnStart | None = None,
 ) -> QueueState:
-    """Train the runs that are left of a study that has been started, or only some of them; see `run_sweep`.
+    """Train the runs of a study that are left, or only some of them, with one worker for each configuration.
 
-    Runs that failed in all attempts stay failed, and a study that was cancelled stays cancelled.
+    With `command` the plan is written first, and runs that failed before get new attempts. Without it, failed runs stay
+    failed, and a study that was cancelled stays cancelled. `intro` is printed once the folder is known to be usable.
+    `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
+    of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`).
+    `storage` and `separate_folders`: see `connect`. Returns the final state of the queue. Raises as `sweep` does.
     """
     check_images(plan, study_dir)
+    if command is not None:
+        write_plan(plan, study_dir, command)
     store = connect(plan, study_dir, storage, separate_folders)
+    if intro:
+        print(intro, flush=True)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)
-    return _train(queue, plan, configs, cohort, on_start)
-
-
-def _train(
-    queue: Queue, plan: StudyPlan, configs: Sequence[WorkerConfig], cohort: int | None, on_start: OnStart | None
-) -> QueueState:
+    if command is not None:
+        queue.retry()
     if cohort is None:
         on_gpu = configs[0].threads is None
         configs = [replace(config, by_speed=on_gpu) for config in configs]
@@ -128,7 +79,7 @@ def _train(
 
 
 def sweep(
-    queue: RunQueue,
+    queue: Queue | TrialQueue,
     configs: Sequence[WorkerConfig],
     display: ProgressDisplay,
     cohort: int,
@@ -159,7 +110,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        queue: RunQueue,
+        queue: Queue | TrialQueue,
         configs: Sequence[WorkerConfig],
         display: ProgressDisplay,
         cohort: int,
@@ -194,7 +145,7 @@ class WorkerPool:
                 raise StudyCancelled
             if self.free or self.idle:
                 self._assign()
-                if not (self.is_busy or self.queue.left or self.queue.running) and not self._reconcile():
+                if self._is_done():
                     return
                 self._report_waiting()
             pipes = {worker.pipe: worker for worker in self.workers}
@@ -208,19 +159,22 @@ class WorkerPool:
 
     def _poll(self) -> None:
         """Learn what other sweeps have done: from the trials, and now and then from the records of all runs."""
-        if time.monotonic() >= self.next_reconcile:
-            self._reconcile()
+        now = time.monotonic()
+        if now >= self.next_reconcile:
+            self.queue.reconcile()
+            self.next_reconcile = now + RECONCILE_INTERVAL
         else:
             self.queue.refresh()
-            self.display.skip(self.queue.state().ended)
-        self.next_poll = time.monotonic() + POLL_INTERVAL
-
-    def _reconcile(self) -> bool:
-        """Look at the records of all runs. Returns whether runs are left, or are in training elsewhere."""
-        self.queue.reconcile()
+        self.next_poll = now + POLL_INTERVAL
         self.display.skip(self.queue.state().ended)
-        self.next_reconcile = time.monotonic() + RECONCILE_INTERVAL
-        return bool(self.queue.left or self.queue.running)
+
+    def _is_done(self) -> bool:
+        """Whether no run is left to train or in training here or elsewhere. If it seems so, it looks at the records."""
+        if self.is_busy or self.queue.left or self.queue.running:
+            return False
+        self.next_reconcile = 0.0
+        self._poll()
+        return not (self.queue.left or self.queue.running)
 
     def _is_unfinished(self) -> bool:
         """Whether runs wait or are in training, in a cancelled study as well. Looks at the records of all runs."""
@@ -238,7 +192,7 @@ class WorkerPool:
     def _submit(self, worker: Worker) -> list[Assignment]:
         """Send the next runs of the queue to a worker. Returns their assignments; none if no run is waiting."""
         if assignments := self.queue.assign(worker.info, self.cohort):
-            worker.submit([assignment.run for assignment in assignments], self.dir)
+            worker.send(([assignment.run for assignment in assignments], self.dir))
             for assignment in assignments:
                 self.on_start(assignment.run.name)
         return assignments
@@ -276,7 +230,7 @@ class WorkerPool:
         assignment = worker.assignments[index]
         self.display.row(assignment.run, row)
         if worker.config.tuning:
-            worker.answer(prune=bool(self.queue.report(assignment, row)))
+            worker.send(bool(self.queue.report(assignment, row)))  # whether it prunes the run
             return
         now, epochs = time.monotonic(), assignment.run.config.train.epochs
         is_due = row["epoch"] % math.ceil(epochs / REPORTS) == 0  # each value is a write to the database
@@ -324,7 +278,7 @@ class WorkerPool:
     def shutdown(self) -> None:
         """Let idle workers end."""
         for worker in self.workers:
-            worker.shutdown()
+            worker.send(None)
         for worker in self.workers:
             worker.stop(SHUTDOWN_TIMEOUT)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import queue
 import signal
 import sys
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     from experiments.data.images import Splits
     from sweeps.queue.queue import Assignment  # a worker does not import Optuna
 
-SHUTDOWN = b""  # the message after which a worker ends
-PRUNE, CONTINUE = b"prune", b"continue"  # the answers to a row, where `WorkerConfig.tuning` is set
+# To a worker: runs and the study's folder; whether to prune the run of a row, with `WorkerConfig.tuning`; None: end.
+Message = tuple[list[RunSpec], Path] | bool | None
 SHUTDOWN_TIMEOUT = 10.0  # seconds that it has for that
 
 
@@ -66,17 +65,12 @@ def worker_configs(
         on_cpu = picked.type == "cpu"
         count = workers or (_cores() if on_cpu else 1)
         return [WorkerConfig(device, log, 1 if on_cpu else None)] * count
-    gpus = _gpus(picked)
+    import torch
+
+    gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     count = workers or len(gpus) * (workers_per_gpu or 1)
     devices = [gpus[i % len(gpus)] for i in range(count)]
     return [WorkerConfig(gpu, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
-
-
-def _gpus(device: torch.device) -> list[str]:
-    """The name of every visible GPU, or of the one GPU that the device names."""
-    import torch
-
-    return [str(device)] if device.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
 
 
 def _cores() -> int:
@@ -99,15 +93,10 @@ class Worker:
         self.assignments: list[Assignment] = []  # in training
         self.upcoming: list[Assignment] = []  # trained next
 
-    def submit(self, runs: list[RunSpec], study_dir: Path) -> None:
-        """Send runs, which are trained as one cohort: now, or after those in training."""
+    def send(self, message: Message) -> None:
+        """Send runs, which are trained as one cohort after those in training, or another message."""
         with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
-            self.pipe.send_bytes(pickle.dumps((runs, study_dir)))
-
-    def answer(self, prune: bool) -> None:
-        """Say whether the run whose row was received is pruned. Only with `WorkerConfig.tuning`."""
-        with contextlib.suppress(OSError):  # the worker is dead; `receive` reports it
-            self.pipe.send_bytes(PRUNE if prune else CONTINUE)
+            self.pipe.send(message)
 
     def receive(self) -> tuple[Any, ...]:
         """The next message, as `work` describes it; `("died", reason)` if the worker is dead."""
@@ -116,11 +105,6 @@ class Worker:
         except (EOFError, OSError):
             self.process.join(SHUTDOWN_TIMEOUT)
             return "died", _exit_reason(self.process.exitcode)
-
-    def shutdown(self) -> None:
-        """Ask the worker to end when its runs have ended; `stop` waits for it."""
-        with contextlib.suppress(OSError):
-            self.pipe.send_bytes(SHUTDOWN)
 
     def stop(self, timeout: float = 0.0) -> None:
         """Wait up to `timeout` seconds for the worker to end, then kill it."""
@@ -139,7 +123,7 @@ def _exit_reason(exitcode: int | None) -> str:
 
 
 def work(pipe: Connection, config: WorkerConfig) -> None:
-    """The main function of a worker: train what arrives, until SHUTDOWN.
+    """The main function of a worker: train what arrives, until None.
 
     It sends ("row", index of the run, row) after each epoch, then ("done",) or
     ("failed", whether the user has to fix it, error in one line, traceback). With `config.tuning` each row gets an answer.
@@ -147,7 +131,7 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     for name in ("SIGINT", *INTERRUPTS):  # they reach every process of the group; the sweep handles them
         if hasattr(signal, name):  # Windows has fewer
             signal.signal(getattr(signal, name), signal.SIG_IGN)
-    inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, inbox), daemon=True).start()
     log = os.open(config.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     for stream in (sys.stdout, sys.stderr):
@@ -159,15 +143,15 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
     if config.threads:
         torch.set_num_threads(config.threads)
     datasets = Datasets()
-    while (message := inbox.get()) != SHUTDOWN:
-        _train(pipe, inbox, config, datasets, *pickle.loads(message))
+    while isinstance(message := inbox.get(), tuple):
+        _train(pipe, inbox, config, datasets, *message)
 
 
-def _listen(pipe: Connection, inbox: queue.SimpleQueue[bytes]) -> None:
+def _listen(pipe: Connection, inbox: queue.SimpleQueue[Message]) -> None:
     """Pass messages on. If the sweep dies, exit at once, even during training."""
     while True:
         try:
-            inbox.put(pipe.recv_bytes())
+            inbox.put(pipe.recv())
         except (EOFError, OSError):
             os._exit(1)
 
@@ -192,7 +176,7 @@ class Datasets:
 
 def _train(
     pipe: Connection,
-    inbox: queue.SimpleQueue[bytes],
+    inbox: queue.SimpleQueue[Message],
     config: WorkerConfig,
     datasets: Datasets,
     runs: list[RunSpec],
@@ -202,7 +186,7 @@ def _train(
 
     def on_row(index: int, row: dict[str, float]) -> bool:
         pipe.send(("row", index, row))
-        return config.tuning and inbox.get() == PRUNE
+        return config.tuning and inbox.get() is True
 
     try:
         if config.tuning:

@@ -27,7 +27,8 @@ class WorkerHere:
         self.config, self.messages = config, list[tuple[Any, ...]]()
         self.pipe = SimpleNamespace(send=self.messages.append, poll=lambda timeout: bool(self.messages))
 
-    def submit(self, runs: list[RunSpec], folder: Path) -> None:
+    def send(self, message: tuple[list[RunSpec], Path]) -> None:
+        runs, folder = message
         _train(self.pipe, SimpleQueue(), self.config, Datasets(), runs, folder)
         self.records += [json.loads((folder / run.name / record.SUMMARY).read_text()) for run in runs]
 

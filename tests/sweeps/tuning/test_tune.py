@@ -274,7 +274,7 @@ def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(capsys, tmp_path)
     options = (*options, "--sampler", "random")
     assert "space differs" in refused(capsys, *words(path, "--trials", 2, "--params", "optim.lr=1e-3..1", *options))
     assert "base differs" in refused(capsys, *words(path, "--trials", 2, "--train.epochs", 4, *options))
-    assert "is the result of 2 trials of each variant" in refused(capsys, *words(path, "--trials", 1, *options))
+    assert "--trials: 1 is not allowed" in refused(capsys, *words(path, "--trials", 1, *options))
     tree = yaml.safe_load(result.read_text())
     tree["variants"]["gap"]["settings"]["optim.lr"] = 0.5
     result.write_text(yaml.safe_dump(tree))

@@ -20,7 +20,8 @@ class FakeWorker:
         self.config, self.info, self.pipe = config, current_process(), None
         self.assignments, self.upcoming, self.submitted, self.stopped = [], [], [], False
 
-    def submit(self, runs, study_dir):
+    def send(self, message):
+        runs, _ = message
         self.submitted.append([run.name for run in runs])
 
     def receive(self):
