@@ -239,7 +239,6 @@ def _start(runs: list[RunState], splits: loading.Splits, device: torch.device) -
 
 def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | None, splits: loading.Splits) -> None:
     """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned."""
-    run.check_unsealed()
     test = measured.test if measured else None
     summary = summary_of(run, engine, splits, measured.metrics if measured else None)
     images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None

@@ -162,8 +162,8 @@ class RunState(Saved):
         self._write(self._note(), tensors, durable)
 
     def _note(self) -> dict[str, Any]:
-        """The note of the resume file, which later epochs do not change."""
-        return {**{saved.name: getattr(self, saved.name) for saved in fields(Saved)}, "rows": list(self.rows)}
+        """The note of the resume file. It is written before the next epoch is added."""
+        return {saved.name: getattr(self, saved.name) for saved in fields(Saved)}
 
     def _write(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], durable: bool) -> None:
         self.check_unsealed()

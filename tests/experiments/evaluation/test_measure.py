@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from experiments.config import run_id
 from experiments.evaluation import measure
-from experiments.metric import Metric, is_metric
+from experiments.metric import METRICS, Metric, is_metric
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.study import RunSpec
@@ -117,6 +117,13 @@ def test_a_metric_has_a_label_and_a_validation_metric_for_choices(name: str, lab
     assert (metric.label, str(metric.on_validation)) == (label, choice)
     assert metric.is_share != metric.lower_is_better
     assert is_metric(name)
+
+
+def test_losses_are_better_lower_and_accuracies_higher() -> None:
+    names = [f"{part}/{kind}" for part in ("train", "val", "test") for kind in ("loss", "acc")]
+    assert list(map(str, METRICS)) == names
+    assert [metric.lower_is_better for metric in METRICS] == [True, False] * 3
+    assert [metric.is_accuracy for metric in METRICS] == [False, False, False, True, False, True]
 
 
 @pytest.mark.parametrize(
