@@ -47,10 +47,6 @@ class SweepServer(WandbServer):
         self.agents: dict[str, str] = {}  # id -> the id of its sweep
         self.stop: set[str] = set()
 
-    def mirrors(self, sweep: str) -> list[Run]:
-        """The runs whose client said that they belong to a sweep."""
-        return [run for run in self.runs.values() if run.fields.get("sweep") == sweep]
-
     def op_UpsertSweep(self, v: dict[str, Any]) -> dict[str, Any]:
         sweep = self.sweeps.get(v.get("id") or "")
         if sweep is None:

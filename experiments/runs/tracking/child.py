@@ -29,9 +29,8 @@ def start(module: str, task: Mapping[str, Any]) -> subprocess.Popen[str]:
 
     The process does not get the Ctrl-C of the terminal. What libraries print is left out.
     """
-    hidden = set(NOT_FOR_SEVERAL_RUNS)
-    if os.environ.get("WANDB_DIR") == os.getcwd():  # an agent has set it, not the user
-        hidden.add("WANDB_DIR")
+    of_user = os.environ.get("WANDB_DIR") != os.getcwd()  # an agent sets it, too
+    hidden = NOT_FOR_SEVERAL_RUNS if of_user else {*NOT_FOR_SEVERAL_RUNS, "WANDB_DIR"}
     path = [str(Path(__file__).resolve().parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
     child = subprocess.Popen(
         [sys.executable, "-m", module],

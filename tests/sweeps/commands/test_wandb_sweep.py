@@ -13,7 +13,6 @@ from pathlib import Path
 
 import mirrored
 import optuna
-import pandas as pd
 import pytest
 import study_file
 import tiny
@@ -26,7 +25,6 @@ from experiments.runs import record
 from sweeps.main import main
 
 STUDY = {"name": "heads", "factors": {"model.head": ["logits", "mlp"]}, "base": tiny.settings(train__epochs=2)}
-AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
 
 
 @pytest.fixture
@@ -128,20 +126,6 @@ def ended(process: subprocess.Popen[str]) -> str:
     return said
 
 
-@pytest.mark.slow
-def test_an_agent_trains_a_run_into_the_record_and_into_its_own_wandb_run(
-    server: SweepServer, study: Path, tmp_path: Path
-) -> None:
-    shell = Shell(tmp_path / "shell", server.env())
-    said = shell("vit-sweep", "wandb", study, "--seeds", 1, "--out", tmp_path)
-    (line,) = [line for line in said.splitlines() if line.startswith("agent: ")]
-    assert line == f"agent: {AGENT} tester/vit-ablation/sweep0"
-    ended(shell.agent("tester/vit-ablation/sweep0", "--count", "1"))
-    assert len(server.runs) == len(list((tmp_path / "heads").glob("*/summary.json"))) == 1
-    check_sweep(server, tmp_path / "heads")
-    assert not mirrored.holds(tmp_path, server.key)
-
-
 def position(shell: Shell, folder: Path, verb: str, *words: object) -> str:
     """`vit-sweep VERB` on the study position of 4 variants x 2 seeds."""
     few = ("--preset", "digits", "--seeds", 2, "--set", "train.epochs=2", "--out", folder)
@@ -155,9 +139,7 @@ def attempts(folder: Path) -> Counter[tuple[str, bool]]:
 
 
 @pytest.mark.slow
-def test_two_agents_train_each_run_once_with_the_records_and_report_of_a_sweep(
-    server: SweepServer, tmp_path: Path
-) -> None:
+def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server: SweepServer, tmp_path: Path) -> None:
     shell = Shell(tmp_path / "shell", server.env())
     position(shell, tmp_path / "agents", "wandb")
     both = [shell.agent("tester/vit-ablation/sweep0") for _ in range(2)]
@@ -169,31 +151,12 @@ def test_two_agents_train_each_run_once_with_the_records_and_report_of_a_sweep(
     assert len(server.runs) == 8
     check_sweep(server, folder)
     assert json.loads(shell("vit-sweep", "status", folder, "--json"))["counts"]["finished"] == 8
-    shell("vit-sweep", "run", folder.name, "--preset", "digits", "--seeds", 2, "--set", "train.epochs=2",
-          "--out", folder.parent, "--tracking", "off")  # fmt: skip
     position(shell, tmp_path / "sweep", "run", "--tracking", "off")
     other = tmp_path / "sweep" / "position"
     for name in names:
         assert tiny.results(folder / name) == tiny.results(other / name)
         assert (folder / name / record.PREDICTIONS).read_bytes() == (other / name / record.PREDICTIONS).read_bytes()
-    check_equal_reports(shell, folder, other)
-
-
-# Parts of columns that differ; the digest is that of the times, too.
-TIMES = ("seconds", "images_per_second", "started", "finished", "command", "digest")
-
-
-def check_equal_reports(shell: Shell, one: Path, other: Path) -> None:
-    """The tables of two reports are equal, except for columns about time and place."""
-    for folder in (one, other):
-        shell("vit-report", folder)
-    tables = sorted(path.name for path in (one / "report" / "tables").glob("*.csv"))
-    assert "runs.csv" in tables
-    assert tables == sorted(path.name for path in (other / "report" / "tables").glob("*.csv"))
-    for name in tables:
-        both = [pd.read_csv(folder / "report" / "tables" / name) for folder in (one, other)]
-        kept = [table[[c for c in table if not any(word in c for word in TIMES)]] for table in both]
-        pd.testing.assert_frame_equal(*kept)
+    assert not mirrored.holds(tmp_path, server.key)
 
 
 def epochs(folder: Path) -> int:
