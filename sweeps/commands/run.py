@@ -93,21 +93,36 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         if left:
             print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {duration or 'not known'}")
         return 0
+    intro = _start_line(plan, left, configs, duration)
+    failed = train(plan, study_dir, arguments, tracking, configs, command=command, intro=intro)
+    return report_cancelled(None) if failed is None else report(plan, study_dir, failed)
+
+
+def train(
+    plan: StudyPlan,
+    study_dir: Path,
+    arguments: argparse.Namespace,
+    tracking: Tracking,
+    configs: Sequence[WorkerConfig],
+    only: str | None = None,
+    **options: Any,
+) -> dict[str, str] | None:
+    """Train the runs that are left, or `only` one. Returns the failed runs and why; None if the study was cancelled.
+
+    `options`: of `run_sweep`.
+    """
     from sweeps.workers.pool import StudyCancelled, run_sweep
 
-    intro = _start_line(plan, left, configs, duration)
-    options = sweep_options(arguments)
+    given = {name: getattr(arguments, name) for name in ("cohort", "storage", "separate_folders")}
     try:
         with Mirror(tracking, study_dir) as mirror:
-            state = run_sweep(plan, study_dir, configs, command=command, intro=intro, on_start=mirror.follow, **options)
+            runs = {only} if only else None
+            state = run_sweep(plan, study_dir, configs, only=runs, on_start=mirror.follow, **given, **options)
+            if only and tracking.agent and is_finished(study_dir / only):
+                mirror.follow(only)  # also where another process has trained it
     except StudyCancelled:
-        return report_cancelled(None)
-    return report(plan, study_dir, state.failed)
-
-
-def sweep_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments that `run_sweep` takes as they are."""
-    return {name: getattr(arguments, name) for name in ("cohort", "storage", "separate_folders")}
+        return None
+    return state.failed
 
 
 def tracking_of(arguments: argparse.Namespace) -> Tracking:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from experiments.metric import Metric
 from experiments.runs.record import is_finished, read_summary
-from experiments.runs.tracking.mirror import Mirror
-from experiments.runs.tracking.settings import AgentRun, Tracking
-from experiments.study import StudyPlan
+from experiments.runs.tracking.settings import AgentRun
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.manage import check_names, report_cancelled
 from sweeps.commands.run import (
@@ -19,8 +16,8 @@ from sweeps.commands.run import (
     add_worker_arguments,
     configured_workers,
     report,
-    sweep_options,
     tracking_of,
+    train,
 )
 from sweeps.outcome import result_text
 from sweeps.study_folder import ERROR
@@ -59,7 +56,7 @@ def add(commands: Any) -> None:
 def worker(arguments: argparse.Namespace, _: str) -> int:
     """Join the sweep. Returns 1 if runs failed in every attempt or the study was cancelled."""
     plan, study_dir = existing_plan(arguments)
-    failed = _join(plan, study_dir, arguments, tracking_of(arguments))
+    failed = train(plan, study_dir, arguments, tracking_of(arguments), configured_workers(arguments, study_dir))
     return report_cancelled(study_dir) if failed is None else report(plan, study_dir, failed)
 
 
@@ -69,7 +66,8 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     names = {run.name for run in plan.runs}
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
-    failed = _join(plan, study_dir, arguments, replace(tracking_of(arguments), agent=AgentRun.asked_for()), name)
+    tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
+    failed = train(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), name)
     if failed is None:
         return report_cancelled(study_dir)
     folder = study_dir / name
@@ -80,21 +78,3 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     else:
         print(f"{name}: has ended in another folder; vit-sweep collect fetches its record")
     return 1 if name in failed else 0
-
-
-def _join(
-    plan: StudyPlan, study_dir: Path, arguments: argparse.Namespace, tracking: Tracking, only: str | None = None
-) -> dict[str, str] | None:
-    """Train the runs that are left, or `only` one. Returns the failed runs and why; None if the study was cancelled."""
-    from sweeps.workers.pool import StudyCancelled, run_sweep
-
-    configs = configured_workers(arguments, study_dir)
-    runs, options = {only} if only else None, sweep_options(arguments)
-    try:
-        with Mirror(tracking, study_dir) as mirror:
-            state = run_sweep(plan, study_dir, configs, only=runs, on_start=mirror.follow, **options)
-            if only and tracking.agent and is_finished(study_dir / only):
-                mirror.follow(only)  # also where another process has trained it
-    except StudyCancelled:
-        return None
-    return state.failed
