@@ -27,8 +27,8 @@ def resolved(
     It is that of the study, or of its tuning, in `study_dir`. Where there is none, it is measured on `device`. Raises
     `UserError` where the study is not allowed, and where the device is not available or has too little memory.
     """
-    own = study.base if isinstance(study.base, Mapping) else {}
-    if {**own, **changes}.get(PRECISION) != AUTO:
+    base = study.base if isinstance(study.base, Mapping) else {}
+    if {**base, **changes}.get(PRECISION) != AUTO:
         return None
     if known := _stored(study_dir):
         print(f"{PRECISION}: auto is {known}, as in {study_dir}", flush=True)
@@ -36,11 +36,11 @@ def resolved(
     plan = make_plan(study, preset_name, {**changes, PRECISION: "float32"})  # refuses before it is measured
     speedup = _speedup(load(plan.base), device)
     if speedup >= MIN_SPEEDUP:
-        found, reason = "bfloat16", f"{speedup:.2f} times as fast as float32"
+        precision, reason = "bfloat16", f"{speedup:.2f} times as fast as float32"
     else:
-        found, reason = "float32", f"bfloat16 is only {speedup:.2f} times as fast"
-    print(f"{PRECISION}: auto is {found} here ({reason})", flush=True)
-    return found
+        precision, reason = "float32", f"bfloat16 is only {speedup:.2f} times as fast"
+    print(f"{PRECISION}: auto is {precision} here ({reason})", flush=True)
+    return precision
 
 
 def _stored(study_dir: Path) -> str | None:

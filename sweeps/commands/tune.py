@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,13 @@ from experiments.cli import positive
 from experiments.config import load
 from experiments.errors import UserError, plain
 from experiments.study import STUDY, StudyPlan
+from experiments.tuned import TunedTrial
 from sweeps.commands.arguments import PROG, add_study_command, changed_settings, count, out_dir, parse_plan
 from sweeps.commands.run import storage_url
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
-from sweeps.tuning.tuned import TUNED, TuningResult
+from sweeps.tuning.tuned import TUNED, best_trial
 from sweeps.tuning.tuning_plan import MAX_TRIALS, RUNS, TuningPlan, check_data, variants_of
 from sweeps.workers.worker import worker_configs
 
@@ -75,8 +77,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.tune import tune as train_trials
 
     configs = [replace(config, tuning=True, test=False) for config in configs]
-    result = train_trials(plan, study_dir, configs, arguments.storage, intro)
-    return _report(plan, result, study_dir, arguments)
+    trials = train_trials(plan, study_dir, configs, arguments.storage, intro)
+    return _report(plan, trials, study_dir, arguments)
 
 
 def _plan(arguments: argparse.Namespace) -> TuningPlan:
@@ -88,25 +90,30 @@ def _plan(arguments: argparse.Namespace) -> TuningPlan:
     return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner)
 
 
-def _report(plan: TuningPlan, result: TuningResult, study_dir: Path, arguments: argparse.Namespace) -> int:
-    """Print the settings found, where they are, and the next command."""
-    for trial in result.failed:
-        folder = f"{study_dir / RUNS}/*-s{trial.seed}-*"
-        print(f"failed: {trial.variant}, trial {trial.trial}: it failed in every attempt (see {folder}/{ERROR})")
-    for variant in result.untuned:
-        print(f"not tuned: {variant}: none of its {plan.trials} trials finished; try other --params")
-    if result.tuned is None:
+def _report(
+    plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], study_dir: Path, arguments: argparse.Namespace
+) -> int:
+    """Print the settings found, where they are, and the next command. Returns 1 if a trial failed or a variant is not tuned."""
+    failed = [trial for of_variant in trials.values() for trial in of_variant if trial.status == "failed"]
+    for lost in failed:
+        trace = f"{study_dir / RUNS}/*-s{lost.seed}-*/{ERROR}"
+        print(f"failed: {lost.variant}, trial {lost.trial}: it failed in every attempt (see {trace})")
+    best = {label: best_trial(of_variant) for label, of_variant in trials.items()}
+    for label, trial in best.items():
+        if trial is None:
+            print(f"not tuned: {label}: none of its {plan.trials} trials finished; try other --params")
+            continue
+        chosen = ", ".join(f"{path}={format_level(value)}" for path, value in trial.settings.items())
+        cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
+        print(f"{label}: validation accuracy {trial.val_acc:.1%} in trial {trial.trial}, {cost}: {chosen}")
+    if None in best.values():
         return 1
-    for label, best in result.tuned.variants.items():
-        chosen = ", ".join(f"{path}={format_level(value)}" for path, value in best.settings.items())
-        cost = f"{best.epochs} epochs in all"
-        print(f"{label}: validation accuracy {best.val_acc:.1%} in trial {best.trial}, {cost}: {chosen}")
     print(f"result: {study_dir / TUNED}")
     is_untuned = (study_dir / STUDY).exists() and not StudyPlan.read(study_dir).tuned
     if is_untuned:  # the folder takes no runs of other settings
         print(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
     print(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
-    return 1 if result.failed else 0
+    return 1 if failed else 0
 
 
 def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments: argparse.Namespace) -> str:

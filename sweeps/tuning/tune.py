@@ -7,10 +7,11 @@ from pathlib import Path
 
 from experiments.errors import writing
 from experiments.runs import record
+from experiments.tuned import TunedTrial
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
 from sweeps.tuning.trial_queue import TrialQueue
-from sweeps.tuning.tuned import TUNED, TuningResult, check_result, write_result
+from sweeps.tuning.tuned import TUNED, best_trial, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
 from sweeps.workers.pool import sweep
 from sweeps.workers.progress import ProgressDisplay
@@ -21,10 +22,10 @@ NOTE = "The folders here are the trials of `vit-sweep tune`. No report uses them
 
 def tune(
     plan: TuningPlan, study_dir: Path, configs: Sequence[WorkerConfig], storage: str | None = None, intro: str = ""
-) -> TuningResult:
-    """Train the trials that are left, with one worker for each configuration, and write STUDY/tuned.yaml.
+) -> dict[str, list[TunedTrial]]:
+    """Train the trials that are left, with one worker for each configuration. Returns variant -> its trials.
 
-    Raises `UserError` for bad input, and where STUDY/tuned.yaml is of another tuning.
+    If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, and where STUDY/tuned.yaml is of another tuning.
     """
     with writing(study_dir):
         (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
@@ -36,4 +37,7 @@ def tune(
     epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials
     with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
         sweep(queue, configs, display, 1, OBJECTIVE)
-    return write_result(plan, queue.rows(), study_dir / TUNED)
+    trials = queue.rows()
+    if all(map(best_trial, trials.values())):
+        write_tuned(study_dir / TUNED, make_tuned(plan, trials))
+    return trials

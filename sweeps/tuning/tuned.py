@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +23,6 @@ from sweeps.tuning.tuning_plan import OBJECTIVE, TuningPlan
 TUNED = "tuned.yaml"  # in the study's folder
 HEAD = "# The result of a tuning. Train with it: vit-sweep run STUDY --tuned FILE\n"
 FEWEST = 8  # trials from which importances are computed
-
-
-@dataclass(frozen=True)
-class TuningResult:
-    """What a tuning ended with. `untuned`: variants without a finished trial; then nothing is written."""
-
-    tuned: Tuned | None
-    failed: list[TunedTrial]
-    untuned: list[str]
 
 
 def read_tuned(path: Path) -> Tuned:
@@ -70,13 +60,9 @@ def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], p
             raise UserError(f"{path}: the settings of {label!r} are not those of trial {chosen.trial}; {advice}")
 
 
-def write_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> TuningResult:
-    """Write tuned.yaml, unless a variant has no finished trial. `trials`: variant -> its trials that have ended."""
-    failed = [trial for of_variant in trials.values() for trial in of_variant if trial.status == "failed"]
-    untuned = [label for label, of_variant in trials.items() if best_trial(of_variant) is None]
-    if untuned:
-        return TuningResult(None, failed, untuned)
-    tuned = Tuned(
+def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> Tuned:
+    """The content of tuned.yaml. `trials`: variant -> its trials that have ended, one of which has finished."""
+    return Tuned(
         study=plan.study.name,
         objective=OBJECTIVE,
         sampler=plan.sampler,
@@ -88,8 +74,6 @@ def write_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], p
         variants={v.variant: tuned_variant(v, trials[v.variant], plan.space) for v in plan.variants},
         trials=[trial for of_variant in trials.values() for trial in of_variant],
     )
-    write_tuned(path, tuned)
-    return TuningResult(tuned, failed, [])
 
 
 def best_trial(trials: Sequence[TunedTrial]) -> TunedTrial | None:

@@ -141,7 +141,8 @@ class WorkerPool:
         while True:
             if (self.free or self.idle) and time.monotonic() >= self.next_poll:
                 self._poll()
-            if self.queue.cancelled and (self.is_busy or self._is_unfinished()):
+            state = self.queue.state()
+            if self.queue.cancelled and (self.is_busy or state.waiting or state.running):
                 raise StudyCancelled
             if self.free or self.idle:
                 self._assign()
@@ -175,11 +176,6 @@ class WorkerPool:
         self.next_reconcile = 0.0
         self._poll()
         return not (self.queue.left or self.queue.running)
-
-    def _is_unfinished(self) -> bool:
-        """Whether runs wait or are in training, in a cancelled study as well. Looks at the records of all runs."""
-        state = self.queue.reconcile()
-        return bool(state.waiting or state.running)
 
     def _assign(self) -> None:
         """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""
