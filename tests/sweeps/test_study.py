@@ -314,8 +314,9 @@ def test_the_baseline_stays_once_a_run_has_finished_and_the_description_may_chan
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(
         UserError, match="baseline is 2 there and 1 here.*cannot change after the first run has finished"
-    ):
+    ) as caught:
         write_plan(plan_of(), tmp_path, "third")
+    assert "delete" not in str(caught.value)
     assert (tmp_path / "study.json").read_bytes() == before
     write_plan(plan_of(baseline=2, description="Another text."), tmp_path, "fourth")
     assert read_study(tmp_path)["description"] == "Another text."
@@ -355,7 +356,7 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(UserError, match="holds another study") as caught:
         write_plan(plan_of(**fields), tmp_path, "second")
-    assert said in str(caught.value)
+    assert said in str(caught.value) and f"or delete {tmp_path}" in str(caught.value)  # no run has finished an epoch
     assert (tmp_path / "study.json").read_bytes() == before
 
 
