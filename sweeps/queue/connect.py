@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
-from optuna.trial import TrialState
 
 from experiments.errors import UserError
 from experiments.study import StudyPlan
@@ -66,7 +65,7 @@ def _move(plan: StudyPlan, study_dir: Path, old: FolderNote | None, url: str | N
         queue = read_queue(study_dir, plan.name)
     except UserError as error:
         raise UserError(f"{error}; if no process uses it any more, delete {study_dir / NOTE}") from error
-    if any(trial.state == TrialState.RUNNING and stored.is_assigned(trial, queue.silence) for trial in queue.trials):
+    if any(stored.is_assigned(trial, queue.silence) for trial in queue.trials):
         where = old.storage if old and old.storage else study_dir / DATABASE
         raise UserError(
             f"--storage: a sweep is training the runs of {study_dir} with the storage {where}; use that one, or wait until "

@@ -150,10 +150,9 @@ def _pace(folder: Path, run: RunStatus, trials: Sequence[FrozenTrial]) -> float 
 def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
     """The time until the last run ends, if as many runs stay in training at once as now."""
     left = [run.seconds_left for run in runs if run.state in ACTIVE]
-    running = [run.seconds_left for run in runs if run.state == "running"]
-    if not running or None in left:
-        return None
-    return max(sum(filter(None, left)) / len(running), max(filter(None, running), default=0.0))
+    known = [seconds for seconds in left if seconds is not None]
+    running = sum(run.state == "running" for run in runs)
+    return sum(known) / running if running and len(known) == len(left) else None
 
 
 def _runs_per_hour(trials: Sequence[FrozenTrial]) -> float | None:

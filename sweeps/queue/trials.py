@@ -113,5 +113,6 @@ def sweep_of(trial: FrozenTrial) -> ProcessInfo:
 
 
 def is_assigned(trial: FrozenTrial, silence: Callable[[float], float]) -> bool:
-    """Whether the worker of a running trial is alive, or the sweep that will settle it. `silence`: see `is_alive`."""
-    return is_alive(worker_of(trial), silence) or is_alive(sweep_of(trial), silence)
+    """Whether a trial is running and its worker is alive, or the sweep that will settle it. `silence`: see `is_alive`."""
+    is_ours = trial.state == TrialState.RUNNING and PROCESS in trial.user_attrs
+    return is_ours and (is_alive(worker_of(trial), silence) or is_alive(sweep_of(trial), silence))
