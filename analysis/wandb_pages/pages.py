@@ -96,8 +96,7 @@ def report(
 
 
 def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
-    """The study's metric at the end of training: by variant, by factor, against parameters and FLOPs."""
-    costs = {"params": "trainable parameters", "flops_per_image": "FLOPs per image"}
+    """The study's metric at the end of training: by variant and by factor."""
     columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*axes, "seed")]
     return [
         wr.BarPlot(
@@ -111,15 +110,6 @@ def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
         wr.ParallelCoordinatesPlot(
             title=f"{metric.label} by factor, a line for each run",
             columns=[*columns, wr.ParallelCoordinatesPlotColumn(wr.SummaryMetric(metric), display_name=metric.label)],
-        ),
-        *(
-            wr.ScatterPlot(
-                title=f"{metric.label} against {label}, a point for each run",
-                x=wr.Config(name),
-                y=wr.SummaryMetric(metric),
-                log_x=True,
-            )
-            for name, label in costs.items()
         ),
         wr.RunComparer(diff_only="split"),
     ]
