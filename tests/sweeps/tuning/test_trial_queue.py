@@ -73,7 +73,10 @@ def test_a_trial_of_a_dead_process_goes_on_as_the_same_run(tmp_path, sampler):
     assert [trial.run.seed for trial in taken] == [FIRST_SEED + n for n in range(4)]
     assert second.assign(DEAD) == [] and second.left == 0
     assert first.heartbeat(begun) == begun and first.settle(begun[0]) == "taken over"  # it was only suspended
+    second.store.now = lambda: 1e12
     assert second.heartbeat(taken) == []
+    second.refresh()
+    assert {worker.heartbeat for worker in second.running.values()} == {1e12}
 
 
 def test_a_trial_whose_process_died_before_it_had_settings_is_completed(tmp_path):

@@ -70,6 +70,18 @@ def test_a_worker_gets_its_next_runs_in_the_last_epoch_of_a_cohort(pool):
     assert set(pool.queue.reconcile().waiting) == {*names} - {*first, *second}
 
 
+@pytest.mark.parametrize("prune", [True, False])
+def test_a_worker_that_trains_a_trial_hears_after_each_epoch_whether_to_prune_it_and_gets_no_next_one(
+    pool, monkeypatch, prune
+):
+    (worker,), sent = pool.workers, []
+    worker.config, worker.send = SimpleNamespace(tuning=True), sent.append
+    monkeypatch.setattr(pool.queue, "report", lambda assignment, row: prune)
+    for epoch in (1, 2, 3):
+        tell(pool, "row", 0, {"epoch": epoch})
+    assert sent == [prune] * 3 and worker.upcoming == []
+
+
 def test_runs_that_were_not_begun_are_not_failed_with_those_that_were(pool):
     (worker,) = pool.workers
     tell(pool, "row", 0, {"epoch": 2})
