@@ -13,7 +13,6 @@ import wandb_workspaces.workspaces as ws
 from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 
 from experiments.metric import METRICS, WATCHED, Metric
-from experiments.runs.tracking.pictures import ATTENTION, SIMILARITY
 
 NOTE = (
     "The statistics on this page come from the tables of vit-report, which use every run. The plots of W&B are for "
@@ -42,10 +41,6 @@ def workspace(
         "Result": [wr.MarkdownPanel(markdown="\n\n".join([*headline, NOTE])), *_result(metric, axes)],
         "Learning curves": [_curve(name) for name in METRICS if not name.startswith("test/")],
         "Training": [_curve(name) for name in WATCHED],
-        "Pictures": [
-            wr.MediaBrowser(title="Attention on validation images, with truth and prediction", media_keys=[ATTENTION]),
-            wr.MediaBrowser(title="Similarity of position embeddings", media_keys=[SIMILARITY]),
-        ],
     }
     return ws.Workspace(
         entity=entity,

@@ -18,8 +18,8 @@ def add(commands: Any) -> None:
     command = commands.add_parser(
         "sync",
         help="send finished runs to Weights & Biases from their records",
-        description="Send the finished runs of a study to Weights & Biases from their records: metrics, summaries, pictures "
-        "and files. What is there already is not sent again. Run the same command again after an interruption.",
+        description="Send the finished runs of a study to Weights & Biases from their records: metrics, summaries and "
+        "files. What is there already is not sent again. Run the same command again after an interruption.",
         usage=f"{PROG} sync STUDY_DIR [--project NAME] [--entity NAME]",
     )
     command.add_argument("folder", metavar="STUDY_DIR", type=folder, help="folder of a study, or of single runs")

@@ -62,9 +62,7 @@ def test_a_sweep_stopped_and_killed_has_each_run_and_epoch_once_in_wandb(server:
 
 
 def check_described(found: Run, entry: dict) -> None:
-    """Group, job type, factor levels and pictures of a run."""
+    """Group, job type, factor levels and the accuracy of each class of a run."""
     assert (found.fields["groupName"], found.fields["jobType"]) == (entry["variant"], "position")
     assert (found.settings["variant"], found.settings["levels"]) == (entry["variant"], entry["levels"])
-    assert found.summary["attention"]["count"] == 8
-    assert all(name in found.files for name in found.summary["attention"]["filenames"])
     assert len(mirrored.table(found, "test/classes")) == 10

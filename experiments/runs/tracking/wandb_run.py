@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.metric import METRICS, Metric, is_metric
-from experiments.runs import record
-from experiments.runs.tracking import pictures
+from experiments.runs import predictions, record
 from experiments.runs.tracking.sent import Sent
 from experiments.runs.tracking.server import ANSWER_SECONDS
 from experiments.study import StudyPlan
@@ -21,6 +22,7 @@ from experiments.weights import CHECKPOINT
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
 MAX_TAG = 64  # characters, a limit of W&B
 INTERRUPTED = 255  # the exit code of a run that was stopped; W&B shows it as failed
+CLASSES = "test/classes"  # the name of the table in W&B
 NOT_IN_SUMMARY = ("files", "schema", "provenance", "planned", "init")
 
 
@@ -84,7 +86,9 @@ class WandbRun:
         self.run.summary.update({**values, **summary_of(whole.rows)})
         if self.mode == "online":
             self._upload(whole)
-            self.run.log(pictures.of_record(whole), step=len(whole.rows) + 1)  # an epoch is sent once
+            if digest := whole.summary["files"].get(record.PREDICTIONS):
+                table = classes_table(predictions.read(whole.dir, digest))
+                self.run.log({CLASSES: table}, step=len(whole.rows) + 1)  # an epoch is sent once
         self.run.finish(exit_code=1 if whole.summary["status"] == "diverged" else 0)
 
     def stop(self) -> None:
@@ -101,6 +105,15 @@ class WandbRun:
         aliases = [whole.summary["status"], f"s{whole.config['seed']}", self.study]
         allowed = [re.sub(r"[^A-Za-z0-9_.-]", "-", alias) for alias in aliases if alias]
         self.run.log_artifact(artifact, aliases=allowed).wait(timeout=math.ceil(upload_seconds(whole.dir)))
+
+
+def classes_table(kept: predictions.Predictions) -> Any:
+    """A W&B table: the number of test images of each class, and their accuracy."""
+    import wandb
+
+    hits = {int(label): kept.hits[kept.labels == label] for label in np.unique(kept.labels)}
+    rows = [[str(label), len(of_class), float(of_class.mean())] for label, of_class in hits.items()]
+    return wandb.Table(columns=["class", "images", "accuracy"], data=rows)
 
 
 def upload_seconds(run_dir: Path) -> float:

@@ -87,7 +87,6 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
     kinds = sections(workspace)
     assert kinds["Learning curves"] == ["Run History Line Plot"] * 4
     assert {"Bar Chart", "Parallel Coordinates Plot", "Run Comparer"} <= set(kinds["Result"])
-    assert set(kinds["Pictures"]) == {"Media Browser"}
     text = json.dumps(report.spec)
     assert "The headline" in text and "71.95" in text and "A warning." in text and "at most 100 runs" in text
     assert ["report/accuracy"] in [part["mediaKeys"] for part in parts(report.spec) if "mediaKeys" in part]
