@@ -181,7 +181,6 @@ DEFAULTS: dict[str, Any] = dict(flatten(_DEFAULT_TREE))
 SETTINGS: dict[str, Setting] = {setting.path: setting for setting in _settings(RunConfig)}
 SECTIONS = {path.partition(".")[0] for path in DEFAULTS if "." in path}
 LOCATIONS = ("data.root", "data.download", "init_from")  # the settings that say where files are, not what they hold
-FREE = ("seed", "optim.lr", "optim.weight_decay")  # the settings in which the runs of a cohort may differ
 
 
 def locations(dataset: str) -> tuple[str, ...]:
@@ -222,12 +221,8 @@ def plain_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def cohort_key(config: RunConfig) -> bytes:
-    """Equal for runs that can be trained as one stacked model: they differ only in the settings in `FREE`.
-
-    Where the split varies with the seed, the seeds must be equal as well: a cohort shares its images.
-    """
-    held = {path: value for path, value in flatten(config.model_dump()) if path not in FREE}
-    return canonical(held | ({"split": config.split_seed} if config.data.split_seed == PER_SEED else {}))
+    """Equal for runs that can be trained as one stacked model: they differ only in their seed, and not in their split."""
+    return canonical({**config.model_dump(exclude={"seed"}), "split": config.split_seed})
 
 
 def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:

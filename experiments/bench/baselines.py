@@ -80,7 +80,9 @@ class LibraryEngine(Solo):
         self.params = dict(self.model.named_parameters())
         fused = None if mode == "none" else True  # users who compile also choose the fused optimiser
         adamw = torch.optim.AdamW(self.params.values(), optim.lr, weight_decay=optim.weight_decay, fused=fused)
-        self.optimizer: Any = SimpleNamespace(step=lambda rates: adamw.step())
+        self.optimizer: Any = SimpleNamespace(
+            step=lambda number: adamw.step(), start_epoch=lambda epoch, steps: None, last_rate=optim.lr
+        )
         self.model = self.model if mode == "none" else torch.compile(self.model, mode=mode)
 
     def _loss_and_hits(self, x: Tensor, y: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,7 +102,7 @@ def tutorial_rate(engine: LibraryEngine, images: Images) -> float:
         return torch.stack([transform(Image.fromarray(pixels[i])) for i in batch]), labels[batch]
 
     margin = 4  # untimed batches at each end, where workers start or end; they prefetch as many
-    count, unused = math.ceil(len(images) / size), torch.zeros(1, device=engine.device)  # no keys, no rates
+    count, unused = math.ceil(len(images) / size), torch.zeros(1, device=engine.device)  # no keys, no schedule
     sampler = RandomSampler(labels, num_samples=(count + 2 * margin) * size)
     numbers: Any = range(len(images))  # two forked workers, as at that time
     loader = DataLoader(numbers, size, None, sampler, num_workers=2, collate_fn=load, multiprocessing_context="fork")

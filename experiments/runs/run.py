@@ -56,7 +56,7 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train the runs that are not finished, each in `folder`/its name. Returns the summaries of all, in order.
 
-    Runs given together may differ only in seed, learning rate and weight decay. They are trained as one stacked model, as
+    Runs given together may differ only in seed. They are trained as one stacked model, as
     many at a time as fit into `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort.
     With `by_speed` a GPU is measured first, and cohorts are smaller where that is faster. `load` replaces `load_splits`.
     `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run. Without `test` the test

@@ -115,11 +115,9 @@ def _step_peak(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
     torch.cuda.reset_peak_memory_stats(device)
     engine = Stacked(configs, num_classes, device)
     x = torch.zeros(runs, batch, channels, side, side, device=device, dtype=DTYPES[first.train.precision])
-    y, keys = (
-        torch.zeros(runs, batch, device=device, dtype=torch.long),
-        torch.zeros(runs, device=device, dtype=torch.int32),
-    )
-    engine.train_step(x, y, keys, torch.zeros(runs, device=device, dtype=torch.float64))
+    y = torch.zeros(runs, batch, device=device, dtype=torch.long)
+    keys, number = (torch.zeros(n, device=device, dtype=torch.int32) for n in (runs, 1))
+    engine.train_step(x, y, keys, number)
     training, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
     images = x.new_zeros(eval_batch(configs, device), channels, side, side)

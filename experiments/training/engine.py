@@ -138,7 +138,7 @@ class Solo:
         self.model = initial_model(self.config, num_classes).to(device)
         self.params = dict(self.model.named_parameters())
         self.buffers = persistent_buffers(self.model)
-        self.optimizer = Optimizer(self.params, self.model.no_weight_decay(), [self.config.optim])
+        self.optimizer = Optimizer(self.params, self.model.no_weight_decay(), self.config)
         self._norm = torch.zeros((), device=device)  # before clipping, of the last step that clipped
         mode = self.config.train.compile
         self._compiled = None if mode == OFF else self._compiled_step(num_classes, mode)
@@ -157,10 +157,10 @@ class Solo:
         scores = self.model(x, key)
         return losses(scores, y, self.config.train.label_smoothing), (scores.detach().argmax(-1) == y).sum()
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights once and return mean losses [1] and numbers of correct predictions [1].
 
-        x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; rates: [1], float64, learning rates. All are on the device.
+        x: [1, B, C, S, S]; y: [1, B]; keys: [1], int32; number: [1], int64, of the step in its epoch. All are on the device.
         """
         in_mode(self.model, training=True)
         with autocast(self.config, self.device):
@@ -170,7 +170,7 @@ class Solo:
         loss.backward()
         if max_norm := self.config.optim.grad_clip_norm:
             self._norm = nn.utils.clip_grad_norm_(self.params.values(), max_norm).detach()
-        self.optimizer.step(rates)
+        self.optimizer.step(number)
         return loss.detach()[None], hits[None]
 
     def gradient_norms(self) -> Tensor:

@@ -43,11 +43,8 @@ def fit(engine: Solo | Stacked, splits: Splits, start: int = 0, capture: bool = 
             "train/grad_norm": grad_norm,
         }
         values = torch.stack([*metrics.values()], 1).tolist()  # the host waits once in an epoch
-        rates = tables.rates[-1].tolist()
-        yield [
-            {"epoch": epoch + 1, "lr": rate, **dict(zip(metrics, row, strict=True))}
-            for rate, row in zip(rates, values, strict=True)
-        ]
+        shared = {"epoch": epoch + 1, "lr": engine.optimizer.last_rate}
+        yield [{**shared, **dict(zip(metrics, row, strict=True))} for row in values]
 
 
 def _tables(engine: Solo | Stacked, n: int, size: int, epochs: range) -> Iterator[EpochTables]:

@@ -1,32 +1,34 @@
-"""The optimiser of an engine: torch's fused AdamW, Adam or SGD, called as functions.
+"""The optimiser of an engine: torch's fused AdamW, Adam or SGD, called as functions, and its learning rates.
 
 torch's optimiser classes import `torch._dynamo` when they are made, which takes a second. The functions do not.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
-from experiments.sections import OptimConfig
+from experiments.config import RunConfig
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # torch's defaults for Adam and AdamW
 
 
 class Optimizer:
-    """Updates the parameters of runs that share all settings. Those in `exempt` have no weight decay.
+    """Updates the parameters of a run, or of a stack of runs that differ in their seeds. Those in `exempt` have no weight decay.
 
-    `state` has torch's layout: parameter -> field -> tensor, with fields `step`, `exp_avg` and `exp_avg_sq`, or
+    `last_rate`: the learning rate of the last step of the epoch. `state` has torch's layout: parameter -> field -> tensor, with fields `step`, `exp_avg` and `exp_avg_sq`, or
     `momentum_buffer`.
     """
 
-    def __init__(self, params: Mapping[str, Tensor], exempt: set[str], optims: Sequence[OptimConfig]) -> None:
-        self.optim, self.named = optims[0], dict(params)
+    def __init__(self, params: Mapping[str, Tensor], exempt: set[str], config: RunConfig) -> None:
+        self.config, self.optim, self.named = config, config.optim, dict(params)
+        self.last_rate = 0.0
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
         self.groups = [  # (parameters, weight decay)
             ([p for name, p in params.items() if name not in exempt], self.optim.weight_decay),
@@ -35,10 +37,19 @@ class Optimizer:
         device = next(iter(params.values())).device
         # The fused CUDA kernels read a rate in float32, at the same address in each replay of a CUDA graph.
         self._rate = torch.zeros((), dtype=torch.float32 if device.type == "cuda" else torch.float64, device=device)
+        self._rates = torch.zeros(1, dtype=torch.float64, device=device)  # of each step of the epoch
 
-    def step(self, rates: Tensor) -> None:
-        """Update all parameters that have a gradient. rates: [R], float64, learning rates. The host waits for nothing."""
-        self._rate.copy_(rates[0])
+    def start_epoch(self, epoch: int, steps: int) -> None:
+        """Copy the learning rates of an epoch (from 0) with this number of steps to the device, without waiting for it."""
+        rates = [learning_rate(self.config, epoch * steps + step, steps) for step in range(steps)]
+        if len(self._rates) != steps:
+            self._rates = torch.zeros(steps, dtype=torch.float64, device=self._rates.device)
+        self._rates.copy_(torch.tensor(rates, dtype=torch.float64), non_blocking=True)
+        self.last_rate = rates[-1]
+
+    def step(self, number: Tensor) -> None:
+        """Update all parameters that have a gradient. number: [1], int64, of the step in its epoch. The host waits for nothing."""
+        self._rate.copy_(self._rates.index_select(0, number)[0])
         with torch.no_grad():
             for group, weight_decay in self.groups:
                 if params := [p for p in group if p.grad is not None]:
@@ -104,7 +115,15 @@ class Optimizer:
             kind, _, rest = key.partition("/")
             if kind == "optim":
                 field, _, name = rest.partition("/")
-                self._set(self.named[name], field, value.to(self._rate.device).clone())
+                self.state[self.named[name]][field] = value.to(self._rate.device).clone()
 
-    def _set(self, p: Tensor, field: str, value: Tensor) -> None:
-        self.state[p][field] = value
+
+def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
+    """Learning rate of a step (from 0): constant, or linear warm-up, then half a cosine (Loshchilov & Hutter, 2017)."""
+    optim, total = config.optim, config.train.epochs * steps_per_epoch
+    if optim.schedule == "constant":
+        return optim.lr
+    warmup = round(optim.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return optim.lr * (step + 1) / warmup
+    return optim.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))

@@ -19,7 +19,7 @@ from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import get_total_norm
 
-from experiments.config import FREE, RunConfig, cohort_key
+from experiments.config import RunConfig, cohort_key
 from experiments.training.casting import linear_names, to_bfloat16
 from experiments.training.compile import OFF, compiled
 from experiments.training.engine import (
@@ -35,7 +35,6 @@ from experiments.training.engine import (
     training_copy,
 )
 from experiments.training.optimizer import Optimizer
-from experiments.training.stacked_optimizer import StackedOptimizer
 
 TRAIN_DIMS = (0, None, 0, 0, 0)  # `vmap` maps a training step over all arguments except the shared buffers
 
@@ -47,7 +46,7 @@ class Stacked:
 
     def __init__(self, configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> None:
         if len(set(map(cohort_key, configs))) > 1:
-            raise ValueError(f"the runs of a cohort may differ only in {', '.join(FREE)}")
+            raise ValueError("the runs of a cohort may differ only in seed")
         self.configs, self.device = tuple(configs), device
         prepare(device)
         models = [initial_model(config, num_classes) for config in configs]
@@ -75,9 +74,7 @@ class Stacked:
         cast = train.precision == "bfloat16" and train.compile == OFF
         self._cast_names = linear_names(self.model) if cast else []
         self._norms = torch.zeros(len(configs), device=device)  # before clipping, of the last step that clipped
-        optims = [config.optim for config in configs]
-        kind = Optimizer if len(set(optims)) == 1 else StackedOptimizer
-        self.optimizer = kind(self.params, self.model.no_weight_decay(), optims)
+        self.optimizer = Optimizer(self.params, self.model.no_weight_decay(), self.configs[0])
         self._make_steps(num_classes)
 
     def _make_steps(self, num_classes: int) -> None:
@@ -111,10 +108,10 @@ class Stacked:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         return stack
 
-    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
+    def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
         """Update the weights of all runs once and return mean losses [R] and numbers of correct predictions [R].
 
-        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; rates: [R], float64, learning rates. All are on the device.
+        x: [R, B, C, S, S]; y: [R, B]; keys: [R], int32; number: [1], int64, of the step in its epoch. All are on the device.
         """
         in_mode(self.model, training=True)
         with self._arithmetic():
@@ -124,7 +121,7 @@ class Stacked:
         loss.sum().backward()  # (not autograd.grad: the fused optimisers need gradients laid out as their parameters)
         if max_norm := self.configs[0].optim.grad_clip_norm:
             self._norms = self._clip_gradients(max_norm)
-        self.optimizer.step(rates)
+        self.optimizer.step(number)
         return loss.detach(), hits
 
     def _clip_gradients(self, max_norm: float) -> Tensor:

@@ -65,13 +65,14 @@ class DeviceStep:
         order = tables.order.to(self.device, non_blocking=True)  # [steps, R, B]
         labels = self.splits.train.y[order]
         labels[-1, :, self.last :] = IGNORED
-        uploaded = [order, labels, tables.keys, tables.rates]
+        uploaded = [order, labels, tables.keys]
         if tables.draws is not None:
             uploaded.append(self._boxes(tables.draws.to(self.device, non_blocking=True)))
         if not self._tables:
             self._tables = [torch.empty(t.shape, dtype=t.dtype, device=self.device) for t in uploaded]
         for fixed, table in zip(self._tables, uploaded, strict=True):
             fixed.copy_(table, non_blocking=True)
+        self.engine.optimizer.start_epoch(tables.epoch, self.steps)
         self._uploading = tables  # kept in memory until the copies are done
         for tensor in (self.number, self.loss, self.hits):
             tensor.zero_()
@@ -84,10 +85,10 @@ class DeviceStep:
 
     def _run(self, size: int) -> None:
         """One step with `size` images a run. Its only inputs are tensors on the device."""
-        order, labels, keys, rates, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
+        order, labels, keys, *boxes = (table.index_select(0, self.number)[0] for table in self._tables)
         pixels = self.splits.train.x[order[:, :size]] if self._stream is None else self._pixels[:, :size]
         x = model_input(self.splits, self.config, pixels, boxes[0][:, :size] if boxes else None)
-        loss, hits = self.engine.train_step(x, labels[:, :size], keys, rates)
+        loss, hits = self.engine.train_step(x, labels[:, :size], keys, self.number)
         self.loss += loss * self.counts.index_select(0, self.number)
         self.hits += hits
         self.number += 1

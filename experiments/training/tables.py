@@ -1,4 +1,4 @@
-"""The plan of an epoch as tables with one row per training step: order, augmentation, dropout keys and learning rates.
+"""The plan of an epoch as tables with one row per training step: order, augmentation and dropout keys.
 
 A step reads its row by the number of the step, so that it can run on the device without the host.
 """
@@ -26,15 +26,15 @@ T = TypeVar("T")
 class EpochTables:
     """The tables of an epoch of R runs, on the CPU. The rows of the last step are padded with zeros."""
 
+    epoch: int  # from 0
     order: Tensor  # [steps, R, B] int64: images
     draws: Tensor | None  # [steps, R, B, augment.used_draws]: random numbers of the augmentation, if there is one
     keys: Tensor  # [steps, R] int32: dropout keys
-    rates: Tensor  # [steps, R] float64: learning rates
 
     def pinned(self) -> EpochTables:
         """The same tables in memory from which a GPU copies while the host goes on."""
         draws = None if self.draws is None else self.draws.pin_memory()
-        return EpochTables(self.order.pin_memory(), draws, self.keys.pin_memory(), self.rates.pin_memory())
+        return EpochTables(self.epoch, self.order.pin_memory(), draws, self.keys.pin_memory())
 
 
 def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) -> EpochTables:
@@ -42,13 +42,8 @@ def epoch_tables(configs: Sequence[RunConfig], n: int, epoch: int, size: int) ->
     steps = math.ceil(n / size)
     orders, augmentations, keys = zip(*(_random_numbers(config, n, epoch, steps) for config in configs), strict=True)
     wanted = [draws for draws in augmentations if draws is not None]  # of all runs or of none
-    rates = [[learning_rate(config, epoch * steps + step, steps) for config in configs] for step in range(steps)]
-    return EpochTables(
-        _by_step(orders, steps, size),
-        _by_step(wanted, steps, size) if wanted else None,
-        torch.stack(keys, 1),
-        torch.tensor(rates, dtype=torch.float64),
-    )
+    draws = _by_step(wanted, steps, size) if wanted else None
+    return EpochTables(epoch, _by_step(orders, steps, size), draws, torch.stack(keys, 1))
 
 
 def _random_numbers(config: RunConfig, n: int, epoch: int, steps: int) -> tuple[Tensor, Tensor | None, Tensor]:
@@ -68,17 +63,6 @@ def _by_step(parts: Sequence[Tensor], steps: int, size: int) -> Tensor:
     padding = steps * size - whole.shape[1]
     whole = F.pad(whole, (0, 0) * (whole.ndim - 2) + (0, padding))
     return whole.unflatten(1, (steps, size)).transpose(0, 1).contiguous()
-
-
-def learning_rate(config: RunConfig, step: int, steps_per_epoch: int) -> float:
-    """Learning rate of a step (from 0): constant, or linear warm-up, then half a cosine (Loshchilov & Hutter, 2017)."""
-    optim, total = config.optim, config.train.epochs * steps_per_epoch
-    if optim.schedule == "constant":
-        return optim.lr
-    warmup = round(optim.warmup_epochs * steps_per_epoch)
-    if step < warmup:
-        return optim.lr * (step + 1) / warmup
-    return optim.lr * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(total - warmup, 1)))
 
 
 def one_ahead(make: Callable[[int], T], epochs: Iterable[int]) -> Iterator[T]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from experiments.config import RunConfig, override
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.study import RunSpec
+from experiments.training import stacked
+from vit import ViT
 
 TINY = {
     "data.train_limit": 80,
@@ -77,3 +82,19 @@ def stop_after(epoch: int) -> Callable[[int, dict[str, float]], None]:
             raise Stop
 
     return on_row
+
+
+@contextlib.contextmanager
+def diverging(seed: int) -> Iterator[None]:
+    """The run with this seed diverges in its first epoch if it is a member of a cohort: it starts with infinite weights."""
+    initial_model = stacked.initial_model
+
+    def spoiled(config: RunConfig, num_classes: int) -> ViT:
+        model = initial_model(config, num_classes)
+        if config.seed == seed:
+            next(model.parameters()).data.fill_(float("inf"))
+        return model
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "initial_model", spoiled)
+        yield

@@ -17,7 +17,7 @@ from experiments.data import loading
 from experiments.memory import ImageDoesNotFit
 from experiments.training.engine import Solo, initial_model
 from experiments.training.fit import evaluate, fit
-from experiments.training.tables import learning_rate
+from experiments.training.optimizer import learning_rate
 
 CPU = torch.device("cpu")
 
@@ -36,9 +36,9 @@ def batches(config: RunConfig, splits: loading.Splits) -> list[tuple[Tensor, Ten
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     class Spy(Solo):
-        def train_step(self, x: Tensor, y: Tensor, keys: Tensor, rates: Tensor) -> tuple[Tensor, Tensor]:
+        def train_step(self, x: Tensor, y: Tensor, keys: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
             seen.append((x[0].clone(), y[0].clone(), keys[0].clone()))
-            return super().train_step(x, y, keys, rates)
+            return super().train_step(x, y, keys, number)
 
     list(fit(Spy([config], 10, CPU), splits))
     return seen
@@ -143,6 +143,7 @@ def test_training_equals_a_plain_torch_loop(name: str, max_norm: float, splits: 
 def test_biases_norms_tokens_and_positions_have_no_weight_decay(name: str, splits: loading.Splits) -> None:
     changes = {
         "optim__name": name,
+        "optim__lr": 0.01,
         "optim__schedule": "constant",
         "train__precision": "float64",
         "model__reg_tokens": 1,
@@ -152,8 +153,9 @@ def test_biases_norms_tokens_and_positions_have_no_weight_decay(name: str, split
         config = tiny.config(optim__weight_decay=decay, **changes)
         engine = Solo([config], 10, CPU)
         x = splits.normalized(splits.scaled(splits.train.x[:32], torch.float64))
-        rates = torch.tensor([0.01], dtype=torch.float64)
-        engine.train_step(x[None], splits.train.y[None, :32], torch.zeros(1, dtype=torch.int32), rates)
+        engine.optimizer.start_epoch(0, 1)
+        keys, number = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int64)
+        engine.train_step(x[None], splits.train.y[None, :32], keys, number)
         weights.append(engine.weights())
     spared = {key for key in weights[0] if torch.equal(weights[0][key], weights[1][key])}
     decayed = {

@@ -48,12 +48,10 @@ def test_parameters_move_as_in_float64_on_the_cpu(
     assert max(errors.values()) < movements.TOLERANCE[precision], max(errors, key=lambda name: errors[name])
 
 
-@pytest.mark.parametrize(
-    "rates", [(5e-3,), (5e-3, 5e-3), (5e-3, 2e-3)], ids=["alone", "equal rates", "different rates"]
-)
+@pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
 @pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
 def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
-    optimiser: str, rates: tuple[float, ...], capfd: pytest.CaptureFixture[str]
+    optimiser: str, runs: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     changes = {
         **CHANGES,
@@ -62,7 +60,7 @@ def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
         "optim__name": optimiser,
         "optim__grad_clip_norm": 1.0,
     }
-    configs = [tiny.config(seed=seed, optim__lr=lr, **changes) for seed, lr in enumerate(rates)]
+    configs = [tiny.config(seed=seed, **changes) for seed in range(runs)]
     assert losses(configs, capture=True) == pytest.approx(losses(configs, capture=False), rel=1e-6)
     assert "CUDA graph" not in capfd.readouterr().err
 

@@ -3,6 +3,7 @@
 from functools import cache
 
 import pytest
+import tiny
 import torch
 
 from experiments.config import RunConfig, cohort_key, override
@@ -103,26 +104,11 @@ def test_every_part_of_the_model_stacks(head: str, model: dict) -> None:
         assert_same(metrics(make([c]))[0], together, TOLERANCE["float64"])
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
-def test_members_may_differ_in_learning_rate_and_weight_decay(optimiser: str) -> None:
-    configs = [
-        config(
-            seed, **{"optim.lr": lr, "optim.weight_decay": wd, "optim.name": optimiser, "train.precision": "float64"}
-        )
-        for seed, lr, wd in [(0, 1e-2, 0.0), (1, 1e-3, 0.1), (1, 5e-3, 0.3)]
-    ]
+def test_the_gradient_of_each_run_is_clipped_by_its_own_norm() -> None:
+    changes = {"optim.lr": 0.3, "optim.name": "sgd", "optim.grad_clip_norm": 0.5, "train.precision": "float64"}
+    configs = [config(seed, **changes) for seed in (0, 1)]
     for c, together in zip(configs, metrics(make(configs)), strict=True):
         assert_same(metrics(make([c]))[0], together, TOLERANCE["float64"])
-
-
-def test_the_gradient_of_each_run_is_clipped_by_its_own_norm() -> None:
-    configs = [
-        config(seed, **{"optim.lr": lr, "optim.name": "sgd", "optim.grad_clip_norm": 0.5, "train.precision": "float64"})
-        for seed, lr in [(0, 0.3), (1, 0.3), (1, 0.1)]
-    ]
-    for stack in (configs[:2], configs):  # equal and different learning rates
-        for c, together in zip(stack, metrics(make(stack)), strict=True):
-            assert_same(metrics(make([c]))[0], together, TOLERANCE["float64"])
     free = override(configs[0], {"optim.grad_clip_norm": 0})
     assert abs(metrics(make([free]))[0]["train/loss"] - metrics(make([configs[0]]))[0]["train/loss"]) > 0.01
 
@@ -140,14 +126,11 @@ class HalfFrozen(Additive):
         return x + torch.nn.functional.pad(self.frozen * self.sampled, (0, 0, x.shape[1] - len(self.frozen), 0))
 
 
-@pytest.mark.parametrize("rates", [(5e-3, 5e-3), (5e-3, 1e-2)], ids=["equal rates", "different rates"])
 @pytest.mark.parametrize("max_norm", [0.0, 0.5])
-def test_frozen_and_unused_parameters_do_not_change(
-    rates: tuple[float, float], max_norm: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frozen_and_unused_parameters_do_not_change(max_norm: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REGISTRY, "half-frozen", Kind(HalfFrozen, HalfFrozen.sites))
     changes = {"model.pos_embed": "half-frozen", "train.precision": "float64", "optim.grad_clip_norm": max_norm}
-    configs = [config(seed, **{**changes, "optim.lr": lr}) for seed, lr in enumerate(rates)]
+    configs = [config(seed, **changes) for seed in range(2)]
     stack = make(configs)
     begun = [{name: t.clone() for name, t in stack.weights(r).items()} for r in range(2)]
     for c, together in zip(configs, metrics(stack), strict=True):
@@ -161,11 +144,9 @@ def test_frozen_and_unused_parameters_do_not_change(
 
 
 def test_a_diverging_run_does_not_change_the_others() -> None:
-    good, bad = (
-        config(0, **{"train.precision": "float64"}),
-        config(1, **{"train.precision": "float64", "optim.lr": 1e300}),
-    )
-    kept, lost = metrics(make([good, bad]))
+    good, bad = (config(seed, **{"train.precision": "float64"}) for seed in (0, 1))
+    with tiny.diverging(seed=1):
+        kept, lost = metrics(make([good, bad]))
     assert not lost["train/loss"] < float("inf")
     assert_same(metrics(make([good]))[0], kept, TOLERANCE["float64"])
 
@@ -192,7 +173,7 @@ def test_states_move_between_cohorts_and_single_runs() -> None:
 
 
 def test_runs_of_different_variants_are_not_stacked() -> None:
-    assert cohort_key(config(0)) == cohort_key(config(1, **{"optim.lr": 1e-2}))
+    assert cohort_key(config(0)) == cohort_key(config(1)) != cohort_key(config(1, **{"optim.lr": 1e-2}))
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
     with pytest.raises(ValueError, match="may differ only in seed"):
         make([config(0), config(0, **{"model.depth": 3})])
