@@ -10,11 +10,11 @@ from typing import NoReturn
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
 from sweeps.builtin import is_study
-from sweeps.commands import collect, manage, run, show, status, submit, sync, tune, wandb_sweep, worker
+from sweeps.commands import manage, run, show, status, submit, sync, tune, wandb_sweep, worker
 from sweeps.commands.arguments import PROG
 
-MODULES = (show, run, tune, worker, submit, status, manage, collect, sync, wandb_sweep)  # in the order of --help
-RESUMES = ("run", "tune", "worker", "cell", "collect", "sync", "wandb")  # the same command again continues the work
+MODULES = (show, run, tune, worker, submit, status, manage, sync, wandb_sweep)  # in the order of --help
+RESUMES = ("run", "tune", "worker", "cell", "sync", "wandb")  # the same command again continues the work
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

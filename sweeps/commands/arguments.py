@@ -141,7 +141,7 @@ def runs_to_train(plan: StudyPlan, study_dir: Path, command: str, arguments: arg
     from sweeps.queue.queue import Queue
 
     write_plan(plan, study_dir, plan.command or command)
-    store = connect(plan, study_dir, arguments.storage, arguments.separate_folders)
+    store = connect(plan, study_dir, arguments.storage)
     queue = Queue(plan, study_dir, current_process(), storage=store)
     queue.retry()
     return queue.reconcile().waiting

@@ -15,7 +15,7 @@ from experiments.runs.record import is_finished, read_summary
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import PROG, add_study_command, count, out_dir, parse_plan
+from sweeps.commands.arguments import add_study_command, count, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
@@ -29,9 +29,8 @@ COHORT = """number of runs of a variant that a worker trains together, stacked i
 short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)"""
 DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)"
 STORAGE = """database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later commands on
-the folder find it (default: optuna.db in the study's folder)"""
-SEPARATE_FOLDERS = """with --storage: this machine does not share the study's folder with the others; vit-sweep collect fetches
-their records"""
+the folder find it (default: optuna.db in the study's folder). All machines share the folder; machines that cannot train
+different --seeds in folders of their own, whose run folders are then copied into one"""
 
 
 def add(commands: Any) -> None:
@@ -64,7 +63,6 @@ def add_place_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("--device", default="auto", help=DEVICE)
     add_tracking_arguments(run)
     run.add_argument("--storage", type=storage_url, metavar="URL", help=STORAGE)
-    run.add_argument("--separate-folders", action="store_true", help=SEPARATE_FOLDERS)
 
 
 def storage_url(text: str) -> str:
@@ -113,7 +111,7 @@ def train(
     """
     from sweeps.workers.pool import StudyCancelled, run_sweep
 
-    given = {name: getattr(arguments, name) for name in ("cohort", "storage", "separate_folders")}
+    given = {name: getattr(arguments, name) for name in ("cohort", "storage")}
     try:
         with Mirror(tracking, study_dir) as mirror:
             runs = {only} if only else None
@@ -160,17 +158,13 @@ def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[Work
 def report(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
     ended = [run.name for run in plan.runs if run.name not in failed]
-    here = [name for name in ended if is_finished(study_dir / name)]
-    counts = Counter(read_summary(study_dir / name)["status"] for name in here)
-    counts += Counter({"ended in another folder": len(ended) - len(here), "failed": len(failed)})
+    counts = Counter(read_summary(study_dir / name)["status"] for name in ended)
+    counts += Counter({"failed": len(failed)})
     print(f"{count(plan.runs, 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
     for line in outcome_lines(plan, study_dir):
         print(line)
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")
-    folder = shlex.quote(str(study_dir))
-    if len(here) < len(ended):
-        print(f"next: {PROG} collect {folder} FOLDER..., with the folders of the other machines")
-    print(f"next: vit-report {folder}")
+    print(f"next: vit-report {shlex.quote(str(study_dir))}")
     return 1 if failed else 0

@@ -54,7 +54,6 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
     left = runs_to_train(plan, study_dir, command, arguments)
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]
-    options += ["--separate-folders"] * arguments.separate_folders
     # The one parameter is the name of the run, so every study can be a grid: with linked factors, extra variants, null levels.
     spec = {
         "name": plan.name,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.metric import Metric
-from experiments.runs.record import is_finished, read_summary
+from experiments.runs.record import read_summary
 from experiments.runs.tracking.settings import AgentRun
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_plan
 from sweeps.commands.manage import check_names, report_cancelled
@@ -73,8 +73,6 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     folder = study_dir / name
     if name in failed:
         print(f"failed: {name}: {failed[name]} (see {folder / ERROR}; to try again: {PROG} retry {study_dir} {name})")
-    elif is_finished(folder):
-        print(f"{name}: {result_text(folder, Metric(plan.metric), read_summary(folder)['status'])}")
     else:
-        print(f"{name}: has ended in another folder; vit-sweep collect fetches its record")
+        print(f"{name}: {result_text(folder, Metric(plan.metric), read_summary(folder)['status'])}")
     return 1 if name in failed else 0

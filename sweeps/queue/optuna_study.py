@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
 from experiments.metric import Metric
 from experiments.study import StudyPlan
-from sweeps.queue.folder_note import read_note
 from sweeps.queue.storage import QueueStorage, open_storage
-from sweeps.queue.trials import factor_distributions
-from sweeps.queue.url import DATABASE, parse_url
+from sweeps.queue.url import DATABASE, parse_url, read_note
 
 NOTE = "note"  # user attribute of the study, which dashboards show
 TEXT = (
@@ -27,13 +24,14 @@ TEXT = (
 )
 
 
-def create_study(store: QueueStorage, name: str, plan: StudyPlan) -> optuna.Study:
-    """Optuna's study of a plan, under a name. It is made if it does not exist. The caller holds the lock.
+def create_study(store: QueueStorage, plan: StudyPlan) -> optuna.Study:
+    """Optuna's study of a plan. It is made if it does not exist. The caller holds the lock.
 
     Its metric stays as it is made: a reader must not take its values for another metric, nor for one of the test set.
     """
     metric = Metric(plan.metric).on_validation
     direction = StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE
+    name = store.study_name(plan.name)
     study = optuna.create_study(storage=store.rdb, study_name=name, direction=direction, load_if_exists=True)
     if study.metric_names is None:
         study.set_user_attr(NOTE, TEXT)
@@ -41,15 +39,6 @@ def create_study(store: QueueStorage, name: str, plan: StudyPlan) -> optuna.Stud
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([metric])
     return study
-
-
-def parameters(study: optuna.Study, plan: StudyPlan) -> dict[str, BaseDistribution]:
-    """The parameters that new trials of a study have, for dashboards: the factors of the plan.
-
-    None where the plan has gained a level or a factor since the first trial: Optuna refuses other levels of a parameter.
-    """
-    levels = factor_distributions(plan.runs)
-    return levels if all(trial.distributions == levels for trial in study.get_trials(deepcopy=False)) else {}
 
 
 @dataclass(frozen=True)
@@ -60,7 +49,6 @@ class QueueView:
     attributes: dict[str, Any] = field(default_factory=dict)
     now: float = 0.0  # by the queue's clock
     since: float = 0.0  # heartbeats before this time do not count: the database could not be reached
-    folder: str | None = None  # the token of the study's folder, where several share the database
 
     def silence(self, heartbeat: float) -> float:
         """For how many seconds a process has been silent although the database could be reached."""
@@ -73,15 +61,15 @@ def read_queue(study_dir: Path, name: str) -> QueueView:
     It takes no lock and writes nothing. Raises `UserError` where the database cannot be used.
     """
     note = read_note(study_dir)
-    url = parse_url(note.storage) if note and note.storage else None
+    url = parse_url(note.storage) if note else None
     file = Path(str(url.database)) if url else study_dir / DATABASE
     if (url is None or url.drivername == "sqlite") and not file.exists():
         return QueueView()
-    storage = open_storage(None, study_dir, reading=True)
+    storage = open_storage(study_dir, note, reading=True)
     with storage.errors():
         try:
             study = optuna.load_study(study_name=storage.study_name(name), storage=storage.rdb)
         except KeyError:  # a sweep has made the database, and not yet the study
             return QueueView()
         trials, attributes = study.get_trials(deepcopy=False), study.user_attrs
-        return QueueView(trials, attributes, storage.now(), storage.since, storage.folder)
+        return QueueView(trials, attributes, storage.now(), storage.since)

@@ -25,7 +25,7 @@ from experiments.runs import record
 from experiments.runs.resume_note import read_members
 from experiments.study import RunSpec, StudyPlan
 from sweeps.queue import trials as stored
-from sweeps.queue.optuna_study import create_study, parameters
+from sweeps.queue.optuna_study import create_study
 from sweeps.queue.process import ProcessInfo
 from sweeps.queue.storage import QueueStorage, exclusive, open_storage
 from sweeps.study_folder import ERROR as TRACEBACK
@@ -80,15 +80,14 @@ class Queue:
         self.dir, self.sweep, self.max_failures = study_dir, sweep, attempts
         self.runs = {run.name: run for run in plan.runs if only is None or run.name in only}
         self._by_id = {run.run_id: run for run in self.runs.values()}
-        self.store = storage or open_storage(None, study_dir)
+        self.store = storage or open_storage(study_dir)
         self._lost: set[int] = set()  # numbers of the trials whose record is gone
         self._open(plan)
 
     @exclusive
     def _open(self, plan: StudyPlan) -> None:
-        self.study = create_study(self.store, self.store.study_name(plan.name), plan)
+        self.study = create_study(self.store, plan)
         self.study_id = self.store.rdb.get_study_id_from_name(self.study.study_name)
-        self.distributions = parameters(self.study, plan)
         (metric,) = self.study.metric_names or [Metric(plan.metric).on_validation]
         self.metric = Metric(metric)  # of the values: on validation data, because choices never use the test set
         self._read()
@@ -128,7 +127,6 @@ class Queue:
 
     def _read(self) -> None:
         """Read the trials, and what users have asked for. A finished trial is read only once: Optuna keeps it."""
-        self.store.verify()
         attributes, self._trials = self.study.user_attrs, self.study.get_trials(deepcopy=False)
         self.cancelled = bool(attributes.get(stored.CANCELLED))
         self._retried: dict[str, int] = attributes.get(stored.RETRIED, {})
@@ -154,14 +152,10 @@ class Queue:
         return [trial for trial in self._attempts.recorded.get(name, ()) if trial.number not in self._lost]
 
     def _look_for_record(self, name: str) -> bool:
-        """Whether a run that is not in training has a record, here or in the folder of another machine. If no trial says
-        so yet, one is added.
-        """
-        trials, here = self._attempts.recorded.get(name, []), self.store.folder
-        elsewhere = any(stored.record_folder(trial) not in (None, here) for trial in trials) if here else False
-        exists = record.is_finished(self.dir / name) or elsewhere
+        """Whether a run that is not in training has a record. If no trial says so yet, one is added."""
+        exists = record.is_finished(self.dir / name)
         if not exists:
-            self._lost.update(trial.number for trial in trials)
+            self._lost.update(trial.number for trial in self._attempts.recorded.get(name, ()))
         elif not self._recorded(name):
             self._add(self.runs[name], self._result(self.runs[name])[1])
         return exists
@@ -218,7 +212,7 @@ class Queue:
 
     def _add(self, run: RunSpec, result: Result) -> None:
         """Add a trial. All others have been read, and the lock is held: so its number is known."""
-        trial = stored.new_trial(run, self.distributions, result.state, result.value, result.attributes)
+        trial = stored.new_trial(run, result.state, result.value, result.attributes)
         self.store.rdb.create_new_trial(self.study_id, trial)
         trial.number = len(self._trials)
         self._trials.append(trial)
@@ -315,10 +309,9 @@ class Queue:
         summary = record.read_summary(self.dir / run.name)
         if summary["run_id"] != run.run_id:
             raise UserError(f"{self.dir / run.name}: holds the record of run {summary['run_id']}, not {run.run_id}")
-        status, value, folder = summary["status"], summary.get(self.metric), self.store.folder
-        place = {stored.RECORD: {"folder": folder, "digest": summary["digest"]}} if folder else {}
+        status, value = summary["status"], summary.get(self.metric)
         if status == "finished" and value is not None:
-            return status, Result(TrialState.COMPLETE, value, place)
+            return status, Result(TrialState.COMPLETE, value, {})
         if status == "pruned":
-            return status, Result(TrialState.PRUNED, value, place)
-        return status, Result(TrialState.FAIL, None, {**place, stored.STATUS: status})  # a diverged run has no value
+            return status, Result(TrialState.PRUNED, value, {})
+        return status, Result(TrialState.FAIL, None, {stored.STATUS: status})  # a diverged run has no value

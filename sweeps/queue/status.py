@@ -95,15 +95,10 @@ def _run_status(
     """The status of a run without its time left."""
     settings = {"train.epochs": plan.base["train"]["epochs"], **plan.tuned_for(run.variant), **run.levels}
     planned = int(settings["train.epochs"])
-    tried, failed, running, recorded = (
-        trials.get(run.name, []) for trials in (attempts.all, attempts.failed, attempts.running, attempts.recorded)
-    )
-    elsewhere = [trial for trial in recorded if stored.record_folder(trial) not in (None, queue.folder)]
+    tried, failed, running = (trials.get(run.name, []) for trials in (attempts.all, attempts.failed, attempts.running))
     if record.is_finished(folder):
         summary = record.read_summary(folder)
         state, done = summary["status"], int(summary.get("epochs", planned))
-    elif elsewhere:
-        state, done = elsewhere[-1].user_attrs.get(stored.STATUS, "finished"), planned
     else:
         done = _progress(folder)[0]
         if any(stored.is_assigned(trial, queue.silence) for trial in running):

@@ -9,7 +9,6 @@ import os
 import sqlite3
 import sys
 import time
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,8 +21,7 @@ from optuna.storages import RDBStorage
 from sqlalchemy.engine import URL
 
 from experiments.errors import UserError
-from sweeps.queue.folder_note import FolderNote, read_note
-from sweeps.queue.url import DATABASE, is_own_database, parse_url
+from sweeps.queue.url import DATABASE, QueueNote, parse_url, read_note
 from sweeps.study_folder import LOCK
 
 RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a lost connection
@@ -44,13 +42,12 @@ class QueueStorage(ABC):
     """An Optuna storage with a lock and a clock that all processes of the queue share. For one thread."""
 
     rdb: RDBStorage
-    study_dir: Path  # that it was opened for
     advice = "run the same command again when it can be used"
     temporary: tuple[type[BaseException], ...] = ()  # errors after which an operation is tried again
 
     def __init__(self, url: str) -> None:
         self.url = url  # for messages; it never holds a password
-        self.note: FolderNote | None = None  # of the study's folder, when the storage was opened
+        self.token = ""  # ends the names of a folder's studies in a database that several folders share
         self.notify: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
         self.since = -math.inf  # heartbeats before this time do not count: the database could not be reached
         self._is_locked = False
@@ -83,23 +80,9 @@ class QueueStorage(ABC):
         except DatabaseErrors as error:
             raise UserError(f"{self.url}: cannot be used ({_reason(error)}); {self.advice}") from None
 
-    @property
-    def folder(self) -> str | None:
-        """The token of the study's folder; None where all of the queue is in that folder."""
-        return self.note.folder if self.note and self.note.study else None
-
     def study_name(self, name: str) -> str:
-        """The name of a study in Optuna: in a database that many folders share, with the folder's token."""
-        if not self.note or not self.note.study:
-            return name
-        folder = self.note.study.rpartition("-")[2]  # of the queue, which may be another folder's
-        return f"{name}-{folder}"
-
-    def verify(self) -> None:
-        """Raise `UserError` if another command has moved the queue of the study's folder to another storage."""
-        if (note := read_note(self.study_dir)) != self.note:
-            where = (note and note.storage) or DATABASE
-            raise UserError(f"{self.study_dir}: another command has moved its queue to {where}; run the command again")
+        """The name of a study in Optuna."""
+        return f"{name}-{self.token}" if self.token else name
 
     def now(self) -> float:
         """The shared clock: seconds since the epoch. Clocks of different hosts may differ by hours."""
@@ -214,7 +197,7 @@ class PostgresStorage(QueueStorage):
         engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)
         with self.errors(), engine.connect() as connection:
             # two processes that start at once would both make the tables
-            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY}, 0)")
+            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
             self.rdb = RDBStorage(text, engine_kwargs={"connect_args": arguments, "pool_size": 1})
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
@@ -229,9 +212,8 @@ class PostgresStorage(QueueStorage):
 
     @property
     def _key(self) -> str:
-        """The numbers of the lock: one for each study, and one for the database while no study is chosen."""
-        study = self.note and self.note.study
-        return f"{ADVISORY_KEY}, {zlib.crc32(study.encode()) - 2**31 if study else 0}"
+        """The numbers of the lock, one lock for each folder."""
+        return f"{ADVISORY_KEY}, {int(self.token or '0', 16) - 2**31}"
 
     def _acquire(self) -> None:
         self._select(f"pg_advisory_lock({self._key})")
@@ -247,25 +229,20 @@ class PostgresStorage(QueueStorage):
         return float(now)
 
 
-def open_storage(url: str | None, study_dir: Path, reading: bool = False) -> QueueStorage:
-    """The storage that a URL names; without one, that noted in the study's folder, or else the SQLite file in it.
+def open_storage(study_dir: Path, note: QueueNote | None = None, reading: bool = False) -> QueueStorage:
+    """The storage that a note names, by default the one in the study's folder; without a note, the SQLite file in the folder.
 
     `reading`: see `SQLiteStorage`. Raises `UserError` where the URL is not allowed, its driver is not installed, or the
     database cannot be used.
     """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    note = read_note(study_dir) if url is None else None
-    url = note.storage if note else url
-    parsed = parse_url(url) if url is not None else None
-    storage: QueueStorage
-    if parsed is None or is_own_database(parsed, study_dir):
-        storage = SQLiteStorage(study_dir / DATABASE, study_dir / LOCK, reading)
-    elif parsed.drivername == "sqlite":
-        path = Path(str(parsed.database)).resolve()
-        storage = SQLiteStorage(path, path.with_name(path.name + LOCK), reading)
-    else:
-        storage = PostgresStorage(parsed)
-    storage.study_dir, storage.note = study_dir, note
+    if (note := note or read_note(study_dir)) is None:
+        return SQLiteStorage(study_dir / DATABASE, study_dir / LOCK, reading)
+    url = parse_url(note.storage)
+    path = Path(str(url.database))
+    is_file = url.drivername == "sqlite"
+    storage = SQLiteStorage(path, path.with_name(path.name + LOCK), reading) if is_file else PostgresStorage(url)
+    storage.token = note.token
     return storage
 
 

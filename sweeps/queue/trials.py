@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.study import RunSpec
@@ -19,7 +18,6 @@ PROCESS = "owner"  # the worker, and its sweep
 STATUS = "status"  # of the record that the attempt left, where Optuna's state does not tell it: "diverged"
 REASON = "reason"  # why the attempt left no record: "failed" or "interrupted"
 ERROR = "error"  # of a failed attempt, in one line
-RECORD = "record"  # where several folders share the database: the token of the record's folder, and the record's digest
 # User attributes of the study: what users have asked for
 CANCELLED = "cancelled"  # whether no runs are assigned
 RETRIED = "retried"  # run id -> number of the first trial whose failure counts
@@ -36,10 +34,7 @@ class Attempts:
 
 
 def sort_attempts(trials: Iterable[FrozenTrial], runs: Mapping[str, RunSpec], retried: Mapping[str, int]) -> Attempts:
-    """The attempts at runs. `runs`: by run id; trials of other runs, and of other origin, are left out.
-
-    The folder of another machine may keep an older name of a run, so its id tells which it is.
-    """
+    """The attempts at runs. `runs`: by run id; trials of other runs, and of other origin, are left out."""
     attempts = Attempts()
     for trial in trials:
         run_id = trial.user_attrs.get(RUN_ID, "")
@@ -62,39 +57,10 @@ def has_record(trial: FrozenTrial) -> bool:
     return complete or (trial.state == TrialState.FAIL and STATUS in trial.user_attrs)
 
 
-def record_folder(trial: FrozenTrial) -> str | None:
-    """The token of the folder in which the attempt left its record; None if that is not stored, or there is none."""
-    return trial.user_attrs.get(RECORD, {}).get("folder")
-
-
-def new_trial(
-    run: RunSpec,
-    distributions: Mapping[str, BaseDistribution],
-    state: TrialState,
-    value: float | None,
-    attributes: Mapping[str, Any],
-) -> FrozenTrial:
-    """A trial of a run. The seed is an attribute: as a parameter it would take most of the importance.
-
-    `distributions`: of the parameters, which are levels of the run.
-    """
-    return create_trial(
-        state=state,
-        value=value,
-        params={path: run.levels[path] for path in distributions},
-        distributions=dict(distributions),
-        user_attrs={**attributes, RUN: run.name, RUN_ID: run.run_id, VARIANT: run.variant, SEED: run.seed},
-    )
-
-
-def factor_distributions(runs: Iterable[RunSpec]) -> dict[str, BaseDistribution]:
-    """The levels of each factor, as the choices of a parameter."""
-    levels: dict[str, list[Any]] = {}
-    for run in runs:
-        for path, level in run.levels.items():
-            if level not in (known := levels.setdefault(path, [])):
-                known.append(level)
-    return {path: CategoricalDistribution(known) for path, known in levels.items()}
+def new_trial(run: RunSpec, state: TrialState, value: float | None, attributes: Mapping[str, Any]) -> FrozenTrial:
+    """A trial of a run."""
+    names = {RUN: run.name, RUN_ID: run.run_id, VARIANT: run.variant, SEED: run.seed}
+    return create_trial(state=state, value=value, user_attrs={**attributes, **names})
 
 
 def stored_process(worker: ProcessInfo, sweep: ProcessInfo, now: float) -> dict[str, Any]:

@@ -1,16 +1,41 @@
-"""The URL of a queue's database: which are allowed, and what is kept of them. It imports no Optuna."""
+"""Where the queue of a study folder is: in its own SQLite file, or in the database that STUDY/queue.json names. No Optuna."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import sqlalchemy
 from sqlalchemy.engine import URL, make_url
 
 from experiments.errors import UserError
+from experiments.files import read_json, write_json
 
 ALLOWED = "postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"
-DATABASE = "optuna.db"  # in the study's folder, unless a URL names another database
+DATABASE = "optuna.db"  # in the study's folder, unless there is a note
+NOTE = "queue.json"
+
+
+@dataclass(frozen=True)
+class QueueNote:
+    """The URL of the database, and `token`, which ends the names of the folder's Optuna studies there: 8 hexadecimal digits."""
+
+    storage: str
+    token: str
+
+
+def read_note(study_dir: Path) -> QueueNote | None:
+    """The note in a study folder; None where there is none. Raises `UserError` where it cannot be read."""
+    path = study_dir / NOTE
+    try:
+        return QueueNote(**read_json(path)) if path.exists() else None
+    except TypeError as error:
+        raise UserError(f"{path}: cannot be read: it is not a note of vit-sweep") from error
+
+
+def write_note(study_dir: Path, note: QueueNote) -> None:
+    """Write the note. Raises `RecordError` where it cannot be written."""
+    write_json(study_dir / NOTE, asdict(note))
 
 
 def parse_url(text: str) -> URL:
@@ -25,7 +50,7 @@ def parse_url(text: str) -> URL:
             "that PGPASSFILE names"
         )
     if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not (url.host or url.query):
-        return url
+        return url.set(database=str(Path(url.database).resolve()))
     if url.drivername not in ("postgresql", "postgresql+psycopg"):
         raise UserError(f"storage: {url.drivername!r} is not allowed: expected {ALLOWED}")
     try:
@@ -38,18 +63,3 @@ def parse_url(text: str) -> URL:
 def _is_secret(name: str) -> bool:
     """Whether a parameter of a connection is a secret. `passfile` is the path of a file."""
     return ("pass" in name.lower() and name != "passfile") or "secret" in name.lower()
-
-
-def is_own_database(url: URL, study_dir: Path) -> bool:
-    """Whether a URL is that of the SQLite file in the study's folder."""
-    return url.drivername == "sqlite" and Path(str(url.database)).resolve() == (study_dir / DATABASE).resolve()
-
-
-def stored_url(text: str, study_dir: Path) -> str | None:
-    """A URL as the folder's note keeps it; None for the SQLite file in the folder. Raises `UserError`."""
-    url = parse_url(text)
-    if is_own_database(url, study_dir):
-        return None
-    if url.drivername == "sqlite":
-        url = url.set(database=str(Path(str(url.database)).resolve()))
-    return url.render_as_string()

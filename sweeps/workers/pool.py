@@ -48,7 +48,6 @@ def run_sweep(
     intro: str = "",
     cohort: int | None = None,
     storage: str | None = None,
-    separate_folders: bool = False,
     only: Container[str] | None = None,
     on_start: OnStart | None = None,
 ) -> QueueState:
@@ -58,12 +57,12 @@ def run_sweep(
     failed, and a study that was cancelled stays cancelled. `intro` is printed once the folder is known to be usable.
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`).
-    `storage` and `separate_folders`: see `connect`. Returns the final state of the queue. Raises as `sweep` does.
+    `storage`: the URL of `connect`. Returns the final state of the queue. Raises as `sweep` does.
     """
     check_images(plan, study_dir)
     if command is not None:
         write_plan(plan, study_dir, command)
-    store = connect(plan, study_dir, storage, separate_folders)
+    store = connect(plan, study_dir, storage)
     if intro:
         print(intro, flush=True)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)

@@ -7,7 +7,9 @@ CHILD = """
 import sys, time
 from pathlib import Path
 from sweeps.queue.storage import open_storage
-storage, log = open_storage({url!r}, Path({folder!r})), open({log!r}, "a", buffering=1)
+from sweeps.queue.url import QueueNote
+url = {url!r}
+storage, log = open_storage(Path({folder!r}), QueueNote(url, "0") if url else None), open({log!r}, "a", buffering=1)
 def work():
     log.write("in\\n")
     time.sleep(0.002)

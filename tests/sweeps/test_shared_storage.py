@@ -1,8 +1,8 @@
 """Sweeps of several hosts with one PostgreSQL. Training is replaced by stub_sweep.py; a host is a name that a process has."""
 
 import contextlib
-import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -10,9 +10,7 @@ from pathlib import Path
 
 import optuna
 import pytest
-from stubbed import Stubbed, ended, tiny_plan
-
-from experiments.runs.record import write_summary
+from stubbed import Stubbed, ended
 
 RUNS = 16
 
@@ -101,7 +99,7 @@ def test_another_folder_is_refused_before_it_trains_the_runs_again(hosts):
     assert hosts.run_on("one", "--storage", hosts.url, "--workers", "2")[0] == 0
     status, _, err = hosts.run_on("two", "--storage", hosts.url, out="other")
     assert status == 2 and err.count("\n") == 1
-    assert f"{hosts.folder}/out/tiny on one; use that folder, or --separate-folders" in err
+    assert f"of the folder {hosts.folder}/out/tiny on one;" in err
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
@@ -115,95 +113,28 @@ def test_a_password_is_refused_and_reaches_no_file(hosts):
         assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
 
 
-@pytest.mark.slow
-def test_the_storage_cannot_change_while_a_sweep_uses_it(hosts):
-    sweep = hosts.start_on("one", "--workers", "2", nap=0.5)
-    hosts.wait_for("start", 2)
+def test_the_storage_cannot_change(hosts):
+    assert hosts.run_on("one", "--seeds", "1", "--workers", "2")[0] == 0
+    database = hosts.folder / "out" / "tiny" / "optuna.db"
     status, _, err = hosts.run_on("one", "--storage", hosts.url)
     assert status == 2 and err.count("\n") == 1
-    assert "--storage: a sweep is training the runs of" in err and "optuna.db" in err
-    sweep.kill()
-    sweep.communicate()
-    status, out, err = hosts.run_on("one", "--storage", hosts.url, "--workers", "2")
-    assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out
-    assert f"is now in {hosts.url}" in err
-    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
+    assert f"--storage: the queue of {database.parent} is in sqlite:///{database}; " in err
+    database.rename(hosts.folder / "away")
+    assert hosts.run_on("one", "--storage", hosts.url, "--seeds", "2", "--workers", "2")[0] == 0
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == 4
+    status, _, err = hosts.run_on("one", "--storage", f"sqlite:///{database}")
+    assert status == 2 and f"is in {hosts.url}; " in err
 
 
-def collect(hosts, *folders: Path) -> tuple[int, list[str], str]:
-    process = hosts.start_on("one", str(hosts.folder / "out" / "tiny"), *map(str, folders), command="collect")
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out.splitlines(), err
-
-
-def rewrite(folder: Path, accuracy: float) -> None:
-    """Make the record of a run another one, which matches its own digest."""
-    summary = json.loads((folder / "summary.json").read_text())
-    del summary["digest"]
-    write_summary(folder, {**summary, "val/acc": accuracy})
-
-
-@pytest.mark.slow
-def test_hosts_without_a_shared_folder_train_each_run_once_and_collect_the_records(hosts, tmp_path):
-    options = ["--storage", hosts.url, "--workers", "2"]
-    first = hosts.start_on("one", *options, nap=0.3)
-    hosts.wait_for("end", 2)
-    first.terminate()
-    first.communicate(timeout=60)
-    finish([hosts.start_on("two", *options, "--separate-folders", out="other")])
-    here, there = tmp_path / "out" / "tiny", tmp_path / "other" / "tiny"
-    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
-    lie_there = {path.parent.name for path in there.glob("*/summary.json")}
-    lie_here = {path.parent.name for path in here.glob("*/summary.json")}
-    assert lie_here and lie_there and not lie_here & lie_there and len(lie_here | lie_there) == RUNS
-
-    status, out, _ = collect(hosts)
-    assert status == 1
-    assert {f"missing: {run}, in {there} on two" for run in lie_there} == set(out[:-1])
-
-    changed, other = sorted(lie_there)[:2]
-    metrics = there / changed / "metrics.csv"
-    original = metrics.read_text()
-    metrics.write_text(original.replace("0.5", "0.9"))
-    true = (there / other / "summary.json").read_bytes()
-    rewrite(there / other, 0.9)
-    status, out, _ = collect(hosts, there)
-    assert status == 1
-    assert f"refused: {metrics}: does not match the digest in summary.json; it was changed after the run" in out
-    assert f"refused: {there / other}: is not the record that the queue knows, which is in {there} on two" in out
-    assert out[-1] == f"{len(lie_there) - 2} records collected; {RUNS - 2} of {RUNS} runs have a record here"
-
-    metrics.write_text(original)
-    (there / other / "summary.json").write_bytes(true)
-    mine = next(iter(lie_here))
-    (there / mine).mkdir()
-    for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
-        (there / mine / name).write_bytes((here / mine / name).read_bytes())
-    kept = (here / mine / "summary.json").read_bytes()
-    (there / mine / "summary.json").write_bytes(kept)
-    rewrite(there / mine, 0.1)
-    status, out, _ = collect(hosts, there)
-    assert status == 1 and out[-1] == f"2 records collected; {RUNS} of {RUNS} runs have a record here"
-    assert out[0] == f"refused: {there / mine}: another record of the run than {here / mine}, which is kept"
-    assert (here / mine / "summary.json").read_bytes() == kept
-    for run in lie_there:
-        assert (here / run / "summary.json").read_bytes() == (there / run / "summary.json").read_bytes()
-    assert collect(hosts)[0] == 0
-    assert hosts.run_on("one")[0] == 0 and len(hosts.noted("end")) == RUNS
-
-
-def test_a_separate_folder_knows_the_records_of_a_folder_in_which_runs_keep_older_names(hosts):
-    """A study that gains a factor gives its runs other names; the folder that has records of them keeps the older ones."""
-    options = ["--storage", hosts.url, "--workers", "2", "--seeds", "1"]
-    assert hosts.run_on("one", *options)[0] == 0
-    older = set(hosts.ended())
-    factors = {**hosts.fields["factors"], "optim.lr": [tiny_plan().base["optim"]["lr"], 0.5]}
-    hosts.study.write_text(json.dumps({**hosts.fields, "factors": factors}))
-    finish([hosts.start_on("two", *options, "--separate-folders", out="other")])
-    assert len(older) == 2 and len(hosts.ended()) == 4  # only the two runs with the new level were trained
-    assert hosts.run_on("one", *options)[0] == 0 and len(hosts.noted("end")) == 4
-    status, out, _ = collect(hosts, hosts.folder / "other" / "tiny")
-    assert (status, out) == (0, ["2 records collected; 4 of 4 runs have a record here"])
+def test_folders_with_other_seeds_are_copied_together(hosts):
+    """Machines without a shared folder: each trains its own seeds, and the records of one are copied to the other."""
+    for host, seeds in (("one", "0,1"), ("two", "2,3")):
+        assert hosts.run_on(host, "--storage", hosts.url, "--seeds", seeds, "--workers", "2", out=host)[0] == 0
+    for summary in (hosts.folder / "two" / "tiny").glob("*/summary.json"):
+        shutil.copytree(summary.parent, hosts.folder / "one" / "tiny" / summary.parent.name)
+    status, out, err = hosts.run_on("one", "--seeds", "4", out="one")
+    assert status == 0 and "8 runs: 8 finished" in out, err
+    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == 8
 
 
 @pytest.fixture

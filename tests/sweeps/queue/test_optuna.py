@@ -19,13 +19,13 @@ def trained(tmp_path_factory) -> Stubbed:
     return stubbed
 
 
-def test_trials_carry_the_run_its_levels_and_its_validation_accuracy(trained):
+def test_trials_carry_the_run_its_variant_and_its_validation_accuracy(trained):
     plan = tiny_plan()
     trials = {trial.user_attrs["run"]: trial for trial in trained.trials()}
     assert trials.keys() == {run.name for run in plan.runs}
     for run in plan.runs:
         trial = trials[run.name]
-        assert trial.params == {"model.head": run.variant}
+        assert trial.user_attrs["variant"] == run.variant
         assert trial.user_attrs["seed"] == run.seed
         assert trial.user_attrs["run_id"] == run.run_id
         assert trial.value == 0.5 + run.seed / 100  # the stub's val/acc
@@ -44,10 +44,9 @@ def test_optunas_own_views_of_the_study_make_sense(trained):
     assert (study.metric_names, study.direction.name) == (["val/acc"], "MAXIMIZE")
     assert study.best_trial.value == 0.52 and study.best_trial.user_attrs["seed"] == 2
     table = study.trials_dataframe()
-    columns = {"value_val/acc", "params_model.head", "user_attrs_seed", "user_attrs_run", "state"}
+    columns = {"value_val/acc", "user_attrs_variant", "user_attrs_seed", "user_attrs_run", "state"}
     assert columns <= set(table.columns), table.columns
     assert set(table.state) == {"COMPLETE"} and len(table) == 6
-    assert optuna.importance.get_param_importances(study).keys() == {"model.head"}
     assert "lucky seed" in study.user_attrs["note"]
 
 
@@ -70,32 +69,12 @@ def test_intermediate_values_are_those_of_the_validation_metric(queue):
     assert queue.study.get_trials()[0].intermediate_values == {1: 0.25}
 
 
-WIDER = {"model.head": ["logits", "softmax", "mlp"]}
-
-
-def levels(queue: Queue) -> dict[str, dict]:
-    """The run of each trial -> its parameters."""
-    return {trial.user_attrs["run"]: trial.params for trial in queue.study.get_trials()}
-
-
 def end(queue: Queue) -> str:
     """Train the next run, as a worker does. Its name."""
     (assignment,) = queue.assign(current_process())
     finish(queue.dir / assignment.run.name, assignment.run)
     queue.settle(assignment)
     return assignment.run.name
-
-
-def test_a_study_that_gains_a_level_goes_on_without_parameters_also_while_it_is_trained(queue):
-    """Optuna refuses a parameter with other levels than those of the first trial."""
-    (assignment,) = queue.assign(current_process())
-    wider = Queue(tiny_plan(factors=WIDER), queue.dir, current_process())
-    assert list(wider.reconcile().running) == [assignment.run.name]
-    added = [end(wider) for _ in range(8)]
-    finish(queue.dir / assignment.run.name, assignment.run)
-    queue.settle(assignment)
-    assert len(queue.reconcile().ended) == 6 and len(wider.reconcile().ended) == 9
-    assert levels(wider) == {assignment.run.name: {"model.head": assignment.run.variant}, **{run: {} for run in added}}
 
 
 def test_what_the_queue_uses_of_optuna_beside_its_documented_classes():
@@ -106,7 +85,6 @@ def test_what_the_queue_uses_of_optuna_beside_its_documented_classes():
         "create_new_trial": ["study_id", "template_trial"],
         "get_trial": ["trial_id"],
         "get_all_trials": ["study_id", "deepcopy", "states"],
-        "get_all_studies": [],
         "get_study_user_attrs": ["study_id"],
         "set_trial_state_values": ["trial_id", "state", "values"],
         "set_trial_user_attr": ["trial_id", "key", "value"],

@@ -12,6 +12,7 @@ from proxy import Proxy
 from experiments.errors import UserError
 from sweeps.queue import storage as module
 from sweeps.queue.storage import open_storage
+from sweeps.queue.url import QueueNote
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def url(postgres) -> str:
 
 @pytest.fixture
 def storage(url, tmp_path):
-    opened = open_storage(url, tmp_path)
+    opened = open_storage(tmp_path, QueueNote(url, "0"))
     opened.lines = []
     opened.notify = opened.lines.append
     return opened
@@ -108,7 +109,7 @@ def test_a_server_that_does_not_come_back_is_one_error(postgres, url, tmp_path, 
     monkeypatch.setattr(module, "RETRY_INTERVAL", 0.1)
     monkeypatch.setattr(module, "RETRY_TIMEOUT", 1.0)
     with closing(Proxy(postgres.port)) as proxy:
-        through = open_storage(other_port(url, proxy.port), tmp_path)
+        through = open_storage(tmp_path, QueueNote(other_port(url, proxy.port), "0"))
         through.notify = lambda line: None
         through.run(through.rdb.get_all_studies)
         proxy.cut()
@@ -121,7 +122,7 @@ def test_a_server_that_does_not_come_back_is_one_error(postgres, url, tmp_path, 
 def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "IDLE_TIMEOUT", "1s")
     monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
-    suspended, other = open_storage(url, tmp_path), open_storage(url, tmp_path)
+    suspended, other = open_storage(tmp_path, QueueNote(url, "0")), open_storage(tmp_path, QueueNote(url, "0"))
 
     def write() -> None:
         other.run(lambda: other.rdb.create_new_study([1], "of the other"))
@@ -142,7 +143,7 @@ def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monke
 )
 def test_a_database_that_cannot_be_opened_is_one_line(url, tmp_path, change, said):
     with pytest.raises(UserError, match=f"cannot be used .*{said}"):
-        open_storage(change(url), tmp_path)
+        open_storage(tmp_path, QueueNote(change(url), "0"))
 
 
 def test_a_password_comes_from_a_file_and_is_never_said(postgres, url, tmp_path, monkeypatch):
@@ -153,8 +154,8 @@ def test_a_password_comes_from_a_file_and_is_never_said(postgres, url, tmp_path,
     monkeypatch.setenv("PGPASSFILE", str(passwords))
     own = url.replace("tester@", "careful@")
     with pytest.raises(UserError, match='authentication failed for user "careful"') as caught:
-        open_storage(own, tmp_path)
+        open_storage(tmp_path, QueueNote(own, "0"))
     assert "wrong" not in str(caught.value)
     passwords.write_text("*:*:*:careful:hunter2")
     postgres.query("grant all on schema public to careful", url.rpartition("/")[2])
-    assert "hunter2" not in repr(vars(open_storage(own, tmp_path)))
+    assert "hunter2" not in repr(vars(open_storage(tmp_path, QueueNote(own, "0"))))

@@ -30,7 +30,7 @@ def queue_of(folder, sweep=HERE, trials=4, sampler="tpe", pruner="halving", para
     plan = make_plan(parse_study({**STUDY, **study}, "mine"))
     plan = plan.model_copy(update={"runs": plan.runs[:variants]})
     space = make_space(params, load(plan.base), plan.runs)
-    return TrialQueue(TuningPlan(plan, space, trials, sampler, pruner), folder, sweep, open_storage(None, folder))
+    return TrialQueue(TuningPlan(plan, space, trials, sampler, pruner), folder, sweep, open_storage(folder))
 
 
 def start(queue):
