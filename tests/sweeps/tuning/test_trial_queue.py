@@ -1,6 +1,7 @@
 """The queue of a tuning: who trains a trial, what happens to those of a dead process, and what is pruned. No training."""
 
 import itertools
+import sys
 from dataclasses import replace
 
 import optuna
@@ -13,6 +14,8 @@ from sweeps.queue.process import current_process
 from sweeps.queue.storage import open_storage
 from sweeps.queue.trials import PROCESS, stored_process
 from sweeps.study import parse_study
+from sweeps.tuning import trial_queue
+from sweeps.tuning.sampling import suggest
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trial_queue import TrialQueue
 from sweeps.tuning.tuned import best_trial, tuned_variant
@@ -79,12 +82,21 @@ def test_a_trial_of_a_dead_process_goes_on_as_the_same_run(tmp_path, sampler):
     assert {worker.heartbeat for worker in second.running.values()} == {1e12}
 
 
-def test_a_trial_whose_process_died_before_it_had_settings_is_completed(tmp_path):
+@pytest.mark.parametrize(
+    ("sampler", "stored"), [("tpe", 0), ("random", 0), ("qmc", 0), ("tpe", 1), ("random", 1), ("tpe", 2), ("random", 2)]
+)
+def test_a_trial_whose_process_died_before_it_had_all_settings_is_completed(tmp_path, monkeypatch, sampler, stored):
     for name in "ab":
         (tmp_path / name).mkdir()
-    undisturbed = start(queue_of(tmp_path / "a"))
-    queue_of(tmp_path / "b").studies["cls"].ask()  # as if the process had been killed here
-    assert start(queue_of(tmp_path / "b")).run == undisturbed.run
+    undisturbed = start(queue_of(tmp_path / "a", sampler=sampler))
+    with monkeypatch.context() as killed:
+        values = itertools.count()
+        killed.setattr(
+            trial_queue, "suggest", lambda *given: suggest(*given) if next(values) < stored else sys.exit("killed")
+        )
+        with pytest.raises(SystemExit):
+            start(queue_of(tmp_path / "b", sampler=sampler))
+    assert start(queue_of(tmp_path / "b", sampler=sampler)).run == undisturbed.run
 
 
 def test_a_trial_whose_answer_was_lost_is_assigned_to_its_worker_again(tmp_path):
