@@ -19,7 +19,6 @@ from sweeps.commands.arguments import add_study_command, count, out_dir, parse_p
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
-from sweeps.outcome import outcome_lines
 from sweeps.study_folder import ERROR, LOG
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
@@ -85,13 +84,14 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     study_dir = out_dir(arguments) / plan.name
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
-    duration = _duration(left, study_dir.parent, configs, measure=arguments.dry_run)
     if arguments.dry_run:
         print_plan(plan, study_dir)
         if left:
-            print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {duration or 'not known'}")
+            print(
+                f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {_duration(left, configs)}"
+            )
         return 0
-    intro = _start_line(plan, left, configs, duration)
+    intro = _start_line(plan, left, configs)
     failed = train(plan, study_dir, arguments, tracking, configs, command=command, intro=intro)
     return report_cancelled(None) if failed is None else report(plan, study_dir, failed)
 
@@ -135,34 +135,30 @@ def configured_workers(arguments: argparse.Namespace, study_dir: Path) -> list[W
     )
 
 
-def _duration(left: Sequence[RunSpec], out: Path, configs: Sequence[WorkerConfig], measure: bool) -> str:
-    """About how long these runs take, in words, and how that is known; empty if it is not."""
+def _duration(left: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> str:
+    """About how long these runs take, in words."""
     from sweeps.workers.progress import format_duration
 
-    estimated = estimate(left, out, configs, measure) if left else None
-    return f"about {format_duration(estimated.seconds)}, based on {estimated.source}" if estimated else ""
+    seconds = estimate(left, configs)
+    return "not known" if seconds is None else f"about {format_duration(seconds)}, based on a short measurement"
 
 
-def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[WorkerConfig], duration: str) -> str:
+def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> str:
     """What the sweep is about to do."""
     devices = dict.fromkeys(config.device for config in configs)
     places = ["the CPU" if device == "auto" else device for device in devices]  # without a GPU, `auto` stays `auto`
-    parts = [
-        f"{count(plan.labels, 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, {count(left, 'run')} to train "
-        f"with {count(configs, 'worker')} on {' and '.join(places)}",
-        f"metric {plan.metric}, equivalence margin {margin_text(plan)}",
-    ]
-    return f"{plan.name}: {'; '.join([*parts, duration] if duration else parts)}"
+    return (
+        f"{plan.name}: {count(plan.labels, 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, "
+        f"{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(places)}; "
+        f"metric {plan.metric}, equivalence margin {margin_text(plan)}"
+    )
 
 
 def report(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
-    ended = [run.name for run in plan.runs if run.name not in failed]
-    counts = Counter(read_summary(study_dir / name)["status"] for name in ended)
-    counts += Counter({"failed": len(failed)})
+    ended = [study_dir / run.name for run in plan.runs if run.name not in failed]
+    counts = Counter([*(read_summary(folder)["status"] for folder in ended), *["failed"] * len(failed)])
     print(f"{count(plan.runs, 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
-    for line in outcome_lines(plan, study_dir):
-        print(line)
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")

@@ -44,8 +44,8 @@ def test_a_measurement_evaluates_no_test_image(tmp_path, monkeypatch):
     monkeypatch.setattr(WorkerHere, "records", [])
     evaluations = {"img_sizes": "8,16", "max_shift": 1, "permuted": True, "fewshot": "digits", "shots": "1"}
     config = tiny.config(**{f"eval__{name}": value for name, value in evaluations.items()})
-    found = estimate([RunSpec.of("one", config)], tmp_path, [WorkerConfig("cpu", tmp_path / "log", 1)])
-    assert found is not None and found.seconds > 0
+    seconds = estimate([RunSpec.of("one", config)], [WorkerConfig("cpu", tmp_path / "log", 1)])
+    assert seconds is not None and seconds > 0
     (summary,) = WorkerHere.records
     assert summary["data"]["test_images"] == 0
     assert {name for name in summary if name.startswith(("test/", "fewshot")) or "@" in name} == {

@@ -31,15 +31,13 @@ def test_diverged_runs_are_not_tried_again(stubbed):
     assert set(stubbed.started().values()) == {1}
 
 
-def test_the_terminal_shows_what_starts_each_score_and_a_table(stubbed):
-    """Two seeds end, with .50 and .51. By hand: mean 50.5, half = 12.706 x .707 / sqrt(2) = 6.4 points."""
+def test_the_terminal_shows_what_starts_and_each_score(stubbed):
     status, out, err = stubbed.run("--tracking", "off", **{"seed 2": "diverge"})
     assert status == 0, err
     first, *_, last = out.splitlines()
     assert first.startswith("tiny: 2 variants x 3 seeds, 6 runs to train with 2 workers on the CPU; metric test/acc,")
     assert "equivalence margin 1 point" in first
     assert err.count("finished, test/acc 51.0 %") == 2
-    assert "50.5 ± 6.4  n = 2  logits (baseline, 1 diverged)" in out
     assert last == f"next: vit-report {stubbed.dir}"
 
 
