@@ -13,7 +13,6 @@ from sweeps import cluster
 from sweeps.commands.arguments import PROG, add_study_command, count, device_of, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_worker_arguments
 
-CLUSTERS = ("slurm", "local")
 FLAGS = ("time", "cpus_per_task", "gpus_per_node", "mem", "partition", "account")  # options of sbatch of the same name
 SET_HERE = (
     *(flag.replace("_", "-") for flag in FLAGS),
@@ -44,7 +43,7 @@ def add(commands: Any) -> None:
         commands, "submit", submit, help="train a study on a cluster, with Slurm", description=DESCRIPTION
     )
     option = command.add_argument
-    option("--cluster", choices=CLUSTERS, default="slurm", help="local: processes on this machine (default: slurm)")
+    option("--cluster", choices=["slurm"], default="slurm", help="kind of the cluster (default: slurm)")
     option("--nodes", type=positive, default=1, metavar="N", help="number of jobs, one node each (default: 1)")
     option("--gpus-per-node", type=positive, metavar="N", help="GPUs of each job (default: none)")
     option(
@@ -74,27 +73,19 @@ def _option(text: str) -> tuple[str, str | bool]:
 def submit(arguments: argparse.Namespace, command: str) -> int:
     """Write the plan and submit the jobs."""
     plan, study_dir = plan_and_folder(arguments)
-    _check_cluster(arguments)
+    if not shutil.which("sbatch"):
+        raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; `vit-sweep run` needs none")
     left = runs_to_train(plan, study_dir, command, arguments)
     if not left:
         print(f"{plan.name}: every run has ended or is in training; nothing to submit")
         return 0
     options = {flag.replace("_", "-"): value for flag in FLAGS if (value := getattr(arguments, flag))}
     options = {"time": "60", "cpus-per-task": 1, **options, **dict(arguments.slurm)}
-    ids = cluster.submit(study_dir, plan.name, arguments.cluster, arguments.nodes, options, worker_options(arguments))
+    ids = cluster.submit(study_dir, plan.name, arguments.nodes, options, worker_options(arguments))
     print(f"{plan.name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
     print(f"logs: {study_dir / cluster.FOLDER}")
     print(f"next: {PROG} status {study_dir}")
     return 0
-
-
-def _check_cluster(arguments: argparse.Namespace) -> None:
-    """Raise `UserError` where the jobs cannot be submitted from here."""
-    if arguments.cluster == "slurm" and not shutil.which("sbatch"):
-        raise UserError("--cluster: 'slurm' is not available: this machine has no sbatch; allowed here: local")
-    for flag in ("time", "mem", "partition", "account", "slurm"):
-        if arguments.cluster == "local" and getattr(arguments, flag):
-            raise UserError(f"--{flag}: is not allowed with --cluster local")
 
 
 def worker_options(arguments: argparse.Namespace) -> list[str]:

@@ -1,4 +1,4 @@
-"""vit-sweep submit: workers as jobs, on this machine and on a real Slurm cluster of one node."""
+"""vit-sweep submit: workers as jobs, on a real Slurm cluster of one node."""
 
 import json
 import os
@@ -17,7 +17,6 @@ from tiny import TINY
 from experiments.runs import record
 from sweeps.commands.submit import _option
 from sweeps.main import main
-from sweeps.queue.process import current_process
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGGED = """
@@ -105,17 +104,6 @@ class Site:
         assert max(trained.values()) <= 2
 
 
-@pytest.mark.slow
-def test_local_jobs_share_the_runs_and_outlive_the_command(tmp_path):
-    site = Site(tmp_path, dict(os.environ), epochs=2)
-    out = site.vit_sweep("submit", "tiny.yaml", "--cluster", "local", "--nodes", 2, "--tracking", "off")
-    assert "tiny: 4 runs to train, 2 jobs submitted" in out
-    until(lambda: site.status()["counts"]["finished"] == 4, 300)
-    site.check_records(repeated=0)
-    until(lambda: not site.status()["jobs"])
-    assert "nothing to submit" in site.vit_sweep("submit", site.dir, "--cluster", "local")
-
-
 @pytest.fixture
 def node(tmp_path_factory):
     if reason := slurm.why_not():
@@ -170,11 +158,10 @@ def test_an_option_of_sbatch_has_a_value_or_none():
         (["mine.yaml", "--slurm", "array=3"], "--slurm: array is not allowed"),
         (["mine.yaml", "--slurm", "cpus_per_task=8"], "--slurm: cpus-per-task is not allowed"),
         (["mine.yaml", "--slurm", "qos="], "--slurm: 'qos=' is not allowed"),
-        (["mine.yaml", "--cluster", "local", "--partition", "gpu"], "--partition: is not allowed with --cluster local"),
         (["mine.yaml", "--cluster", "slurm"], "--cluster: 'slurm' is not available: this machine has no sbatch"),
-        (["mine.yaml", "--cluster", "local", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
-        (["started", "--cluster", "local", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
-        (["started", "--cluster", "local", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
+        (["mine.yaml", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
+        (["started", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
+        (["started", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     ],
 )
 def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, capsys, monkeypatch, words, said):
@@ -224,25 +211,8 @@ def submit_here(folder: Path, *words: object) -> int:
     """Exit status of `vit-sweep submit` on a study, on this machine."""
     (folder / "mine.yaml").write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}}))
     with pytest.raises(SystemExit) as exited:
-        main(["submit", str(folder / "mine.yaml"), "--out", str(folder), "--cluster", "local", *map(str, words)])
+        main(["submit", str(folder / "mine.yaml"), "--out", str(folder), *map(str, words)])
     return exited.value.code
-
-
-def test_a_local_job_that_started_before_another_one_could_not_is_known(tmp_path, capsys, monkeypatch):
-    started = [current_process()]  # it is alive
-
-    def start(*_):
-        if not started:
-            raise OSError("no process can be started")
-        return started.pop()
-
-    monkeypatch.setattr("sweeps.cluster._start", start)
-    assert submit_here(tmp_path, "--nodes", 3) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("refused the jobs: no process can be started")
-    with pytest.raises(SystemExit):
-        main(["status", str(tmp_path / "mine"), "--json"])
-    assert [job["job"] for job in json.loads(capsys.readouterr().out)["jobs"]] == [str(os.getpid())]
 
 
 @pytest.mark.parametrize(
@@ -251,6 +221,7 @@ def test_a_local_job_that_started_before_another_one_could_not_is_known(tmp_path
 )
 def test_jobs_that_ask_for_gpus_do_not_train_on_a_cpu(tmp_path, monkeypatch, words, device):
     given = []
+    monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr("sweeps.cluster.submit", lambda *arguments: given.extend(arguments[-1]) or ["1"])
     assert submit_here(tmp_path, *words) == 0
     assert given[given.index("--device") + 1] == device

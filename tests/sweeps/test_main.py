@@ -130,7 +130,7 @@ def test_a_dry_run_measures_and_writes_nothing(capfd, tmp_path, monkeypatch):
         (["run", "positoin"], "did you mean 'position'?"),
         (["run", "none.yaml"], "none.yaml: cannot be read"),
         (["run", "x" * 300], "study: 'xxx"),
-        (["submit", "x" * 300, "--cluster", "local"], "study: 'xxx"),
+        (["submit", "x" * 300], "study: 'xxx"),
         (["sync", "x" * 300], "is not allowed: expected the path of a folder"),
         (["run", "mine.yaml", "--seeds", "0"], "seeds: 0 is not allowed"),
         (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
