@@ -181,6 +181,22 @@ def test_two_commands_at_once_share_the_trials(stubbed):
     assert len({pid for _, pid in stubbed.noted("end")}) == 2  # workers of both
 
 
+@pytest.mark.slow
+def test_killed_five_times_beside_a_run_every_trial_and_run_is_trained_once(stubbed):
+    command = ("tune", stubbed.study, "--trials", 7, "--workers", 2, "--out", stubbed.folder)
+    beside = stubbed.start_run(nap=2.0)
+    for _ in range(5):
+        process = stubbed.start(*command, nap=0.5)
+        time.sleep(np.random.default_rng().uniform(3, 5))
+        process.kill()
+        process.communicate()
+    status, _, err = stubbed(*command)
+    assert status == 0, err
+    _, err = beside.communicate(timeout=180)
+    assert beside.returncode == 0, err
+    assert len(stubbed.ended()) == 2 * 7 + 2 * 3 and set(stubbed.ended().values()) == {1}
+
+
 def images(root: Path, rng: np.random.Generator) -> None:
     """A folder of images with a training and a test part; the class shows as brightness."""
     for part, count in (("train", 12), ("test", 4)):
