@@ -28,8 +28,8 @@ DESCRIPTION = """\
 Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), runs_per_hour, seconds_left; for each run in `runs`
-  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat, seconds_left;
+  schema, study, time (UTC), counts (state -> runs), seconds_left; for each run in `runs`
+  run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat;
   for each job in `jobs` (see `vit-sweep submit`) that has not ended: job, state, node.
 Times are in seconds; what is not known is null. heartbeat is the time since the last one. The states:
   running      a worker trains it
@@ -118,7 +118,6 @@ def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -
             "run": run.run,
             "state": run.state,
             "epochs": f"{run.epochs_done}/{run.epochs}",
-            "left": format_duration(run.seconds_left) if run.state == "running" and run.seconds_left else "",
             "attempt": run.attempts,
             "worker": f"{run.pid} on {run.host}" if run.host else "",
             "heartbeat": f"{format_duration(run.heartbeat)} ago" if run.heartbeat is not None else "",
@@ -134,8 +133,6 @@ def _summary_line(study: StudyStatus) -> str:
     ended = sum(study.counts[state] for state in ("finished", "diverged", "pruned"))
     parts = [f"{ended} of {len(study.runs)} runs have ended"]
     parts += [f"{number} {state}" for state, number in study.counts.items() if number and state != "finished"]
-    if study.runs_per_hour:
-        parts.append(f"{study.runs_per_hour:,.{0 if study.runs_per_hour >= 10 else 1}f} runs/h")
     if study.seconds_left is not None:
         parts.append(f"about {format_duration(study.seconds_left)} left")
     return f"{study.study}: {', '.join(parts)}"

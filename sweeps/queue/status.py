@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
 from pathlib import Path
-
-from optuna.trial import FrozenTrial
 
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
@@ -19,7 +16,6 @@ from sweeps.queue.optuna_study import QueueView, read_queue
 
 STATES = ("running", "waiting", "interrupted", "failed", "finished", "diverged", "pruned")
 ACTIVE = ("running", "waiting", "interrupted")  # states of runs that a sweep still has to train
-RATE_WINDOW = timedelta(hours=1)  # the rate counts the runs that ended in this time
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,7 @@ class RunStatus:
     `state` is one of `STATES`. A waiting run has not begun. An interrupted run has begun, no process trains it, and the next
     sweep continues it. A failed run has used all its attempts. `attempts` counts the failed attempts since the last retry,
     and the present or successful one. `host` and `pid` name the worker of the last attempt. `heartbeat` is the time since its
-    last heartbeat, None unless it is running. `seconds_left` is the training that is left, None where the pace is not known.
+    last heartbeat, None unless it is running.
     """
 
     run: str
@@ -43,19 +39,14 @@ class RunStatus:
     host: str | None = None
     pid: int | None = None
     heartbeat: float | None = None
-    seconds_left: float | None = None
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order of the plan, the runs that ended per hour, and the seconds until the last one ends.
-
-    The rate and the time are None where they are not known: without a queue, or while no run is in training.
-    """
+    """All runs of a study in the order of the plan, and about the seconds until the last one ends; None if not known."""
 
     study: str
     runs: list[RunStatus]
-    runs_per_hour: float | None
     seconds_left: float | None
 
     @property
@@ -80,19 +71,13 @@ def read_status(study_dir: Path, max_failures: int = 3) -> StudyStatus:
     by_id = {run.run_id: run for run in plan.runs}
     attempts = stored.sort_attempts(assigned, by_id, queue.attributes.get(stored.RETRIED, {}))
     runs = [_run_status(study_dir / run.name, run, plan, attempts, queue, max_failures) for run in plan.runs]
-    paces = {run.run: pace for run in runs if (pace := _pace(study_dir / run.run, run, attempts.all.get(run.run, [])))}
-    usual = statistics.median(paces.values()) if paces else None
-    for i, run in enumerate(runs):
-        pace = paces.get(run.run, usual)
-        if pace and run.state in ACTIVE:
-            runs[i] = replace(run, seconds_left=(run.epochs - run.epochs_done) * pace)
-    return StudyStatus(plan.name, runs, _runs_per_hour(assigned), _seconds_left(runs))
+    return StudyStatus(plan.name, runs, _seconds_left(study_dir, runs))
 
 
 def _run_status(
     folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.Attempts, queue: QueueView, max_failures: int
 ) -> RunStatus:
-    """The status of a run without its time left."""
+    """The status of a run."""
     settings = {"train.epochs": plan.base["train"]["epochs"], **plan.tuned_for(run.variant), **run.levels}
     planned = int(settings["train.epochs"])
     tried, failed, running = (trials.get(run.name, []) for trials in (attempts.all, attempts.failed, attempts.running))
@@ -133,28 +118,9 @@ def _progress(folder: Path) -> tuple[int, float | None]:
     return 0, None
 
 
-def _pace(folder: Path, run: RunStatus, trials: Sequence[FrozenTrial]) -> float | None:
-    """The seconds of an epoch of a run; None where they are not known."""
-    if run.state in ACTIVE or run.state == "failed":
-        done, seconds = _progress(folder)
-        return seconds / done if seconds and done else None
-    duration = trials[0].duration if len(trials) == 1 else None  # of the only attempt
-    return duration.total_seconds() / run.epochs_done if duration and run.epochs_done else None
-
-
-def _seconds_left(runs: Sequence[RunStatus]) -> float | None:
-    """The time until the last run ends, if as many runs stay in training at once as now."""
-    left = [run.seconds_left for run in runs if run.state in ACTIVE]
-    known = [seconds for seconds in left if seconds is not None]
-    running = sum(run.state == "running" for run in runs)
-    return sum(known) / running if running and len(known) == len(left) else None
-
-
-def _runs_per_hour(trials: Sequence[FrozenTrial]) -> float | None:
-    """The number of runs that ended in the last hour; in less time, if the first trial began later."""
-    now = datetime.now()  # Optuna's times are local and without a zone
-    ages = [now - trial.datetime_start for trial in trials if trial.datetime_start]
-    window = min(RATE_WINDOW, max(ages, default=RATE_WINDOW))
-    ends = [trial.datetime_complete for trial in trials if stored.has_record(trial) and trial.datetime_complete]
-    recent = sum(now - end <= window for end in ends)
-    return recent / (window / timedelta(hours=1)) if recent else None
+def _seconds_left(study_dir: Path, runs: Sequence[RunStatus]) -> float | None:
+    """The time until the last run ends, if as many runs stay in training as now, and all epochs take as long as theirs."""
+    running = [_progress(study_dir / run.run) for run in runs if run.state == "running"]
+    paces = [seconds / done for done, seconds in running if done and seconds]
+    epochs = sum(run.epochs - run.epochs_done for run in runs if run.state in ACTIVE)
+    return statistics.median(paces) * epochs / len(running) if paces else None
