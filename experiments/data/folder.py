@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from experiments.data.images import Images
 from experiments.data.streaming import StreamedPixels
@@ -20,7 +20,6 @@ from experiments.sections import DataConfig
 if TYPE_CHECKING:
     from PIL import Image
 
-LISTED = 10  # files that cannot be read, named in the message
 UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
 MOST_HASHED = GIB  # bytes; more would delay the start of a run
 _said: set[str] = set()  # the lines that this process has printed
@@ -95,40 +94,31 @@ def _name_unused(root: Path) -> None:
 
 def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
+    from PIL.Image import DecompressionBombError
     from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
+
+    def decode(path: str) -> Tensor:
+        try:
+            return transform(_open_rgb(path))
+        except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's for a broken file
+            raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
+
     try:
         files = ImageFolder(str(folder))
     except OSError as error:  # FileNotFoundError also where a class folder has no image
         raise UserError(f"data.root: {str(folder)!r} is not a folder of class folders with images ({error})") from error
     if len(files.classes) < 2:
         raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
-    streamed = StreamedPixels(
-        [path for path, _ in files.samples], side, lambda path: transform(_open_rgb(path)), _refuse
-    )
+    streamed = StreamedPixels([path for path, _ in files.samples], side, decode)
     if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
         return Images(streamed[:], torch.tensor(files.targets)), tuple(files.classes)
     if need / len(files) > machine_memory():
         check_images(len(files), 3, side)
     print(f"data: {len(files):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
     return Images(streamed, torch.tensor(files.targets)), tuple(files.classes)
-
-
-def _refuse(broken: Mapping[str, BaseException]) -> NoReturn:
-    """Raise `UserError` naming the files that cannot be read, in one line; of many, the first `LISTED`.
-
-    An error that does not come from a broken file is raised as it is.
-    """
-    from PIL import Image
-
-    for error in broken.values():  # Pillow's for a broken file
-        if not isinstance(error, (Image.DecompressionBombError, OSError, SyntaxError, ValueError)):
-            raise error
-    listed = [f"{path!r} cannot be read as an image ({error})" for path, error in list(broken.items())[:LISTED]]
-    more = [f"and {len(broken) - LISTED} more of these files"] if len(broken) > LISTED else []
-    raise UserError(f"data.root: {'; '.join(listed + more)}")
 
 
 def _open_rgb(path: str) -> Image.Image:

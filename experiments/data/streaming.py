@@ -23,14 +23,12 @@ MOST_THREADS = 16
 class StreamedPixels:
     """The pixels [N, 3, S, S] of image files, uint8. An index gives a tensor on `device`, as with a tensor of all pixels.
 
-    `decode` returns the pixels [3, S, S] of a file. `refuse` gets the errors of the files that it cannot decode, by path,
-    and raises the error to report.
+    `decode` returns the pixels [3, S, S] of a file.
     """
 
     paths: Sequence[str]
     side: int
     decode: Callable[[str], Tensor]
-    refuse: Callable[[dict[str, BaseException]], None]
     device: torch.device | str = "cpu"
 
     @property
@@ -80,8 +78,8 @@ class StreamedPixels:
         futures = [pool.submit(decode, i) for i in range(len(paths))]
 
         def result() -> Tensor:
-            if broken := {path: error for path, future in zip(paths, futures) if (error := future.exception())}:
-                self.refuse(broken)
+            for future in futures:
+                future.result()  # raises the error of a file that cannot be decoded
             in_order = torch.equal(inverse, torch.arange(len(paths)))  # as for all images, of which no copy is made
             return (pixels if in_order else pixels[inverse]).to(self.device, non_blocking=True)
 

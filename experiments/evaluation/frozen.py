@@ -11,41 +11,32 @@ from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.errors import UserError
 from experiments.memory import in_smaller_batches
-from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, initial_model, losses, predictions
+from experiments.training.engine import DTYPES, Solo, autocast, eval_batch, initial_model
 from experiments.training.stacked import Stacked
 from vit import ViT
 from vit.registry import REGISTRY
 from vit.resize import resized
 
 
-class Frozen:
-    """A trained model with the interface that evaluation needs of an engine."""
+class Frozen(Solo):
+    """The engine of a trained model, for evaluation only."""
 
     def __init__(self, model: ViT, config: RunConfig, device: torch.device) -> None:
-        self.model, self.configs, self.device = model.eval(), (config,), device
+        self.model, self.config, self.configs, self.device = model.eval(), config, (config,), device
 
     def at_size(self, side: int) -> Frozen:
         """The model for images of another side (pixels)."""
-        return Frozen(at_size(self.model, side), self.configs[0], self.device)
+        return Frozen(at_size(self.model, side), self.config, self.device)
 
     @torch.no_grad()
-    def scores(self, x: Tensor) -> Tensor:
-        """Class scores of normalized images [B, C, S, S]: [B, K]."""
-        with autocast(self.configs[0], self.device):
-            return self.model(x)
-
-    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """As `Solo.eval_step`, without features."""
-        scores = self.scores(x)
-        return tuple(column[None] for column in (losses(scores, y), *predictions(scores, y, self.model.cfg.head)))
-
     def classes(self, splits: Splits, images: Images) -> Tensor:
         """The predicted class of each image, [N]."""
-        dtype = DTYPES[self.configs[0].train.precision]
+        dtype = DTYPES[self.config.train.precision]
 
         def classes(size: int) -> Tensor:
-            batches = images.batches(size)
-            return torch.cat([self.scores(splits.normalized(splits.scaled(x, dtype))).argmax(-1) for x, _ in batches])
+            batches = (splits.normalized(splits.scaled(x, dtype)) for x, _ in images.batches(size))
+            with autocast(self.config, self.device):
+                return torch.cat([self.model(x).argmax(-1) for x in batches])
 
         return in_smaller_batches(classes, eval_batch(self.configs, self.device), images.x.shape[-1])
 

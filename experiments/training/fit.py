@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from experiments.config import RunConfig
 from experiments.data.images import Images, Splits
 from experiments.memory import in_smaller_batches
 from experiments.training.engine import DTYPES, Solo, eval_batch
@@ -69,21 +67,7 @@ class Evaluation:
     features: Tensor | None = None
 
 
-class Evaluated(Protocol):
-    """What evaluation needs of an engine."""
-
-    @property
-    def configs(self) -> tuple[RunConfig, ...]: ...
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def eval_step(self, x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
-        """As `Solo.eval_step`."""
-        ...
-
-
-def evaluate(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
+def evaluate(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Evaluation]:
     """Each run on the given images, with features on request. The tensors are on the CPU."""
     loss, *columns = _predict(engine, splits, images, features)
     hits = columns[0]
@@ -92,7 +76,7 @@ def evaluate(engine: Evaluated, splits: Splits, images: Images, features: bool =
     return [Evaluation(*row) for row in rows]
 
 
-def _predict(engine: Evaluated, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
+def _predict(engine: Solo | Stacked, splits: Splits, images: Images, features: bool = False) -> list[Tensor]:
     """Sums of the losses [R]; correct predictions [R, N], bool; probabilities of the true classes [R, N]
 
     With `features`, also the pre-logits [R, N, D], float32.
