@@ -51,21 +51,12 @@ class QueueState:
     failed: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a trial gets when its attempt ends: a state, a value and user attributes."""
-
-    state: TrialState
-    value: float | None
-    attributes: dict[str, Any]
-
-
 class Queue:
     """The runs of one study folder. `sweep` is the process that assigns runs to its workers and settles them.
 
     An assignment is valid while its worker or its sweep is alive: the sweep settles the runs of a worker that died.
-    A run that failed `attempts` times, whichever process trained it, is given up until `retry`. `only` are the names of the
-    runs that this process trains or waits for; by default, all runs of the plan.
+    A run that failed `stored.ATTEMPTS` times, whichever process trained it, is given up until `retry`. `only` are the names
+    of the runs that this process trains or waits for; by default, all runs of the plan.
     """
 
     def __init__(
@@ -73,11 +64,10 @@ class Queue:
         plan: StudyPlan,
         study_dir: Path,
         sweep: ProcessInfo,
-        attempts: int = 3,
         storage: QueueStorage | None = None,
         only: Container[str] | None = None,
     ) -> None:
-        self.dir, self.sweep, self.max_failures = study_dir, sweep, attempts
+        self.dir, self.sweep = study_dir, sweep
         self.runs = {run.name: run for run in plan.runs if only is None or run.name in only}
         self._by_id = {run.run_id: run for run in self.runs.values()}
         self.store = storage or open_storage(study_dir)
@@ -142,7 +132,7 @@ class Queue:
                 state.running[name] = stored.worker_of(attempts.running[name][0])
             elif self._recorded(name):
                 state.ended.append(name)
-            elif len(attempts.failed.get(name, ())) >= self.max_failures:
+            elif len(attempts.failed.get(name, ())) >= stored.ATTEMPTS:
                 state.failed[name] = attempts.failed[name][-1].user_attrs.get(stored.ERROR, "")
             else:
                 state.waiting.append(name)
@@ -157,7 +147,7 @@ class Queue:
         if not exists:
             self._lost.update(trial.number for trial in self._attempts.recorded.get(name, ()))
         elif not self._recorded(name):
-            self._add(self.runs[name], self._result(self.runs[name])[1])
+            self._add(self.runs[name], *self._result(self.runs[name]))
         return exists
 
     def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
@@ -174,7 +164,7 @@ class Queue:
             if not self.cancelled and not self._assigned(process, known[0]):  # else only the answer was lost
                 owner = stored.stored_process(process, self.sweep, self.store.now())
                 for run in self._next_cohort(max_runs):
-                    self._add(run, Result(TrialState.RUNNING, None, {stored.PROCESS: owner}))
+                    self._add(run, TrialState.RUNNING, None, {stored.PROCESS: owner})
                 self._sort()
             return self._assigned(process, known[0])
 
@@ -197,9 +187,8 @@ class Queue:
         failed = self._attempts.failed
         if not left or left[0].name in failed or (max_runs == 1 and not members):
             return left[:1]
-        alike = [
-            run for run in left if run.name not in failed and self._cohorts[run.name] == self._cohorts[left[0].name]
-        ]
+        key = self._cohorts[left[0].name]
+        alike = [run for run in left if run.name not in failed and self._cohorts[run.name] == key]
         if members:
             return [run for run in alike if run.run_id in members]
         fresh = [run for run in alike if not read_members(self.dir / run.name)][:max_runs]
@@ -210,9 +199,9 @@ class Queue:
         """Run -> what the runs of one stack have in common."""
         return {run.name: cohort_key(run.config) for run in self.runs.values()}
 
-    def _add(self, run: RunSpec, result: Result) -> None:
+    def _add(self, run: RunSpec, state: TrialState, value: float | None, attributes: Mapping[str, Any]) -> None:
         """Add a trial. All others have been read, and the lock is held: so its number is known."""
-        trial = stored.new_trial(run, result.state, result.value, result.attributes)
+        trial = stored.new_trial(run, state, value, attributes)
         self.store.rdb.create_new_trial(self.study_id, trial)
         trial.number = len(self._trials)
         self._trials.append(trial)
@@ -289,29 +278,33 @@ class Queue:
 
     def _settle(self, trial_id: int, run: RunSpec, reason: str, error: str = "") -> str:
         status, folder = reason, self.dir / run.name
-        result = Result(TrialState.FAIL, None, {stored.REASON: reason, **({stored.ERROR: error} if error else {})})
+        state, value, attributes = (
+            TrialState.FAIL,
+            None,
+            {stored.REASON: reason, **({stored.ERROR: error} if error else {})},
+        )
         if record.is_finished(folder):
-            status, result = self._result(run)
+            status = record.read_summary(folder)["status"]
+            state, value, attributes = self._result(run)
             (folder / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
-        values = None if result.value is None else [result.value]
         try:
-            for key, value in result.attributes.items():
-                self.store.rdb.set_trial_user_attr(trial_id, key, value)
-            self.store.rdb.set_trial_state_values(trial_id, result.state, values)
+            for key, text in attributes.items():
+                self.store.rdb.set_trial_user_attr(trial_id, key, text)
+            self.store.rdb.set_trial_state_values(trial_id, state, None if value is None else [value])
         except optuna.exceptions.UpdateFinishedTrialError:
             trial = self.store.rdb.get_trial(trial_id)
             ours = stored.has_record(trial) or trial.user_attrs.get(stored.REASON) == reason  # only the answer was lost
             return status if ours else "taken over"
         return status
 
-    def _result(self, run: RunSpec) -> tuple[str, Result]:
-        """The status in a run's record and what its trial gets. Raises `UserError` where the record is of another run."""
+    def _result(self, run: RunSpec) -> tuple[TrialState, float | None, dict[str, str]]:
+        """The state, value and attributes of the trial of a run with a record. Raises `UserError` where that is of another run."""
         summary = record.read_summary(self.dir / run.name)
         if summary["run_id"] != run.run_id:
             raise UserError(f"{self.dir / run.name}: holds the record of run {summary['run_id']}, not {run.run_id}")
         status, value = summary["status"], summary.get(self.metric)
         if status == "finished" and value is not None:
-            return status, Result(TrialState.COMPLETE, value, {})
+            return TrialState.COMPLETE, value, {}
         if status == "pruned":
-            return status, Result(TrialState.PRUNED, value, {})
-        return status, Result(TrialState.FAIL, None, {stored.STATUS: status})  # a diverged run has no value
+            return TrialState.PRUNED, value, {}
+        return TrialState.FAIL, None, {stored.STATUS: status}  # a diverged run has no value

@@ -60,8 +60,8 @@ class StudyStatus:
         return not any(run.state in ACTIVE for run in self.runs)
 
 
-def read_status(study_dir: Path, max_failures: int = 3) -> StudyStatus:
-    """The status of a study now. A run has failed after `max_failures` attempts.
+def read_status(study_dir: Path) -> StudyStatus:
+    """The status of a study now.
 
     Raises `RecordError` where study.json or a record cannot be read, and `UserError` where the queue cannot be.
     """
@@ -70,13 +70,11 @@ def read_status(study_dir: Path, max_failures: int = 3) -> StudyStatus:
     assigned = [trial for trial in queue.trials if stored.PROCESS in trial.user_attrs]  # others are made from records
     by_id = {run.run_id: run for run in plan.runs}
     attempts = stored.sort_attempts(assigned, by_id, queue.attributes.get(stored.RETRIED, {}))
-    runs = [_run_status(study_dir / run.name, run, plan, attempts, queue, max_failures) for run in plan.runs]
+    runs = [_run_status(study_dir / run.name, run, plan, attempts, queue) for run in plan.runs]
     return StudyStatus(plan.name, runs, _seconds_left(study_dir, runs))
 
 
-def _run_status(
-    folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.Attempts, queue: QueueView, max_failures: int
-) -> RunStatus:
+def _run_status(folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.Attempts, queue: QueueView) -> RunStatus:
     """The status of a run."""
     settings = {"train.epochs": plan.base["train"]["epochs"], **plan.tuned_for(run.variant), **run.levels}
     planned = int(settings["train.epochs"])
@@ -88,7 +86,7 @@ def _run_status(
         done = _progress(folder)[0]
         if any(stored.is_assigned(trial, queue.silence) for trial in running):
             state = "running"
-        elif len(failed) >= max_failures:
+        elif len(failed) >= stored.ATTEMPTS:
             state = "failed"
         else:
             state = "interrupted" if done or tried else "waiting"

@@ -12,6 +12,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from experiments.study import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
 
+ATTEMPTS = 3  # at a run; then it has failed
 # User attributes of a trial
 RUN, RUN_ID, VARIANT, SEED = "run", "run_id", "variant", "seed"
 PROCESS = "owner"  # the worker, and its sweep

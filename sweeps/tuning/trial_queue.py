@@ -16,11 +16,10 @@ from experiments.tuned import TunedTrial
 from sweeps.queue.process import ProcessInfo
 from sweeps.queue.queue import Assignment, QueueState
 from sweeps.queue.storage import QueueStorage, exclusive
-from sweeps.queue.trials import PROCESS, RUN, SEED, STATUS, is_assigned, stored_process, sweep_of, worker_of
+from sweeps.queue.trials import ATTEMPTS, PROCESS, RUN, SEED, STATUS, is_assigned, stored_process, sweep_of, worker_of
 from sweeps.tuning.sampling import LAST_RUNG, make_pruner, make_sampler, suggest
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
 
-ATTEMPTS = 3  # at a trial; then it counts as failed
 FAILURES, PRUNED = "failures", "prune"  # user attributes of a trial: errors of its attempts, and whether it is pruned
 RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # user attributes of a trial that has ended
 
