@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,15 @@ PART = ".part-"  # prefix of a file that is being written
 
 class RecordError(UserError):
     """A record that is missing, unreadable or changed. The message names the file and the reason."""
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Where the operating system refuses to read a file, raise a `RecordError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:
@@ -57,10 +67,10 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object. Raises `RecordError`."""
+    with reading(path):
+        body = path.read_bytes()
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+        value = json.loads(body.decode())
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: is not JSON: {error}") from error
     if not isinstance(value, dict):

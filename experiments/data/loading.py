@@ -15,6 +15,7 @@ from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest, read_folder
 from experiments.data.images import Images, Pixels, Splits
+from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
@@ -46,13 +47,12 @@ def load(config: RunConfig) -> Splits:
 
 def _read(data: DataConfig, seed: int) -> Parts:
     """Read the parts that the dataset comes in, resized to the side that the configuration asks for."""
-    source = DATASETS[data.name].source
-    if source == "generated":
-        parts, classes = _generate(data.name, seed)
+    if (source := DATASETS[data.name].source) == "generated":
+        generated, classes = generate(data.name, seed)
+        parts = {name: Images(*images) for name, images in generated.items()}
     else:
-        parts, classes = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, "folder": read_folder}[source](
-            data
-        )
+        read = {"sklearn": _read_sklearn, "torchvision": _read_torchvision, "folder": read_folder}[source]
+        parts, classes = read(data)
     side = data.image_shape[1]
     return {name: Images(_resized(part.x, side), part.y) for name, part in parts.items()}, classes
 
@@ -99,13 +99,6 @@ def _download_lock(data: DataConfig) -> Iterator[None]:
     Path(data.root).mkdir(parents=True, exist_ok=True)
     with FileLock(Path(data.root) / ".download.lock"):
         yield
-
-
-def _generate(name: str, seed: int) -> Parts:
-    from experiments.data.probes import generate
-
-    parts, classes = generate(name, seed)
-    return {part: Images(*images) for part, images in parts.items()}, classes
 
 
 def _resized(x: Pixels, side: int) -> Pixels:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
 
 from experiments.errors import first_line
-from experiments.files import RecordError
+from experiments.files import RecordError, reading
 
 LOOKS = "looks.jsonl"
 
@@ -46,10 +46,8 @@ class Look(BaseModel):
 def read_looks(study_dir: Path) -> list[Look]:
     """The recorded looks, in order; none where there is no file. Raises `RecordError` naming the line that is damaged."""
     path, looks = Path(study_dir) / LOOKS, list[Look]()
-    try:
+    with reading(path):
         body = path.read_bytes() if path.exists() else b""
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     whole = body[: body.rfind(b"\n") + 1]  # without the beginning of a line that a killed report left
     for number, line in enumerate(whole.splitlines(), 1):
         try:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.files import PART as PART
-from experiments.files import RecordError, canonical, finite, read_json, write_json
+from experiments.files import RecordError, canonical, finite, read_json, reading, write_json
 from experiments.files import write_bytes as write_bytes
 from experiments.files import write_text as write_text
 from experiments.study import STUDY as STUDY
@@ -80,10 +80,8 @@ def _sources(run_dir: Path) -> list[str]:
 def is_finished(run_dir: Path) -> bool:
     """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
-    try:
+    with reading(path):
         return path.is_file()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False) -> Run:
@@ -122,10 +120,8 @@ def read_config(run_dir: Path) -> dict[str, Any]:
 
 def read_bytes(path: Path, digest: str) -> bytes:
     """The content of a file of a run. Raises `RecordError` where it does not have this SHA-256."""
-    try:
+    with reading(path):
         body = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordError(f"{path}: does not match the digest in {SUMMARY}; it was changed after the run")
     return body
@@ -141,8 +137,5 @@ def read_rows(path: Path) -> list[dict[str, float]]:
 
 
 def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    with reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
