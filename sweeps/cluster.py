@@ -87,24 +87,18 @@ def submit(study_dir: Path, name: str, jobs: int, options: Mapping[str, Any], wo
 
 
 def read_jobs(study_dir: Path, name: str) -> list[dict[str, Any]]:
-    """The jobs that were submitted for a study and have not ended: id, state and node, as far as they are known.
+    """The jobs that were submitted for a study and have not ended: id, state, and the node or the reason why it waits.
 
-    Slurm is asked for its jobs. Where it does not answer, their state is "unknown".
+    Where Slurm does not answer, their state is "unknown".
     """
     path = study_dir / FOLDER / JOBS
-    jobs = path.read_text().split() if path.exists() else []
-    states = _slurm_states(name) if jobs else {}
-    if states is None:
-        return [{"job": job, "state": "unknown", "node": None} for job in jobs]
-    return [{"job": job, "state": states[job][0], "node": states[job][1] or None} for job in jobs if job in states]
-
-
-def _slurm_states(name: str) -> dict[str, tuple[str, str]] | None:
-    """Job -> its state, and its node or the reason why it waits; None where Slurm does not answer."""
+    if not path.exists():
+        return []
+    jobs = path.read_text().split()
     command = ["squeue", "--noheader", "--array", f"--name={JOB_NAME.format(name)}", "--format=%i %T %R"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT, check=True)
     except (OSError, subprocess.SubprocessError):
-        return None
-    words = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    return {job: (state, where) for job, state, where in words}
+        return [{"job": job, "state": "unknown", "node": None} for job in jobs]
+    rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    return [{"job": job, "state": state, "node": node} for job, state, node in rows if job in jobs]

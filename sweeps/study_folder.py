@@ -13,7 +13,7 @@ from filelock import FileLock
 from experiments.config import flatten, load, locations, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
-from experiments.runs import record, resume_note
+from experiments.runs import record
 from experiments.runs.looks import Look, add_look
 from experiments.study import RunSpec, StudyPlan
 from sweeps.plan import make_run
@@ -23,7 +23,6 @@ LOCK = ".lock"  # held while study.json or the queue is changed, never during tr
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
 STATEMENTS = ("metric", "margin", "looks")  # fields of a study that stay once a run has finished, as the baseline does
-SAVED = (record.SUMMARY, resume_note.NAME)  # files of a run that has finished an epoch
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
@@ -87,10 +86,8 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     every = (make_run(run.variant, run.levels, run.config, seed) for seed in seeds for run in variants)
     planned = {run.run_id: run for run in every}
     if difference := _difference(old, plan, planned, study_dir):
-        begun = any(path.name in SAVED for path in study_dir.rglob("*"))
-        advice = "" if begun else f", or delete {study_dir}, in which no run has finished an epoch"
         path = study_dir / record.STUDY
-        raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name{advice}")
+        raise UserError(f"{path}: holds another study: {difference}; choose another --out, or another name")
     names = {run.run_id: run.name for run in (*plan.runs, *old.runs)}
     return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
 

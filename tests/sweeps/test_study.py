@@ -356,7 +356,7 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(UserError, match="holds another study") as caught:
         write_plan(plan_of(**fields), tmp_path, "second")
-    assert said in str(caught.value) and f"or delete {tmp_path}" in str(caught.value)  # no run has finished an epoch
+    assert said in str(caught.value)
     assert (tmp_path / "study.json").read_bytes() == before
 
 
