@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from experiments.config import RunConfig, cohort_key, override
+from experiments.config import RunConfig, override
 from experiments.memory import free_memory, is_out_of_memory
 from experiments.training.compile import OFF
-from experiments.training.engine import DTYPES, GRID_LIMIT, eval_batch
+from experiments.training.engine import DTYPES, GRID_LIMIT, eval_batch, step_key
 from experiments.training.stacked import Stacked
 from experiments.training.step_time import step_timer
 
@@ -55,7 +55,7 @@ def step_times(configs: Sequence[RunConfig], num_classes: int, device: torch.dev
 
     They are measured once in a process for each configuration, uncompiled.
     """
-    known = _measured.setdefault((cohort_key(configs[0]), device), {})
+    known = _measured.setdefault((step_key(configs[0]), device), {})
     times: Times = {}
     size = 1
     while True:

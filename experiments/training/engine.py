@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from experiments.config import RunConfig, cohort_key
+from experiments.sections import OptimConfig
 from experiments.training.compile import OFF, compiled
 from experiments.training.optimizer import Optimizer
 from vit import ViT
@@ -59,6 +60,11 @@ def eval_batch(configs: Sequence[RunConfig], device: torch.device) -> int:
 def static_shape(config: RunConfig, device: torch.device) -> bool:
     """Whether all training batches must have one shape: on a GPU, and for compiled steps."""
     return device.type == "cuda" or config.train.compile != OFF
+
+
+def step_key(config: RunConfig) -> bytes:
+    """Equal for runs whose training steps are the same code: a compiled step is used again with other optimiser settings."""
+    return cohort_key(config.model_copy(update={"optim": OptimConfig()}))
 
 
 def losses(scores: Tensor, y: Tensor, label_smoothing: float = 0.0) -> Tensor:
@@ -145,7 +151,7 @@ class Solo:
 
     def _compiled_step(self, num_classes: int, mode: str) -> Step:
         self._all_buffers = dict(self.model.named_buffers())
-        key = ("solo", cohort_key(self.config), num_classes, self.device)
+        key = ("solo", step_key(self.config), num_classes, self.device)
         smoothing = self.config.train.label_smoothing
         for tensor in (*self.params.values(), *self._all_buffers.values()):
             torch._dynamo.mark_static_address(tensor, guard=False)  # else CUDA graphs copy it at every step

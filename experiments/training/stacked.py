@@ -32,6 +32,7 @@ from experiments.training.engine import (
     prefixed,
     prepare,
     step_function,
+    step_key,
     training_copy,
 )
 from experiments.training.optimizer import Optimizer
@@ -87,7 +88,7 @@ class Stacked:
         if mode == OFF:
             self._train = vmap(step_function(self.model, smoothing), in_dims=TRAIN_DIMS)
             return
-        key = ("stack", cohort_key(config), num_classes, self.device, len(self.configs))
+        key = ("stack", step_key(config), num_classes, self.device, len(self.configs))
         self._train = compiled(
             key, lambda: vmap(step_function(training_copy(self.model), smoothing), in_dims=TRAIN_DIMS), mode
         )

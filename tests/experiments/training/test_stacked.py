@@ -9,7 +9,7 @@ import torch
 from experiments.config import RunConfig, cohort_key, override
 from experiments.data import loading
 from experiments.runs.provenance import model_cost
-from experiments.training.engine import Solo
+from experiments.training.engine import Solo, step_key
 from experiments.training.fit import evaluate, fit
 from experiments.training.stacked import Stacked
 from vit.config import ViTConfig
@@ -170,6 +170,10 @@ def test_states_move_between_cohorts_and_single_runs() -> None:
     *_, rows = fit(again, splits(), start=1)
     for row, end in zip(rows, expected, strict=True):
         assert row["val/loss"] == pytest.approx(end["val/loss"], abs=1e-5)
+
+
+def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model() -> None:
+    assert step_key(config(0)) == step_key(config(1, **{"optim.lr": 1e-2})) != step_key(config(0, **{"model.depth": 3}))
 
 
 def test_runs_of_different_variants_are_not_stacked() -> None:
