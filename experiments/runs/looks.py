@@ -65,7 +65,9 @@ def add_look(study_dir: Path, look: Look) -> None:
     path = Path(study_dir) / LOOKS
     try:
         with path.open("ab") as file:
-            file.truncate(path.read_bytes().rfind(b"\n") + 1)  # drops the beginning of a line that a killed report left
+            body = path.read_bytes()
+            if not body.endswith(b"\n"):  # the beginning of a line that a killed report left
+                file.truncate(body.rfind(b"\n") + 1)
             file.write(look.model_dump_json().encode() + b"\n")
     except OSError as error:
         raise RecordError(f"{path}: cannot be written: {error.strerror}") from error

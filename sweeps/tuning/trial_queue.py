@@ -157,10 +157,13 @@ class TrialQueue:
         `reason` is "failed", which counts as an attempt, or "interrupted", which does not. The trial is then tried again.
         """
         trial_id, folder = assignment.trial_id, self.dir / assignment.run.name
+        before = self.trials[assignment.run.variant][assignment.number]  # a lost connection repeats what follows
+        failures = [*before.user_attrs.get(FAILURES, []), error]
         trial = self.storage.get_trial(trial_id)
         if not self._is_ours(trial):
-            return str(trial.user_attrs.get(STATUS, "taken over"))
-        failures = [*trial.user_attrs.get(FAILURES, []), error]
+            self._read()
+            is_stored = not trial.user_attrs.get(PROCESS) and trial.user_attrs.get(FAILURES) == failures
+            return reason if is_stored else str(trial.user_attrs.get(STATUS, "taken over"))
         if record.is_finished(folder):
             summary = record.read_summary(folder)
             reason = summary["status"]

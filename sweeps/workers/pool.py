@@ -262,11 +262,14 @@ class WorkerPool:
         run, folder = assignment.run, self.dir / assignment.run.name
         self.reported.pop(assignment.number, None)
         status = self.queue.settle(assignment, "failed", reason)
+        if status == "taken over":
+            self.display.note(f"{run.name}: another sweep has taken it over")
+            return
         if status != "failed":
             (folder / ERROR).unlink(missing_ok=True)  # of an earlier attempt
             self.display.ended(run, result_text(folder, self.metric, status))
             return
-        self.display.failed(run, reason)
+        self.display.failed(run, reason, run.name in self.queue.state().failed)
         folder.mkdir(exist_ok=True)
         record.write_text(folder / ERROR, trace or reason + "\n")
 

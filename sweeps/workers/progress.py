@@ -66,9 +66,11 @@ class ProgressDisplay:
         self.note(f"[{len(self.done)}/{self.total}] {run.name}: {result}{self._time_left()}")
         self._refresh()
 
-    def failed(self, run: RunSpec, reason: str) -> None:
-        """Show that an attempt at a run has failed."""
+    def failed(self, run: RunSpec, reason: str, given_up: bool = False) -> None:
+        """Show that an attempt at a run has failed. `given_up`: it was the last one."""
         self._close(run)
+        if given_up:
+            self._set_left(run.name, None)
         self.note(f"{run.name}: {reason}")
 
     def note(self, text: str) -> None:

@@ -148,11 +148,11 @@ def work(pipe: Connection, config: WorkerConfig) -> None:
 
 
 def _listen(pipe: Connection, inbox: queue.SimpleQueue[Message]) -> None:
-    """Pass messages on. If the sweep dies, exit at once, even during training."""
+    """Pass messages on. If the sweep dies, or a message cannot be read, exit at once, even during training."""
     while True:
         try:
             inbox.put(pipe.recv())
-        except (EOFError, OSError):
+        except Exception:
             os._exit(1)
 
 

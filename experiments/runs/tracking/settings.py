@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from experiments.errors import UserError
-from experiments.files import read_json
+from experiments.files import read_json, write_json
 
 Mode = Literal["auto", "online", "offline", "off"]
 PROJECT = "vit-ablation"
@@ -89,6 +88,11 @@ def add_place_arguments(parser: argparse.ArgumentParser) -> None:
 
 def token(folder: Path) -> str:
     """The random part of the W&B ids of the runs in a folder. It is made once and moves with the folder."""
-    with contextlib.suppress(FileExistsError), (folder / TOKEN).open("x") as file:
-        file.write(json.dumps({"token": secrets.token_hex(4)}) + "\n")
-    return str(read_json(folder / TOKEN)["token"])
+    path, digits = folder / TOKEN, secrets.token_hex(4)
+    if not path.exists():
+        draft = path.with_name(f"{TOKEN}.{digits}")
+        write_json(draft, {"token": digits})
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(draft, path)  # made whole and once, unlike a file that is written in place
+        draft.unlink()
+    return str(read_json(path)["token"])

@@ -115,6 +115,25 @@ def test_a_trial_whose_process_died_while_it_was_settled_is_settled_again_and_co
     assert second.left == 0 and [trial.status for trial in second.rows()["cls"]] == ["finished"]
 
 
+@pytest.mark.parametrize("writes", [1, 2])
+def test_a_failure_counts_once_if_the_connection_is_lost_while_it_is_stored(tmp_path, monkeypatch, writes):
+    queue = queue_of(tmp_path)
+    begun = start(queue)
+    store, left = queue.storage.set_trial_user_attr, iter(range(writes - 1))
+
+    def lose_connection(*given) -> None:
+        store(*given)
+        if next(left, None) is None:
+            raise ConnectionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(queue.storage, "set_trial_user_attr", lose_connection)
+        with pytest.raises(ConnectionError):
+            queue.settle(begun, "failed", "boom")
+    assert queue.settle(begun, "failed", "boom") == "failed"
+    assert queue.storage.get_trial(begun.trial_id).user_attrs["failures"] == ["boom"] and queue.left == 4
+
+
 @pytest.mark.parametrize("sweep", [HERE, OTHER_HOST])
 def test_a_trial_of_a_living_process_is_left_to_it(tmp_path, sweep):
     first = queue_of(tmp_path, sweep, trials=1)
