@@ -85,11 +85,10 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
     if arguments.dry_run:
+        duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
         if left:
-            print(
-                f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {_duration(left, configs)}"
-            )
+            print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {duration}")
         return 0
     intro = _start_line(plan, left, configs)
     failed = train(plan, study_dir, arguments, tracking, configs, command=command, intro=intro)
