@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, first_line, plain
 from experiments.files import canonical
-from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, SHIFT, Metric
+from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
 from experiments.weights import weights_digest
 from vit.config import Architecture, ViTConfig
@@ -95,11 +95,10 @@ class RunConfig(Section):
             for shots in self.eval.shots
             for kind in (FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2)
         ]
-        final = (*METRICS, *fewshot)
-        lengths = (m.after(n) for n in self.eval.epochs for m in final if not m.startswith("train/"))
-        sizes = (m.at(side) for side in self.eval.img_sizes for m in METRICS if not m.startswith("train/"))
+        lengths = (metric.after(n) for n in self.eval.epochs for metric in (*REPEATED, *fewshot))
+        sizes = (metric.at(side) for side in self.eval.img_sizes for metric in REPEATED)
         shifts = (Metric(f"{SHIFT}/{pixels}") for pixels in range(1, self.eval.max_shift + 1))
-        return *final, *lengths, *sizes, *shifts, *((Metric(PERMUTED),) if self.eval.permuted else ())
+        return *METRICS, *fewshot, *lengths, *sizes, *shifts, *((Metric(PERMUTED),) if self.eval.permuted else ())
 
     @property
     def split_seed(self) -> int:

@@ -25,7 +25,8 @@ class Entry:
 
     `name`: a regular expression for a family, whose groups `label` repeats. `split`: its images. `unit`: "%" for a fraction
     that is shown in percent. `better`: "higher" or "lower"; "" for what is only watched: runs are not compared by it, and it
-    may be infinite in a run that does not diverge. `needs`: settings without which no run measures it. `end`: after the name.
+    may be infinite in a run that does not diverge. `needs`: settings without which no run measures it. `end`: what may follow the
+    name; for "@Npx", `experiments.evaluation.sizes` has to compute it.
     """
 
     name: str
@@ -171,6 +172,8 @@ class Metric(str):
 
 METRICS = tuple(Metric(entry.name) for entry in TABLE if entry.better and not entry.needs)
 """Every metric that each record holds and that runs are compared by."""
+REPEATED = tuple(Metric(entry.name) for entry in TABLE if entry.end == _ANY)
+"""Those of `METRICS` that are also measured after other numbers of epochs, and at other image sizes."""
 WATCHED = tuple(Metric(entry.name) for entry in TABLE if not entry.better)
 """What each epoch holds besides: runs are not compared by it."""
 EXPECTED = (

@@ -15,13 +15,12 @@ from experiments.evaluation.fewshot import FewShotTask, fewshot_metrics, fewshot
 from experiments.evaluation.frozen import frozen
 from experiments.evaluation.position import permuted_images, position_metrics
 from experiments.evaluation.sizes import SizeTask, size_metrics, size_tasks
-from experiments.metric import Metric
+from experiments.metric import REPEATED, Metric
 from experiments.training.engine import Solo
 from experiments.training.fit import Evaluation, Row, evaluate
 from experiments.training.stacked import Stacked
 
 Metrics = dict[str, float | None]
-AT_SIZES = ("val/loss", "val/acc", "test/loss", "test/acc")
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,12 @@ def measure_finished(engine: Solo | Stacked, splits: Splits, tasks: Tasks, rows:
         if test:
             metrics.update(position_metrics(model, splits, permuted))
         if side in settings.img_sizes:  # nothing is evaluated again
-            metrics.update({Metric(name).at(side): {**row, **metrics}[name] for name in AT_SIZES})
+            metrics.update({name.at(side): {**row, **metrics}[name] for name in REPEATED})
     return results
 
 
 def after_epoch(metrics: Metrics, row: Row) -> Metrics:
     """Metrics of the test images and of the epoch's validation images, named by the number of epochs: test/acc@10."""
-    val = {name: value for name, value in row.items() if name.startswith("val/")}
+    val: Metrics = {name: row[name] for name in REPEATED if name.startswith("val/")}
     kept = {name: value for name, value in metrics.items() if name.startswith(("test/", "fewshot")) and "@" not in name}
     return {Metric(name).after(int(row["epoch"])): value for name, value in {**val, **kept}.items()}

@@ -6,7 +6,7 @@ STUDY/RUN/config.json                 the configuration
 STUDY/RUN/metrics.csv                 one row per epoch
 STUDY/RUN/checkpoint.safetensors      the final weights
 STUDY/RUN/test_predictions.npz        the prediction for each test image, of finished runs: see `predictions`
-STUDY/RUN/plugin/                     the source of the run's plug-in, where it uses one: see `source`
+STUDY/RUN/plugin/                     the source of the run's plug-in, where it uses one: see `provenance`
 STUDY/RUN/uncommitted.diff            changes of this project since its commit, where there are any
 STUDY/RUN/uncommitted-EPOCH.diff      other changes, of a session that resumed the run with this epoch
 STUDY/RUN/summary.json                written last, by rename: a run has ended if and only if it exists
@@ -129,7 +129,7 @@ def read_bytes(path: Path, digest: str) -> bytes:
 
 def read_rows(path: Path) -> list[dict[str, float]]:
     """The epochs in a metrics file. Raises `RecordError`."""
-    with path.open(newline="", encoding="utf-8") as file:
+    with reading(path), path.open(newline="", encoding="utf-8") as file:
         try:
             return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
         except (ValueError, TypeError, AttributeError, csv.Error) as error:

@@ -21,5 +21,12 @@ def read_members(run_dir: Path) -> list[str]:
     """The run ids of the stack in which an interrupted run was trained; empty if there was none."""
     try:
         return read_note(run_dir)["members"]
-    except (OSError, ValueError, KeyError, MemoryError, OverflowError):  # no file, or one that the worker refuses
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        MemoryError,
+        OverflowError,
+    ):  # no file, or one that the worker refuses
         return []

@@ -51,7 +51,6 @@ def add(commands: Any) -> None:
         tuned=False,
         help="find the learning rate and other settings of each variant",
         description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
     option("--trials", type=positive, required=True, metavar="N", help="number of trials of each variant")

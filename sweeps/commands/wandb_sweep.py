@@ -35,12 +35,7 @@ To search for settings, see `vit-sweep tune`; for W&B's own search, see `vit-tra
 def add(commands: Any) -> None:
     """Add `wandb`."""
     command = add_study_command(
-        commands,
-        "wandb",
-        wandb_sweep,
-        help="train a study with agents of Weights & Biases",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        commands, "wandb", wandb_sweep, help="train a study with agents of Weights & Biases", description=DESCRIPTION
     )
     add_place_arguments(command)
 
