@@ -28,7 +28,7 @@ DESCRIPTION = """\
 Show what every run of a study is doing. It changes nothing, and works during a sweep, after it and without one.
 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
-  schema, study, time (UTC), counts (state -> runs), seconds_left; for each run in `runs`
+  schema, study, time (UTC), counts (state -> runs), seconds_left, cancelled; for each run in `runs`
   run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat;
   for each job in `jobs` (see `vit-sweep submit`) that has not ended: job, state, node.
 Times are in seconds; what is not known is null. heartbeat is the time since the last one. The states:
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
         type=_seconds,
         const=WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"show it again every SECONDS, until every run has ended or failed (default: {WATCH_SECONDS:g})",
+        help=f"show it again every SECONDS, until every run has ended or failed, or the study is cancelled (default: {WATCH_SECONDS:g})",
     )
 
 
@@ -129,13 +129,13 @@ def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -
 
 
 def _summary_line(study: StudyStatus) -> str:
-    """The counts of a study, its rate and its time left, in one line."""
+    """The counts of a study and its time left, in one line."""
     ended = sum(study.counts[state] for state in ("finished", "diverged", "pruned"))
     parts = [f"{ended} of {len(study.runs)} runs have ended"]
     parts += [f"{number} {state}" for state, number in study.counts.items() if number and state != "finished"]
     if study.seconds_left is not None:
         parts.append(f"about {format_duration(study.seconds_left)} left")
-    return f"{study.study}: {', '.join(parts)}"
+    return f"{study.study}: {'cancelled; ' * study.cancelled}{', '.join(parts)}"
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> Table | None:

@@ -43,11 +43,15 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """All runs of a study in the order of the plan, and about the seconds until the last one ends; None if not known."""
+    """All runs of a study in the order of the plan, and about the seconds until the last one ends; None if not known.
+
+    `cancelled`: no worker begins a run until the next `vit-sweep run` or `retry`.
+    """
 
     study: str
     runs: list[RunStatus]
     seconds_left: float | None
+    cancelled: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -56,8 +60,8 @@ class StudyStatus:
 
     @property
     def is_done(self) -> bool:
-        """Whether every run has ended or failed."""
-        return not any(run.state in ACTIVE for run in self.runs)
+        """Whether every run has ended or failed; of a cancelled study, whether none is in training."""
+        return not any(run.state in (("running",) if self.cancelled else ACTIVE) for run in self.runs)
 
 
 def read_status(study_dir: Path) -> StudyStatus:
@@ -71,7 +75,8 @@ def read_status(study_dir: Path) -> StudyStatus:
     by_id = {run.run_id: run for run in plan.runs}
     attempts = stored.sort_attempts(assigned, by_id, queue.attributes.get(stored.RETRIED, {}))
     runs = [_run_status(study_dir / run.name, run, plan, attempts, queue) for run in plan.runs]
-    return StudyStatus(plan.name, runs, _seconds_left(study_dir, runs))
+    cancelled = bool(queue.attributes.get(stored.CANCELLED))
+    return StudyStatus(plan.name, runs, None if cancelled else _seconds_left(study_dir, runs), cancelled)
 
 
 def _run_status(folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.Attempts, queue: QueueView) -> RunStatus:

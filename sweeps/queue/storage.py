@@ -182,7 +182,7 @@ class PostgresStorage(QueueStorage):
         LockLost,
     )
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, reading: bool = False) -> None:
         super().__init__(url.render_as_string())
         arguments = {
             "connect_timeout": 10,
@@ -195,10 +195,11 @@ class PostgresStorage(QueueStorage):
         }
         text = self.url.replace("{", "{{").replace("}", "}}")  # Optuna replaces names in braces
         engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)
+        options = {"connect_args": arguments, "pool_size": 1}
         with self.errors(), engine.connect() as connection:
-            # two processes that start at once would both make the tables
-            connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
-            self.rdb = RDBStorage(text, engine_kwargs={"connect_args": arguments, "pool_size": 1})
+            if not reading:  # two processes that start at once would both make the tables
+                connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
+            self.rdb = RDBStorage(text, engine_kwargs=options, skip_table_creation=reading)
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
 
@@ -241,7 +242,9 @@ def open_storage(study_dir: Path, note: QueueNote | None = None, reading: bool =
     url = parse_url(note.storage)
     path = Path(str(url.database))
     is_file = url.drivername == "sqlite"
-    storage = SQLiteStorage(path, path.with_name(path.name + LOCK), reading) if is_file else PostgresStorage(url)
+    storage = (
+        SQLiteStorage(path, path.with_name(path.name + LOCK), reading) if is_file else PostgresStorage(url, reading)
+    )
     storage.token = note.token
     return storage
 

@@ -188,6 +188,12 @@ def test_watch_ends_when_every_run_has_ended(plan, tmp_path, capsys):
     assert status(capsys, tmp_path, "--watch", "0.2").count("6 of 6 runs have ended") == 1
 
 
+def test_a_cancelled_study_is_said_to_be_and_watch_ends_where_nothing_is_in_training(plan, tmp_path, capsys):
+    Queue(plan, tmp_path, current_process()).cancel()
+    assert as_json(capsys, tmp_path)["cancelled"] is True
+    assert "tiny: cancelled; 0 of 6 runs have ended, 6 waiting" in status(capsys, tmp_path, "--watch", "0.2")
+
+
 @pytest.mark.parametrize(
     "words, said",
     [

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import optuna
 import pytest
-from stubbed import SUPPORT, tiny_plan
+from stubbed import SUPPORT, finish, tiny_plan
 
 from experiments.errors import UserError
 from experiments.runs import resume
@@ -51,6 +51,13 @@ def test_an_assignment_starts_with_a_heartbeat(queue):
     remote = ProcessInfo("elsewhere", 1, "1", time.time() - 2 * LEASE_TIMEOUT)
     (assignment,) = Queue(tiny_plan(), queue.dir, remote).assign(remote)
     assert list(queue.reconcile().running) == [assignment.run.name]
+
+
+def test_a_run_that_something_else_has_trained_is_not_assigned(queue):
+    first, second = queue.reconcile().waiting[:2]
+    finish(queue.dir / first, queue.runs[first])
+    assert [assignment.run.name for assignment in queue.assign(current_process())] == [second]
+    assert queue.reconcile().ended == [first]
 
 
 def test_runs_that_failed_as_a_cohort_are_tried_alone(queue):

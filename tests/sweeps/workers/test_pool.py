@@ -104,8 +104,7 @@ def test_a_worker_whose_run_was_taken_over_is_stopped_and_its_other_runs_are_enq
     pool.workers = [worker]
     lost, kept = worker.assignments
     queue.study.tell(lost.number, state=optuna.trial.TrialState.FAIL)  # as another machine does after the lease timeout
-    for assignment in queue.heartbeat(worker.assignments):
-        pool._withdraw(assignment)
+    pool._heartbeat()
     assert worker.stopped and pool.workers == []
     assert notes == [f"{lost.run.name}: another sweep has taken it over"]
     assert kept.run.name in queue.reconcile().waiting
