@@ -157,8 +157,8 @@ def _pruned_when_stopped(printer: EpochPrinter) -> Callable[[int, dict[str, floa
     heard: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
 
-    def prune(job: int, row: dict[str, float]) -> bool:
-        printer(job, row)
+    def prune(run: int, row: dict[str, float]) -> bool:
+        printer(run, row)
         return bool(heard)
 
     return prune

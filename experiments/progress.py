@@ -9,7 +9,7 @@ class EpochPrinter:
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
 
-    def __call__(self, job: int, row: dict[str, float]) -> None:
+    def __call__(self, run: int, row: dict[str, float]) -> None:
         metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
         try:
             print(f"epoch {row['epoch']}/{self.epochs}  {'; '.join(metrics)}", flush=True)

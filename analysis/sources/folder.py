@@ -97,7 +97,7 @@ class _Reader:
         self.rows.append(run_row(planned, "unreadable", {}, {}))
 
 
-def _check_plan(run: record.Run, planned: RunSpec) -> None:
+def _check_plan(run: record.RunRecord, planned: RunSpec) -> None:
     """Raise `RecordError` where a record belongs to another run than the plan says."""
     if run.summary.get("run_id") != planned.run_id:
         raise record.RecordError(

@@ -40,7 +40,7 @@ class VariantHits:
     images: str
 
 
-def read_hits(run: record.Run, config: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
+def read_hits(run: record.RunRecord, config: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
     """Read the hits of a run with a completed configuration; None for a record without test predictions.
 
     `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.

@@ -13,7 +13,7 @@ Sources = dict[str, dict[str, str]]
 """digest -> name of a source file -> its text"""
 
 
-def read_sources(run: record.Run, known: Sources) -> None:
+def read_sources(run: record.RunRecord, known: Sources) -> None:
     """Add the source of a run's plug-in to `known`. Raises `RecordError` where the copy was changed."""
     plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
     if not plugin.get("digest") or plugin["digest"] in known:

@@ -12,7 +12,7 @@ from experiments.runs import record
 TEXTS = ("commit", "started", "finished", "command")
 
 
-def read_checked(run_dir: Path) -> record.Run:
+def read_checked(run_dir: Path) -> record.RunRecord:
     """`record.read_run`. Raises `RecordError` also where a value has another type or cannot be, such as an accuracy of 70."""
     run = record.read_run(run_dir)
     path = run.dir / record.SUMMARY

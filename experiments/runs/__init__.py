@@ -1,1 +1,1 @@
-"""What a run leaves behind: train a job, its record, its resume state, provenance, tracking."""
+"""What a run leaves behind: training, its record, its resume state, provenance, tracking."""

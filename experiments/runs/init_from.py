@@ -117,7 +117,7 @@ def check_planned(config: RunConfig) -> None:
         SourceRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)
 
 
-def _source_record(config: RunConfig) -> record.Run:
+def _source_record(config: RunConfig) -> record.RunRecord:
     """The record of a run's source; see `read`."""
     folder = str(config.init_from)
     where, path = f"init_from: {folder!r}", Path(folder)

@@ -38,7 +38,7 @@ COMPARISON = ("metric", "margin", "baseline", "seeds")  # what a study states be
 
 
 @dataclass(frozen=True)
-class Run:
+class RunRecord:
     """The record of one finished run. `rows` are the epochs in order; `summary` is what `write_summary` wrote."""
 
     name: str
@@ -84,7 +84,7 @@ def is_finished(run_dir: Path) -> bool:
         return path.is_file()
 
 
-def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False) -> Run:
+def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False) -> RunRecord:
     """Read a finished run, and check that its files have not changed since its summary was written.
 
     `checkpoint`: also check the digest of the checkpoint, which is a large file. `predictions`: also check that of the
@@ -98,7 +98,7 @@ def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False)
     for name in dict.fromkeys((*always, *(name for name in summary["files"] if name not in large))):
         if _sha256(run_dir / name) != summary["files"].get(name):
             raise RecordError(f"{run_dir / name}: does not match the digest in {SUMMARY}; it was changed after the run")
-    return Run(run_dir.name, run_dir, read_json(run_dir / CONFIG), read_rows(run_dir / METRICS), summary)
+    return RunRecord(run_dir.name, run_dir, read_json(run_dir / CONFIG), read_rows(run_dir / METRICS), summary)
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:

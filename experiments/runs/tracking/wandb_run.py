@@ -76,7 +76,7 @@ class WandbRun:
         if new:
             self.run.summary.update(summary_of(rows))
 
-    def complete(self, whole: record.Run) -> None:
+    def complete(self, whole: record.RunRecord) -> None:
         """Send what the record of the ended run holds, and close the run. Returns when the server has everything."""
         self.add(whole.rows)
         cost = whole.summary.get("cost") or {}
@@ -95,7 +95,7 @@ class WandbRun:
         """Close a run that has not ended."""
         self.run.finish(exit_code=INTERRUPTED)
 
-    def _upload(self, whole: record.Run) -> None:
+    def _upload(self, whole: record.RunRecord) -> None:
         """Send the files of the record as an artifact; the same files again are the same version of it."""
         import wandb
 
