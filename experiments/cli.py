@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import errno
 import math
 import os
 import signal
@@ -175,7 +176,8 @@ def run_command(
     """Run the body of a command and exit with its status.
 
     Status 2 with one line for a `UserError` or a plug-in that cannot be used; 128 + N with one line after signal N
-    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`.
+    (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2); 141 if the reader of standard output is gone, as with `| head`; 1 with
+    one line if the disk of standard output is full.
     `resumes`: the same command, run again, continues the work.
     """
     try:
@@ -191,6 +193,12 @@ def run_command(
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at exit
         status = 141
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"{prog}: error: standard output cannot be written: {error.strerror}", file=sys.stderr)
+        status = 1
     sys.exit(status)
 
 
@@ -203,7 +211,8 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
         status = body(argv)
     except SystemExit as end:  # from argparse
         status = end.code
-    sys.stdout.flush()
+    if sys.stdout:  # it may be closed
+        sys.stdout.flush()
     return status or 0
 
 

@@ -63,8 +63,8 @@ def read_queue(study_dir: Path, name: str) -> QueueView:
     note = read_note(study_dir)
     url = parse_url(note.storage) if note else None
     file = Path(str(url.database)) if url else study_dir / DATABASE
-    if (url is None or url.drivername == "sqlite") and not file.exists():
-        return QueueView()
+    if (url is None or url.drivername == "sqlite") and not (file.exists() and file.stat().st_size):
+        return QueueView()  # none, or one whose tables are being made
     storage = open_storage(study_dir, note, reading=True)
     with storage.errors():
         try:
