@@ -15,7 +15,7 @@ from analysis.claims.settings import Values
 from analysis.looks import StudyLooks
 from analysis.matching import check_same_levels
 from analysis.results import ALPHA, Results, chance_accuracy, with_diverged
-from analysis.sources.study import ENDED, Study, factor_levels
+from analysis.sources.runs_table import ENDED, RunsTable, factor_levels
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.tuned import Tuned
@@ -157,18 +157,18 @@ def baseline_runs(results: Results) -> int:
     return len(_finite(results.values[results.study.baseline]))
 
 
-def datasets_of(study: Study) -> list[str]:
+def datasets_of(study: RunsTable) -> list[str]:
     """The datasets of a study's runs, in their order; empty where they are not recorded."""
     return list(dict.fromkeys(study.runs[DATASET].dropna())) if DATASET in study.runs else []
 
 
-def check_one_dataset(study: Study) -> None:
+def check_one_dataset(study: RunsTable) -> None:
     """Raise `UserError` for a study whose runs use several datasets: its variants cannot be compared as they are."""
     if len(names := datasets_of(study)) > 1:
         raise UserError(f"{study.name}: the runs use several datasets ({', '.join(names)}); {ADVICE}")
 
 
-def split_by_dataset(study: Study) -> list[Study]:
+def split_by_dataset(study: RunsTable) -> list[RunsTable]:
     """A study that has the dataset among its factors, as one study for each dataset, without this factor.
 
     Raises `UserError` where the dataset differs between runs but is no factor, or belongs to a factor with settings that
@@ -188,7 +188,7 @@ def split_by_dataset(study: Study) -> list[Study]:
     return [_part(study, name, rest, renamed) for name in names]
 
 
-def _names_without(study: Study, rest: list[str]) -> dict[str, str]:
+def _names_without(study: RunsTable, rest: list[str]) -> dict[str, str]:
     """variant -> its name by the factors in `rest`; a study without other factors has one variant, "all runs"."""
     if not rest:
         return dict.fromkeys(study.variants, "all runs")
@@ -199,7 +199,7 @@ def _names_without(study: Study, rest: list[str]) -> dict[str, str]:
     return dict(zip(runs["variant"], levels))
 
 
-def _part(study: Study, dataset: str, factors: dict[str, list[str]], renamed: Mapping[str, str]) -> Study:
+def _part(study: RunsTable, dataset: str, factors: dict[str, list[str]], renamed: Mapping[str, str]) -> RunsTable:
     """The runs of one dataset as a study of the other factors."""
     runs = study.runs[study.runs[DATASET] == dataset]
     curves = study.curves[study.curves["run"].isin(set(runs["run"]))]
@@ -258,7 +258,7 @@ def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:
     return found
 
 
-def check_alike(studies: Sequence[Study]) -> None:
+def check_alike(studies: Sequence[RunsTable]) -> None:
     """Raise `UserError` where a study differs from the first one in its metric, variants or baseline."""
     one = studies[0]
     for other in studies[1:]:

@@ -10,7 +10,7 @@ from analysis import stats
 from analysis.claims.settings import Values
 from analysis.matching import check_same_levels
 from analysis.results import ALPHA, Results, with_diverged
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from analysis.stats.comparisons import Rule, paired, verdicts
 from experiments.errors import UserError
 
@@ -90,7 +90,7 @@ def _marked(changes: list[Change], counted: list[Change], unknown: set[str]) -> 
     ]
 
 
-def _to_baseline(study: Study, values: Values, variants: list[str]) -> Values:
+def _to_baseline(study: RunsTable, values: Values, variants: list[str]) -> Values:
     """variant -> seed -> its value minus the baseline's on the same seed."""
     base = values[study.baseline]
     return {

@@ -10,7 +10,7 @@ import numpy as np
 from analysis import stats
 from analysis.looks import StudyLooks
 from analysis.sources.hits import VariantHits, by_variant
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 
 MOST_IMAGES = 12
 """The images on which variants differ most that a report shows."""
@@ -68,7 +68,7 @@ class ImageResults:
         ]
 
 
-def image_results(study: Study, floor: float, looks: StudyLooks) -> ImageResults | None:
+def image_results(study: RunsTable, floor: float, looks: StudyLooks) -> ImageResults | None:
     """Compute the statistics of the test images; None where no record holds test predictions.
 
     `floor`: the smallest standard deviation that the test accuracy of a run is credited with. `looks` says

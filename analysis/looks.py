@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from analysis import stats
-from analysis.sources.study import ENDED, Study
+from analysis.sources.runs_table import ENDED, RunsTable
 from experiments.runs.looks import Look
 
 Values = Mapping[str, Mapping[int, float]]
@@ -61,7 +61,7 @@ class StudyLooks:
         return not self.plan or (self.tests is not None and seed in self.tests.seeds)
 
 
-def study_looks(study: Study) -> StudyLooks:
+def study_looks(study: RunsTable) -> StudyLooks:
     """The looks at a study, as its records are now."""
     this = this_look(study)
     metric = [look for look in study.looks if look.metric == this.metric]
@@ -72,13 +72,13 @@ def study_looks(study: Study) -> StudyLooks:
     return StudyLooks((*metric[:place], this), study.planned_looks, len(complete), tests)
 
 
-def this_look(study: Study) -> Look:
+def this_look(study: RunsTable) -> Look:
     """The look that a report of the study is now."""
     counts = study.of("finished")["variant"].value_counts().reindex(study.variants, fill_value=0)
     return Look.now(map(int, counts), study.metric, "vit-report")
 
 
-def _complete(study: Study) -> list[int]:
+def _complete(study: RunsTable) -> list[int]:
     """The seeds before the first one that has a run left to end, in the planned order."""
     planned = study.runs[study.runs["status"] != "unplanned"]
     left = set(planned.loc[~planned["status"].isin([*ENDED, "unreadable"]), "seed"])

@@ -18,7 +18,7 @@ from experiments.runs.tracking.settings import Tracking, add_place_arguments
 
 if TYPE_CHECKING:
     from analysis.report.document import Document
-    from analysis.sources.study import Study
+    from analysis.sources.runs_table import RunsTable
 
 PROG = "vit-report"
 SOURCES = "wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY]; these need --out"
@@ -197,7 +197,7 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     return 0
 
 
-def _finish(document: Document, studies: Sequence[Study], out: Path, arguments: Namespace) -> int:
+def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
     """Write the report, print its headline and the path of its page, and record that the studies were looked at."""
     from analysis.report import write
 
@@ -213,7 +213,7 @@ def _finish(document: Document, studies: Sequence[Study], out: Path, arguments: 
     return 0
 
 
-def record_look(study: Study) -> None:
+def record_look(study: RunsTable) -> None:
     """Note in the study's folder that its results were seen. A folder that cannot be written is no error."""
     if study.folder is None or not study.recorded:
         return
@@ -239,13 +239,13 @@ def _export(source: str, arguments: Namespace) -> int:
     return 0
 
 
-def _read(source: str, arguments: Namespace) -> Study:
+def _read(source: str, arguments: Namespace) -> RunsTable:
     from analysis.sources.read import read
 
     return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
 
 
-def _read_all(sources: Sequence[str], arguments: Namespace) -> list[Study]:
+def _read_all(sources: Sequence[str], arguments: Namespace) -> list[RunsTable]:
     """Several studies. --metric and --baseline are for those without a plan, or for all if all have one."""
     from analysis.sources.read import has_plan, read
 
@@ -257,7 +257,7 @@ def _read_all(sources: Sequence[str], arguments: Namespace) -> list[Study]:
     ]
 
 
-def _document(study: Study, out: Path, arguments: Namespace) -> Document:
+def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
     from analysis.across import datasets_of
     from analysis.report.across import stratified_document
     from analysis.report.study_report import model_section, study_document
@@ -304,7 +304,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
 
     from analysis.report import write
     from analysis.report.provenance import digest
-    from analysis.sources.study import ENDED
+    from analysis.sources.runs_table import ENDED
 
     write.check_replaceable(out)
     shown, opened = None, False

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES, cell_value, level_text
-from analysis.sources.study import Study
 from experiments.errors import UserError
 
 
 def check_same_levels(
-    command: str, one: Study, other: Study, variants: Iterable[str], ignored: Collection[str] = ()
+    command: str, one: RunsTable, other: RunsTable, variants: Iterable[str], ignored: Collection[str] = ()
 ) -> None:
     """Raise `UserError` where a variant of both studies has another level of a factor in one than in the other.
 
@@ -27,7 +27,7 @@ def check_same_levels(
                 )
 
 
-def differing_settings(one: Study, other: Study, variants: Iterable[str]) -> list[tuple[str, str, str]]:
+def differing_settings(one: RunsTable, other: RunsTable, variants: Iterable[str]) -> list[tuple[str, str, str]]:
     """The settings besides the factors that differ for a variant of both studies: (path, in `one`, in `other`).
 
     A setting that differs between variants has its values in the order of the variants.
@@ -43,7 +43,7 @@ def differing_settings(one: Study, other: Study, variants: Iterable[str]) -> lis
     return [(path, ", ".join(a), ", ".join(b)) for path, (a, b) in found.items()]
 
 
-def _settings(study: Study, variant: str) -> dict[str, str]:
+def _settings(study: RunsTable, variant: str) -> dict[str, str]:
     """The recorded settings of a variant as text, by dotted path; a setting that differs between its runs is left out."""
     runs = study.runs[study.runs["variant"] == variant]
     texts = {path: {level_text(cell_value(cell)) for cell in runs[path].dropna()} for path in runs if "." in str(path)}

@@ -13,7 +13,7 @@ from analysis.claims.literature import published_claims
 from analysis.claims.settings import Values
 from analysis.image_results import ImageResults, image_results
 from analysis.looks import StudyLooks, study_looks
-from analysis.sources.study import ENDED, Study, factor_levels
+from analysis.sources.runs_table import ENDED, RunsTable, factor_levels
 from analysis.trends import Trend, trends
 from analysis.tuning import TuningResults, tuning_results
 from experiments.data.catalogue import DATASETS
@@ -34,7 +34,7 @@ TIMES = ("device_seconds", "wall_seconds", "images_per_second")
 class Results:
     """The study with its statistics. Values and estimates are in the data's units (accuracies as fractions)."""
 
-    study: Study
+    study: RunsTable
     variants: list[str]
     values: dict[str, dict[int, float]]
     """variant -> seed -> the study's metric, NaN where the run has no final value (diverged, pruned)"""
@@ -96,7 +96,7 @@ class Results:
         return self.means[self.study.metric][variant]
 
 
-def analyze(study: Study) -> Results:
+def analyze(study: RunsTable) -> Results:
     """Compute everything. Raises `UserError` where no run has ended."""
     ended, finished = study.of(*ENDED), study.of("finished")
     if ended.empty:
@@ -145,7 +145,9 @@ def analyze(study: Study) -> Results:
     )
 
 
-def _claims(study: Study, tested: Values, counted: Values | None, floor: float, looks: StudyLooks) -> list[ClaimResult]:
+def _claims(
+    study: RunsTable, tested: Values, counted: Values | None, floor: float, looks: StudyLooks
+) -> list[ClaimResult]:
     """What the study says about published claims. None where its margin is of another unit than its metric."""
     if looks.waiting or Metric(study.plan.metric).is_share != study.metric.is_share:
         return []
@@ -178,7 +180,7 @@ def _floor(finished: pd.DataFrame, metric: Metric) -> float:
     return 0.5 * step if step < 1 else 0.0
 
 
-def count_diverged(study: Study, values: Values) -> dict[str, dict[int, float]] | None:
+def count_diverged(study: RunsTable, values: Values) -> dict[str, dict[int, float]] | None:
     """The values where diverged runs have the metric of chance level; None where no run diverged or that is not known.
 
     Chance among k classes is an accuracy of 1/k and a cross-entropy of log k. An unknown chance level counts as an
@@ -197,7 +199,7 @@ def count_diverged(study: Study, values: Values) -> dict[str, dict[int, float]] 
     return counted
 
 
-def with_diverged(study: Study, values: Values) -> tuple[Values, set[str]]:
+def with_diverged(study: RunsTable, values: Values) -> tuple[Values, set[str]]:
     """The values where diverged runs are at chance level, and the variants with diverged runs whose level is not known.
 
     These keep the values of their finished runs.
@@ -230,7 +232,7 @@ def _divergence(ended: pd.DataFrame, variants: list[str]) -> dict[str, stats.Est
 
 
 def _comparisons(
-    study: Study, values: dict[str, dict[int, float]], counted: dict[str, dict[int, float]] | None, rule: stats.Rule
+    study: RunsTable, values: dict[str, dict[int, float]], counted: dict[str, dict[int, float]] | None, rule: stats.Rule
 ) -> tuple[dict[str, stats.Comparison], dict[tuple[str, str], stats.Comparison]]:
     """Each variant against the baseline, and all pairs; each with its verdict where diverged runs count."""
 
@@ -264,7 +266,7 @@ def _means(finished: pd.DataFrame, metric: str, variants: list[str], floor: floa
     }
 
 
-def _curves(study: Study, floors: dict[Metric, float]) -> dict[Metric, dict[str, stats.Band]]:
+def _curves(study: RunsTable, floors: dict[Metric, float]) -> dict[Metric, dict[str, stats.Band]]:
     """An accuracy's interval is clipped to [0, 1], which a t interval may exceed."""
     runs = study.curves
     if runs.empty or runs["epoch"].nunique() < 2:
@@ -303,7 +305,7 @@ def _equal(best: str | None, pairs: dict[tuple[str, str], stats.Comparison]) -> 
     )
 
 
-def _counts(study: Study, variants: list[str]) -> pd.DataFrame:
+def _counts(study: RunsTable, variants: list[str]) -> pd.DataFrame:
     table = pd.crosstab(study.runs["variant"], study.runs["status"])
     return table.reindex(
         index=variants, columns=["finished", "diverged", "pruned", "incomplete", "unreadable"], fill_value=0
@@ -329,7 +331,7 @@ def _cost(ended: pd.DataFrame, variants: list[str], baseline: str) -> pd.DataFra
     return pd.concat([sizes, grouped[list(TIMES)].median(), beside], axis=1).reindex(variants)
 
 
-def _grid(finished: pd.DataFrame, study: Study) -> pd.DataFrame | None:
+def _grid(finished: pd.DataFrame, study: RunsTable) -> pd.DataFrame | None:
     """Levels stand in the order of the study, and levels that it does not name after them."""
     if len(study.factors) < 2:
         return None
@@ -351,7 +353,7 @@ def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
 
 
-def _at_chance(ended: pd.DataFrame, study: Study, counted: Values) -> pd.DataFrame:
+def _at_chance(ended: pd.DataFrame, study: RunsTable, counted: Values) -> pd.DataFrame:
     """The finished and the diverged runs, the latter with their metric in `counted`."""
     runs = ended[ended["status"].isin(["finished", "diverged"])]
     metric = [counted[variant][int(seed)] for variant, seed in zip(runs["variant"], runs["seed"])]
@@ -359,7 +361,12 @@ def _at_chance(ended: pd.DataFrame, study: Study, counted: Values) -> pd.DataFra
 
 
 def _depending_terms(
-    fitted: stats.Factorial | None, ended: pd.DataFrame, study: Study, values: Values, floor: float, looks: StudyLooks
+    fitted: stats.Factorial | None,
+    ended: pd.DataFrame,
+    study: RunsTable,
+    values: Values,
+    floor: float,
+    looks: StudyLooks,
 ) -> list[tuple[str, ...]]:
     """The terms of a model that are significant only with, or only without, diverged runs at chance level.
 
@@ -376,7 +383,7 @@ def _depending_terms(
 
 
 def _factorial(
-    finished: pd.DataFrame, study: Study, floor: float, looks: StudyLooks
+    finished: pd.DataFrame, study: RunsTable, floor: float, looks: StudyLooks
 ) -> tuple[stats.Factorial | None, str]:
     """The effects of a study of several factors, or why there are none."""
     if len(study.factors) < 2:

@@ -13,7 +13,7 @@ import pandas as pd
 from analysis import stats
 from analysis.formatting import factor_name, level_name
 from analysis.looks import StudyLooks
-from analysis.sources.study import Study, factor_levels
+from analysis.sources.runs_table import RunsTable, factor_levels
 from experiments.metric import Metric
 
 CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
@@ -53,7 +53,7 @@ class Trend:
         return [row for row in self.rows if row != self.baseline]
 
 
-def trends(study: Study, floor: float, looks: StudyLooks) -> list[Trend]:
+def trends(study: RunsTable, floor: float, looks: StudyLooks) -> list[Trend]:
     """Every trend of a study with at least two rows and two points. `floor`: the smallest standard deviation of a run.
 
     With planned looks, intervals of differences are those of the look, over its seeds, and p-values are NaN: the tests are
@@ -73,7 +73,7 @@ def _untested(trend: Trend) -> Trend:
     return replace(trend, pairs=pairs, spread=replace(trend.spread, p=math.nan))
 
 
-def _lengths(study: Study, runs: pd.DataFrame, floor: float, level: float) -> Trend | None:
+def _lengths(study: RunsTable, runs: pd.DataFrame, floor: float, level: float) -> Trend | None:
     """The trend of metrics that the runs measured after several numbers of epochs."""
     base = study.metric.base
     points = {metric.epochs: str(metric) for metric in study.metrics if metric.base == base and metric.epochs}
@@ -89,12 +89,12 @@ def _lengths(study: Study, runs: pd.DataFrame, floor: float, level: float) -> Tr
     return _trend("lengths", "epochs", study, values, rows, floor, level)
 
 
-def _factors(study: Study, runs: pd.DataFrame, floor: float, level: float) -> list[Trend | None]:
+def _factors(study: RunsTable, runs: pd.DataFrame, floor: float, level: float) -> list[Trend | None]:
     """The trends along the factors of the study that are conditions."""
     return [_along(study, runs, factor, floor, level) for factor in study.factors if factor in CONDITIONS]
 
 
-def _along(study: Study, runs: pd.DataFrame, condition: str, floor: float, level: float) -> Trend | None:
+def _along(study: RunsTable, runs: pd.DataFrame, condition: str, floor: float, level: float) -> Trend | None:
     others = [factor for factor in study.factors if factor != condition]
     if not others:
         return None
@@ -108,7 +108,7 @@ def _along(study: Study, runs: pd.DataFrame, condition: str, floor: float, level
     return _trend(condition.rpartition(".")[2], CONDITIONS[condition], study, values, rows, floor, level)
 
 
-def _row_names(study: Study, factors: list[str]) -> dict[str, str]:
+def _row_names(study: RunsTable, factors: list[str]) -> dict[str, str]:
     """variant -> its levels of these factors, as one text."""
     first = study.runs[study.runs["status"] != "unplanned"].drop_duplicates("variant")
     levels = zip(*(factor_levels(first, factor) for factor in factors), strict=True)
@@ -118,7 +118,7 @@ def _row_names(study: Study, factors: list[str]) -> dict[str, str]:
 
 
 def _trend(
-    name: str, unit: str, study: Study, values: Values, rows_of: Mapping[str, str], floor: float, level: float
+    name: str, unit: str, study: RunsTable, values: Values, rows_of: Mapping[str, str], floor: float, level: float
 ) -> Trend | None:
     """The trend from its values. `rows_of`: variant -> its row; `level`: of the intervals of differences."""
     rows = [row for row in dict.fromkeys(rows_of.values()) if row in values]
@@ -162,7 +162,7 @@ def _complete(values: Values, rows: list[str], points: tuple[int, ...]) -> list[
     return [np.array([[values[row][at][seed] for seed in sorted(seeds)] for row in rows]) for at in points]
 
 
-def _kinds(study: Study, rows_of: Mapping[str, str], rows: list[str]) -> list[str]:
+def _kinds(study: RunsTable, rows_of: Mapping[str, str], rows: list[str]) -> list[str]:
     """The rows with a positional embedding; all rows where the study does not compare positional embeddings."""
     if "model.pos_embed" not in study.varied:
         return rows

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import stats
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from experiments.metric import Metric
 from experiments.tuned import Range, Tuned
 
@@ -51,7 +51,7 @@ class TuningResults:
         return self.trials[self.trials["variant"] == variant]
 
 
-def tuning_results(study: Study) -> TuningResults | None:
+def tuning_results(study: RunsTable) -> TuningResults | None:
     """The statistics of a study's tuning; None for a study that was not tuned."""
     tuning = study.plan.tuned
     if tuning is None:
@@ -96,7 +96,7 @@ def _is_edge(tried: Range, value: float) -> bool:
     return share > 1 - EDGE or (share < EDGE and tried.ends[0] > 0)
 
 
-def _other_base(tuning: Tuned, study: Study) -> dict[str, tuple[Any, Any]]:
+def _other_base(tuning: Tuned, study: RunsTable) -> dict[str, tuple[Any, Any]]:
     from experiments.config import DEFAULTS, LOCATIONS
 
     ignored = {*tuning.space, *study.varied, *LOCATIONS, "seed"}

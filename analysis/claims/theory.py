@@ -48,7 +48,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from experiments.data.probes import CELLS, GRID, IMAGES, PROBES, Cell, squared_distance
 from vit.registry import REGISTRY
 
@@ -128,7 +128,7 @@ def sampling_error(share: float) -> float:
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / IMAGES["test"])
 
 
-def derived(study: Study) -> dict[str, Expected]:
+def derived(study: RunsTable) -> dict[str, Expected]:
     """variant -> its derived accuracies, where the derivation applies.
 
     It applies to kinds that state what they encode, to models with enough layers whose tokens each see one patch, and to

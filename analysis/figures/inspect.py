@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import nested
-from analysis.sources.study import Study
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -81,7 +81,7 @@ def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: n
 
 
 def inspect_models(
-    study: Study, variants: list[str], skip_unreadable: bool = False
+    study: RunsTable, variants: list[str], skip_unreadable: bool = False
 ) -> tuple[list[ModelInspection], list[str]]:
     """Inspect one model for each variant: its finished run with the lowest seed.
 

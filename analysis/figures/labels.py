@@ -7,7 +7,7 @@ from typing import NamedTuple
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, narrow, shorts
 from analysis.formatting import factor_name, level_name
 from analysis.results import Results
-from analysis.sources.study import factor_levels
+from analysis.sources.runs_table import factor_levels
 
 MOST_COLOURED = len(PALETTE)
 LEGEND_WIDTH, NARROW_LEGEND_WIDTH = 88, 44  # characters that fit on one line of a legend, with 8 for each mark

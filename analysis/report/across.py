@@ -37,11 +37,11 @@ from analysis.report.tables.across import (
 )
 from analysis.report.warnings import warnings
 from analysis.results import Results, analyze
-from analysis.sources.study import ENDED, Study
+from analysis.sources.runs_table import ENDED, RunsTable
 from analysis.stats import Estimate
 
 
-def stratified_document(study: Study, out: Path | None = None) -> Document:
+def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     """Make the report of a study that has the dataset among its factors: each dataset is a study of the other factors.
 
     With ended runs on one dataset only, it is the report of that dataset. A dataset with too few runs of the baseline is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.results import ALPHA, Results
 from analysis.sources.plan_changes import PlanChange, plan_changes
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from experiments.runs.record import COMPARISON
 
 
@@ -21,7 +21,7 @@ def audit_warnings(results: Results) -> list[str]:
     return found + ([_batches(results)] if results.batches.batches > 1 else [])
 
 
-def _changed(change: PlanChange, study: Study) -> str:
+def _changed(change: PlanChange, study: RunsTable) -> str:
     runs = formatting.plural(sum(change.before.values()), "run")
     before = formatting.listing([f"{value}" for value in change.before], "or")
     when, now = _when(change), getattr(study.stated_plan, change.field, None)

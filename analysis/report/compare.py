@@ -16,8 +16,8 @@ from analysis.report.tables.cells import margin_text
 from analysis.report.tables.compared import compared_table, verdicts_table
 from analysis.report.warnings import warnings
 from analysis.results import Results
+from analysis.sources.runs_table import ENDED, IMAGES, RunsTable
 from analysis.sources.settings import PLACES
-from analysis.sources.study import ENDED, IMAGES, Study
 from experiments.config import LOCATIONS, locations
 from experiments.data.catalogue import DATASETS
 
@@ -191,7 +191,7 @@ def _differing_settings(both: TwoStudies) -> list[tuple[str, str]]:
     return [(path, f"A: {one}; B: {two}") for path, (one, two) in found.items()]
 
 
-def _places(a: Study, b: Study) -> tuple[str, ...]:
+def _places(a: RunsTable, b: RunsTable) -> tuple[str, ...]:
     """The settings that only say where files are, or which seed a run has. The folder of an image folder is its name."""
     names = {str(study.base.get("data.name")) for study in (a, b)}
     kept = {path for name in names & DATASETS.keys() for path in set(LOCATIONS) - set(locations(name))}

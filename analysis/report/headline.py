@@ -31,7 +31,7 @@ from analysis.report.phrases import (
 from analysis.report.tables.cells import margin_text
 from analysis.report.trend_text import spread_text
 from analysis.results import Results
-from analysis.sources.study import ENDED, Study
+from analysis.sources.runs_table import ENDED, RunsTable
 from analysis.stats import Comparison
 
 _NOUNS = {"model.pos_embed": "positional embedding"}
@@ -101,7 +101,7 @@ def _not_testable(results: Results, most: int) -> tuple[str, ...]:
     return first, advice
 
 
-def _without_metric(study: Study) -> tuple[str, ...]:
+def _without_metric(study: RunsTable) -> tuple[str, ...]:
     """Runs of the baseline have finished, and none has measured the metric."""
     nothing = f"Nothing can be compared: no run of the baseline {quoted(study.baseline)} has a {study.metric.label}."
     of_another_program = not study.recorded and study.folder is None

@@ -9,8 +9,8 @@ from analysis import formatting
 from analysis.formatting import plural
 from analysis.report.tables.cells import margin_text
 from analysis.results import Results
+from analysis.sources.runs_table import CHOOSE_IMAGES, RunsTable, changed_images
 from analysis.sources.settings import PLACES
-from analysis.sources.study import CHOOSE_IMAGES, Study, changed_images
 from analysis.stats import Comparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 from experiments.sections import PER_SEED
@@ -34,7 +34,7 @@ def limits(results: Results) -> tuple[str, ...]:
     return (" ".join(said),)
 
 
-def _same_images(study: Study) -> bool | None:
+def _same_images(study: RunsTable) -> bool | None:
     """Whether the settings of all runs choose the same images of one dataset; None where they are not recorded, or where
     the folder of the images is a factor.
     """

@@ -10,11 +10,11 @@ import yaml
 
 from analysis import formatting
 from analysis.report.document import Code, Facts, Item, Section
+from analysis.sources.runs_table import ENDED, METRICS, RunsTable, not_held_fixed
 from analysis.sources.settings import PLACES
-from analysis.sources.study import ENDED, METRICS, Study, not_held_fixed
 
 
-def provenance(study: Study) -> Section:
+def provenance(study: RunsTable) -> Section:
     """Return the section "Provenance": code, versions, hardware, total time, and the settings that all runs share."""
     items: list[Item] = [Facts(tuple(_origin(study)))]
     varied = {*varying(study), *PLACES}
@@ -22,7 +22,7 @@ def provenance(study: Study) -> Section:
     return Section("provenance", "Provenance", items + ([Facts(shared, "Settings of all runs")] if shared else []))
 
 
-def reproduce(study: Study) -> Section:
+def reproduce(study: RunsTable) -> Section:
     """Return the section "Reproduce": the commands that train the runs and write this report."""
     commits = study.of(*ENDED)["commit"].dropna().unique()
     lines = [f"git checkout {commits[0]}"] if len(commits) == 1 else []
@@ -43,18 +43,18 @@ def reproduce(study: Study) -> Section:
     return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study), *_sources(study)])
 
 
-def _explored(study: Study) -> list[str]:
+def _explored(study: RunsTable) -> list[str]:
     """The flags of an exploratory report: its metric and baseline where the plan states others."""
     stated = (("metric", study.metric), ("baseline", study.baseline))
     return [word for name, own in stated if getattr(study.plan, name) != own for word in (f"--{name}", own)]
 
 
-def study_provenance(anchor: str, name: str, study: Study) -> Section:
+def study_provenance(anchor: str, name: str, study: RunsTable) -> Section:
     """Return a section with the provenance and the commands of one of several studies of a report."""
     return Section(anchor, f"{name}: provenance", [provenance(study).items[0], *reproduce(study).items])
 
 
-def digest(study: Study) -> str:
+def digest(study: RunsTable) -> str:
     """Return one digest of all records: equal digests mean equal records.
 
     It is the SHA-256 of the runs' digests, sorted. Where the source has none, it is that of each run's status and metrics.
@@ -65,12 +65,12 @@ def digest(study: Study) -> str:
     return hashlib.sha256("\n".join(known).encode()).hexdigest()
 
 
-def varying(study: Study) -> set[str]:
+def varying(study: RunsTable) -> set[str]:
     """Return the settings that differ between runs: the factors, those that were tuned, and what was not held fixed."""
     return {*study.varied, *study.tuned_settings, *not_held_fixed(study)}
 
 
-def _origin(study: Study) -> list[tuple[str, str]]:
+def _origin(study: RunsTable) -> list[tuple[str, str]]:
     ended = study.of(*ENDED)
     commits = [
         f"{'not in a git checkout' if pd.isna(commit) else commit} "
@@ -95,7 +95,7 @@ def _origin(study: Study) -> list[tuple[str, str]]:
     ]
 
 
-def _definition(study: Study) -> list[Code]:
+def _definition(study: RunsTable) -> list[Code]:
     """The user's own study file, as the sweep read it."""
     file = next((word for word in _words(study.command) if word.endswith((".yaml", ".yml"))), None)
     if file is None or not study.plan.study:
@@ -104,7 +104,7 @@ def _definition(study: Study) -> list[Code]:
     return [Code(f"# {file}, as the sweep read it\n{text.rstrip()}")]
 
 
-def _plugins(study: Study) -> list[str]:
+def _plugins(study: RunsTable) -> list[str]:
     """The line that makes the plug-ins of the runs known."""
     modules = sorted(study.of(*ENDED)["plugin_modules"].dropna().unique())
     if not modules:
@@ -113,7 +113,7 @@ def _plugins(study: Study) -> list[str]:
     return [f"export VIT_PLUGINS={shlex.quote(listed)}  # the folder of its source must be in PYTHONPATH"]
 
 
-def _sources(study: Study) -> list[Code]:
+def _sources(study: RunsTable) -> list[Code]:
     """The source of each plug-in, as the records hold it."""
     return [
         Code(f"# {name}, as the runs used it (SHA-256 of the plug-in: {digest})\n{text.rstrip()}")
@@ -122,7 +122,7 @@ def _sources(study: Study) -> list[Code]:
     ]
 
 
-def _with_all_seeds(study: Study) -> str:
+def _with_all_seeds(study: RunsTable) -> str:
     """The sweep's command with every planned seed: the last command may have named only some of them."""
     planned = study.plan.seeds
     same: list[int | list[int]] = [planned]

@@ -27,7 +27,7 @@ from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
 from analysis.report.warnings import warnings
 from analysis.results import Results
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from analysis.trends import Trend
 
 MOST_NOTES = 3  # checkpoints without figures that are named, the others are counted
@@ -65,7 +65,7 @@ def _trials(results: Results) -> dict[str, pd.DataFrame]:
     return {} if results.tuning is None else {"tuning-trials": results.tuning.trials}
 
 
-def title(study: Study) -> str:
+def title(study: RunsTable) -> str:
     """Return the report's title."""
     factors = formatting.listing([formatting.factor_name(factor, study.names) for factor in study.factors])
     return f"{study.name}: {study.metric.label}" + (f" by {factors}" if factors else "")

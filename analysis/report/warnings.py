@@ -7,7 +7,7 @@ from analysis.report.audit import audit_warnings
 from analysis.report.tuning import tuning_warnings
 from analysis.results import Results
 from analysis.sources.pooling import unrecorded_plugins
-from analysis.sources.study import ENDED, Study, changed_images, not_held_fixed
+from analysis.sources.runs_table import ENDED, RunsTable, changed_images, not_held_fixed
 
 SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
 MOST_VALUES = 6  # values of a setting that are listed
@@ -28,7 +28,7 @@ def warnings(results: Results) -> list[str]:
     ]
 
 
-def _settings(study: Study) -> list[str]:
+def _settings(study: RunsTable) -> list[str]:
     return [
         f"{path} was not held fixed ({formatting.listing(values[:MOST_VALUES])}) and is not a factor of the study. "
         "It may explain a difference between variants."
@@ -36,7 +36,7 @@ def _settings(study: Study) -> list[str]:
     ]
 
 
-def _images(study: Study) -> list[str]:
+def _images(study: RunsTable) -> list[str]:
     changed = changed_images(study)
     if not changed:
         return []
@@ -46,7 +46,7 @@ def _images(study: Study) -> list[str]:
     ]
 
 
-def _excluded(study: Study) -> list[str]:
+def _excluded(study: RunsTable) -> list[str]:
     planned = len(study.runs) - len(study.of("unplanned"))
     reasons = {
         "diverged": "diverged and are excluded from all means",
@@ -58,7 +58,7 @@ def _excluded(study: Study) -> list[str]:
     ]
 
 
-def _code(study: Study) -> list[str]:
+def _code(study: RunsTable) -> list[str]:
     ended, said = study.of(*ENDED), []
     if len(commits := ended["commit"].dropna().unique()) > 1:
         said.append(f"The runs come from {len(commits)} different commits, listed under Provenance.")
@@ -67,7 +67,7 @@ def _code(study: Study) -> list[str]:
     return said + _plugins(study)
 
 
-def _plugins(study: Study) -> list[str]:
+def _plugins(study: RunsTable) -> list[str]:
     said = []
     if len(lost := unrecorded_plugins(study)):
         kinds = formatting.listing(sorted(lost["model.pos_embed"].unique()))

@@ -1,1 +1,1 @@
-"""Where runs are read from: run folders, exported tables, W&B, Optuna. Every source gives a `Study`."""
+"""Where runs are read from: run folders, exported tables, W&B, Optuna. Every source gives a `RunsTable`."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from experiments.errors import UserError
 from experiments.metric import METRICS, Metric
 from vit.registry import nearest
 
 
-def explore(study: Study, metric: str | None, baseline: str | None) -> Study:
+def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsTable:
     """The study with this metric and this baseline, and a note for each that the plan does not state.
 
     None keeps the plan's. Raises `UserError` for a baseline that is not a variant.

@@ -25,8 +25,8 @@ from analysis.sources.hits import from_bytes as hits_from_bytes
 from analysis.sources.hits import to_bytes as hits_to_bytes
 from analysis.sources.plugin_source import from_bytes as sources_from_bytes
 from analysis.sources.plugin_source import to_bytes as sources_to_bytes
+from analysis.sources.runs_table import COLUMNS, ENDED, RunsTable, assemble
 from analysis.sources.settings import flatten, nested
-from analysis.sources.study import COLUMNS, ENDED, Study, assemble
 from experiments.config import completed
 from experiments.errors import UserError
 from experiments.files import canonical, finite
@@ -48,7 +48,7 @@ def is_export(folder: Path) -> bool:
     return (folder / record.STUDY).is_file() and StudyPlan.read(folder).export is not None
 
 
-def export(study: Study, folder: Path) -> Path:
+def export(study: RunsTable, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
     Raises `UserError` where no run has ended, or where the folder holds anything but an older export of these runs.
@@ -61,7 +61,7 @@ def export(study: Study, folder: Path) -> Path:
     return folder
 
 
-def read_export(folder: Path) -> Study:
+def read_export(folder: Path) -> RunsTable:
     """Read an exported study. Raises `RecordError` naming the file that is missing or was changed."""
     folder = Path(folder)
     plan = StudyPlan.read(folder)
@@ -76,7 +76,7 @@ def read_export(folder: Path) -> Study:
     return assemble(plan, rows, curves, parts["troubles"], hits=hits, sources=sources, looks=looks)
 
 
-def _files(study: Study) -> dict[str, bytes]:
+def _files(study: RunsTable) -> dict[str, bytes]:
     """File name -> its content."""
     texts, parts = {}, {}
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
@@ -154,7 +154,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **{path: value for path, value in newer.items() if path not in row}}
 
 
-def _check_replaceable(folder: Path, study: Study) -> None:
+def _check_replaceable(folder: Path, study: RunsTable) -> None:
     """Raise `UserError` where writing to the folder would lose anything."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder}: is not a folder; give another folder to --export")

@@ -13,8 +13,8 @@ import numpy as np
 
 from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.plugin_source import Sources, read_sources
+from analysis.sources.runs_table import RunsTable, assemble, run_row
 from analysis.sources.settings import flatten, level_text
-from analysis.sources.study import Study, assemble, run_row
 from analysis.sources.summary import read_checked
 from experiments.config import completed
 from experiments.errors import UserError
@@ -23,7 +23,7 @@ from experiments.runs.looks import read_looks
 from experiments.study import RunSpec, StudyPlan
 
 
-def read_folder(study_dir: Path, skip_unreadable: bool = False) -> Study:
+def read_folder(study_dir: Path, skip_unreadable: bool = False) -> RunsTable:
     """Read the study in a folder of run folders, OUT/STUDY.
 
     Raises `RecordError` naming the first record that is missing, altered or different from the plan. With

@@ -68,7 +68,7 @@ def _identity(config: Mapping[str, Any], labels: np.ndarray, files: str | None) 
 
 
 def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str, VariantHits]:
-    """Stack the hits of the finished runs (rows of `Study.runs`) by variant.
+    """Stack the hits of the finished runs (rows of `RunsTable.runs`) by variant.
 
     Runs without hits are left out, and so is a variant whose runs were tested on different images.
     """

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from analysis.sources.runs_table import COLUMNS, ENDED, RunsTable, assemble, run_row
 from analysis.sources.settings import PLACES, flatten, level_text, nested
-from analysis.sources.study import COLUMNS, ENDED, Study, assemble, run_row
 from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.study import RunSpec, StudyPlan
@@ -46,8 +46,8 @@ def infer(
     metric: str | None = None,
     baseline: str | None = None,
     folder: Path | None = None,
-) -> Study:
-    """A `Study` from runs without a plan.
+) -> RunsTable:
+    """A `RunsTable` from runs without a plan.
 
     A variant of the source whose runs have different settings is split by these. Of several copies of one run (same
     settings and seed), the one that got furthest counts. `folder` holds the runs' folders, where they have any. Raises
@@ -90,7 +90,7 @@ def infer(
 
 
 def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of another program, `config.epochs` for one that is named like a column of `Study.runs`."""
+    """The settings of another program, `config.epochs` for one that is named like a column of `RunsTable.runs`."""
     return {f"config.{name}" if name in COLUMNS and name != "seed" else name: value for name, value in config.items()}
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.sources.imported import ImportedRun
+from analysis.sources.runs_table import ENDED
 from analysis.sources.settings import nested
-from analysis.sources.study import ENDED
 from experiments.errors import UserError
 from experiments.metric import METRICS, Metric, is_metric
 

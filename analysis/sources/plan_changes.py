@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.sources.runs_table import ENDED, RunsTable, planned_cell
 from analysis.sources.settings import cell_value
-from analysis.sources.study import ENDED, Study, planned_cell
 from experiments.config import flatten, locations
 from experiments.data.catalogue import DATASETS
 from experiments.runs import record
@@ -31,7 +31,7 @@ class PlanChange:
     until: str | None
 
 
-def plan_changes(study: Study) -> list[PlanChange]:
+def plan_changes(study: RunsTable) -> list[PlanChange]:
     """The changed fields, metric, margin, baseline and seeds first; none for runs whose plan is not known.
 
     Older records hold less and are not counted.
@@ -52,7 +52,7 @@ def plan_changes(study: Study) -> list[PlanChange]:
     return [change for change in found if change.before]
 
 
-def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
+def _digests_now(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]:
     """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
     plan = study.stated_plan
     settings = dict(flatten(plan.base))
@@ -67,7 +67,7 @@ def _digests_now(study: Study, runs: pd.DataFrame) -> list[dict[str, str]]:
     return [found[key] for key in keys]
 
 
-def _change(study: Study, field: str, values: pd.Series) -> PlanChange:
+def _change(study: RunsTable, field: str, values: pd.Series) -> PlanChange:
     """`values`: the field's value at the start of each run where it was another one."""
     counts = {None if pd.isna(key) else key: int(n) for key, n in values.value_counts(sort=False, dropna=False).items()}
     started = study.of(*ENDED)["started"].dropna().sort_values()
@@ -76,7 +76,7 @@ def _change(study: Study, field: str, values: pd.Series) -> PlanChange:
     return PlanChange(field, counts, after, later.iloc[0] if len(later) else _plan_time(study))
 
 
-def _plan_time(study: Study) -> str | None:
+def _plan_time(study: RunsTable) -> str | None:
     """When study.json was last written; None for a source without one."""
     if study.folder is None or not (path := study.folder / record.STUDY).is_file():
         return None

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.sources.study import ENDED, Study
+from analysis.sources.runs_table import ENDED, RunsTable
 from experiments.errors import UserError
 from vit.registry import BUILTIN
 
 
-def check_pooling(study: Study, skip: bool = False) -> Study:
+def check_pooling(study: RunsTable, skip: bool = False) -> RunsTable:
     """The study, if the ended runs of each variant are of one model.
 
     Raises `UserError` where they are not. With `skip`, the runs that differ from most of their variant are excluded
@@ -38,7 +38,7 @@ def check_pooling(study: Study, skip: bool = False) -> Study:
     return replace(study, runs=runs, troubles={**study.troubles, **troubles})
 
 
-def unrecorded_plugins(study: Study) -> pd.DataFrame:
+def unrecorded_plugins(study: RunsTable) -> pd.DataFrame:
     """The ended runs that use a plug-in whose source is in no record, as in records of older versions."""
     ended = study.of(*ENDED)
     if "model.pos_embed" not in ended:

@@ -10,7 +10,7 @@ from analysis.sources.folder import read_folder
 from analysis.sources.imported import infer
 from analysis.sources.pooling import check_pooling
 from analysis.sources.run_folders import has_runs, read_runs
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from experiments.errors import UserError
 from experiments.metric import EXPECTED, is_metric
 from experiments.runs import record
@@ -61,7 +61,9 @@ def _locate(source: str) -> str:
     return str(studies[0])
 
 
-def read(source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None) -> Study:
+def read(
+    source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None
+) -> RunsTable:
     """Read a study.
 
     `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "optuna:FILE[#STUDY]".
@@ -71,7 +73,7 @@ def read(source: str, skip_unreadable: bool = False, metric: str | None = None, 
     return check_pooling(_read(locate(source), skip_unreadable, metric, baseline), skip_unreadable)
 
 
-def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
+def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> RunsTable:
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     if has_plan(source):

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.plugin_source import Sources, read_sources
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.summary import read_checked
 from experiments.config import completed
 from experiments.runs import record
@@ -21,7 +21,7 @@ def has_runs(folder: Path) -> bool:
     return not (folder / record.TRIALS).is_file() and next(folder.glob(f"*/{record.CONFIG}"), None) is not None
 
 
-def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> Study:
+def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> RunsTable:
     """Infer a study from the run folders in a folder. Raises `RecordError` for a record that is damaged or altered."""
     runs: list[ImportedRun] = []
     troubles: dict[str, str] = {}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from analysis.sources.imported import ImportedRun
-from analysis.sources.study import ENDED
+from analysis.sources.runs_table import ENDED
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis import formatting
 from analysis.report.document import Document
 from analysis.report.render import markdown
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from analysis.wandb_pages.upload import Task
 from experiments.errors import UserError
 from experiments.runs.tracking import server
@@ -19,7 +19,7 @@ from experiments.runs.tracking.settings import Tracking
 LIMIT_SECONDS = 120  # for everything that is asked of the server
 
 
-def check(study: Study) -> None:
+def check(study: RunsTable) -> None:
     """Raise `UserError` where the extra is not installed, or where the study has no folder that can keep the URLs."""
     if importlib.util.find_spec("wandb_workspaces") is None:
         raise UserError('--wandb: needs the extra "wandb"; install it with: pip install "vit-ablation[wandb]"')
@@ -27,7 +27,7 @@ def check(study: Study) -> None:
         raise UserError(f"--wandb: {study.name} has no study folder; give the folder of a study that vit-sweep trained")
 
 
-def publish(study: Study, document: Document, out: Path, place: Tracking) -> list[str]:
+def publish(study: RunsTable, document: Document, out: Path, place: Tracking) -> list[str]:
     """Save the pages of a report that was written to `out`; what to tell the user."""
     task = Task(
         study=study.name,

@@ -11,7 +11,7 @@ from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.report.render import Cell, Column
 from analysis.results import Results
-from analysis.sources.study import factor_levels
+from analysis.sources.runs_table import factor_levels
 from analysis.stats import Comparison, Estimate
 from experiments.metric import Metric
 

@@ -9,7 +9,7 @@ from analysis import formatting
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import anchor, baseline_name, points, variant_cells, variant_columns
 from analysis.results import Results
-from analysis.sources.study import ENDED, METRICS
+from analysis.sources.runs_table import ENDED, METRICS
 from experiments.metric import Metric
 
 

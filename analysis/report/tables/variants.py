@@ -27,7 +27,7 @@ from analysis.report.tables.cells import (
 )
 from analysis.report.tables.cost import cost_cells, cost_columns
 from analysis.results import Results
-from analysis.sources.study import METRICS
+from analysis.sources.runs_table import METRICS
 from analysis.stats import Estimate
 from experiments.metric import Metric
 

@@ -24,7 +24,7 @@ from analysis.results import analyze
 from analysis.sources.folder import read_folder
 from analysis.sources.read import read
 from analysis.sources.run_folders import read_runs
-from analysis.sources.study import changed_images
+from analysis.sources.runs_table import changed_images
 from analysis.stats import factorial
 from experiments.errors import UserError
 from experiments.presets import preset

@@ -9,8 +9,8 @@ import study_file
 from synthetic import write_study
 
 from analysis.sources.folder import read_folder
+from analysis.sources.runs_table import COLUMNS, factor_levels, not_held_fixed
 from analysis.sources.settings import level_text
-from analysis.sources.study import COLUMNS, factor_levels, not_held_fixed
 from experiments.errors import UserError
 from experiments.runs import record
 

@@ -14,7 +14,7 @@ from analysis.results import analyze
 from analysis.sources.exported import HITS, export
 from analysis.sources.hits import by_variant, from_bytes, to_bytes
 from analysis.sources.read import read
-from analysis.sources.study import Study
+from analysis.sources.runs_table import RunsTable
 from experiments.runs import record
 
 
@@ -26,7 +26,7 @@ def study_dir(tmp_path: Path) -> Path:
     return folder
 
 
-def assert_same_hits(one: Study, other: Study) -> None:
+def assert_same_hits(one: RunsTable, other: RunsTable) -> None:
     assert one.hits.keys() == other.hits.keys()
     for run, hits in one.hits.items():
         assert (hits.hits == other.hits[run].hits).all()

@@ -14,8 +14,8 @@ from analysis.sources import optuna_storage, wandb_project
 from analysis.sources.folder import read_folder
 from analysis.sources.imported import ImportedRun, infer
 from analysis.sources.read import read
+from analysis.sources.runs_table import METRICS, factor_levels
 from analysis.sources.settings import PLACES, flatten, nested
-from analysis.sources.study import METRICS, factor_levels
 from experiments.config import SETTINGS
 from experiments.errors import UserError
 from experiments.runs import record

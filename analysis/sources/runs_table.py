@@ -53,7 +53,7 @@ COLUMNS = (
     "versions",
     "digest",
 )
-"""The columns of `Study.runs` that every source gives. Then come, in any order, the settings by dotted path
+"""The columns of `RunsTable.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
 
 CHOOSE_IMAGES = (
@@ -71,7 +71,7 @@ ENDED = record.STATUSES
 
 
 @dataclass(frozen=True)
-class Study:
+class RunsTable:
     """A study's plan and its runs.
 
     `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
@@ -164,8 +164,8 @@ def assemble(
     hits: Mapping[str, RunHits] | None = None,
     sources: Sources | None = None,
     looks: Iterable[Look] = (),
-) -> Study:
-    """A `Study` from a plan, the rows of its runs (see `run_row`) and their epochs.
+) -> RunsTable:
+    """A `RunsTable` from a plan, the rows of its runs (see `run_row`) and their epochs.
 
     The base of a plan that was not inferred gets the defaults of settings that are newer than the plan.
     """
@@ -178,7 +178,7 @@ def assemble(
         runs[column] = pd.to_numeric(runs[column], errors="coerce")
     seeds = [row["seed"] for row in rows]
     runs["seed"] = pd.Series(seeds, dtype=object)  # a run without a seed must not turn the others into floats
-    return Study(
+    return RunsTable(
         name=plan.name,
         description=plan.description,
         factors={factor: [level_text(level) for level in levels] for factor, levels in plan.factors.items()},
@@ -201,7 +201,7 @@ def assemble(
 
 
 def run_row(run: RunSpec, status: str, config: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, Any]:
-    """One row of `Study.runs`.
+    """One row of `RunsTable.runs`.
 
     `config`: nested settings. `summary`: as in summary.json. `config` and
     `summary` are empty for a run without a record.
@@ -244,7 +244,7 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
     )
 
 
-def changed_images(study: Study) -> list[str]:
+def changed_images(study: RunsTable) -> list[str]:
     """Variants whose runs used other images than another run with the same settings of the data, in the order of the runs.
 
     The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
@@ -256,7 +256,7 @@ def changed_images(study: Study) -> list[str]:
     return [str(variant) for variant in ended.loc[changed, "variant"].unique()]
 
 
-def not_held_fixed(study: Study) -> dict[str, list[str]]:
+def not_held_fixed(study: RunsTable) -> dict[str, list[str]]:
     """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation.
 
     Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
