@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from analysis.figures.style import Plot
-from analysis.report.render import Table
+from analysis.report import table as framed
+from analysis.report.render import Table, from_frame
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class Code:
 Item = Table | Plot | Facts | Code
 
 
-def present(*items: Item | None) -> list[Item]:
+def present(*items: Item | framed.Table | None) -> list[Item]:
     """Return the items of a section that the study has."""
-    return [item for item in items if item is not None]
+    return [from_frame(item) if isinstance(item, framed.Table) else item for item in items if item is not None]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 from analysis.formatting import DASH, plain, shared_decimals
+from analysis.report import table as framed
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class Table:
     notes: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     folded: bool = False
+    data: pd.DataFrame | None = None
+    """the content of the CSV, where the cells do not hold it"""
 
     def __post_init__(self) -> None:
         columns = [_same_decimals(cells) for cells in zip(*self.rows, strict=True)]
@@ -111,10 +116,27 @@ def plain_lines(text: str) -> str:
     return "\n".join(" " * (len(line) - len(line.lstrip(" "))) + plain(line) for line in text.splitlines())
 
 
+def from_frame(table: framed.Table) -> Table:
+    """The cells of a table that is made from a frame. It goes when every table is one."""
+    shown = table.shown()
+    columns = tuple(
+        Column(column.label, numeric=column.numeric, help=column.note, key=column.key, detail=column.detail)
+        for column, _ in shown
+    )
+    cells = [[Cell(cell.text, (), cell.sort, cell.link, cell.mark) for cell in cells] for _, cells in shown]  # type: ignore[arg-type]
+    groups = tuple(table.frame[table.group]) if table.group else ()
+    rows = tuple(zip(*cells, strict=True))
+    return Table(table.name, table.caption, columns, rows, table.notes, groups, table.folded, table.data)
+
+
 def to_csv(table: Table) -> str:
     """Return the data of the table as CSV: text in quotes, numbers in full precision, unknown values empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)  # otherwise a lone "\r" is not quoted
+    if table.data is not None:
+        writer.writerow(table.data.columns)
+        writer.writerows([_datum(value) for value in row] for row in table.data.astype(object).to_numpy())
+        return text.getvalue()
     writer.writerow([field for column in table.columns for field in column.fields])
     for row in table.rows:
         writer.writerow([_datum(value) for cell, column in zip(row, table.columns) for value in _padded(cell, column)])

@@ -1,0 +1,96 @@
+"""How the columns of a table become text: functions that return a `Format`. Fields are those of the table's frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.report.table import Format
+from analysis.stats.estimates import Estimate
+from experiments.metric import Metric
+
+
+def text(field: str) -> Format:
+    """The text as it is; empty where there is none."""
+    return each(field, lambda value: "" if value is None or value != value else str(value))
+
+
+def count(field: str) -> Format:
+    """`12,345`"""
+    return each(field, formatting.count)
+
+
+def p(field: str) -> Format:
+    """`0.032`, `< 0.001`"""
+    return each(field, formatting.p_value)
+
+
+def number(field: str, places: int = 2, scale: float = 1.0, signed: bool = False) -> Format:
+    """`0.71`: a fixed number of decimals."""
+    return each(field, lambda value: formatting.number(value * scale, places, signed))
+
+
+def each(field: str, show: Callable[[Any], str]) -> Format:
+    """Every value by itself."""
+    return lambda frame: [show(value) for value in frame[field]]
+
+
+def rows(show: Callable[[Any], str]) -> Format:
+    """A text made from several fields: `show` gets the row as a Series."""
+    return lambda frame: [show(row) for _, row in frame.iterrows()]
+
+
+def interval(
+    field: str, metric: Metric, *, signed: bool = False, low: str = "", high: str = "", blank: str = ""
+) -> Format:
+    """`97.12 ± 0.43`: an estimate with its interval in FIELD_low and FIELD_high. A column shares its number of decimals.
+
+    `signed`: a difference, which has a sign and no limits; a mean is cut at what the metric can be. `low`, `high`: other
+    fields of the bounds. `blank`: a field that is true where the text is empty.
+    """
+    limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
+    fallback = 2 if metric.is_share else 4
+
+    def show(frame: pd.DataFrame) -> list[str]:
+        estimates = _estimates(frame, field, low, high)
+        places = _places(estimates, metric.scale)
+        texts = [
+            formatting.with_interval(estimate, metric.scale, signed, fallback, limits, places) for estimate in estimates
+        ]
+        return texts if not blank else ["" if hidden else shown for shown, hidden in zip(texts, frame[blank])]
+
+    return show
+
+
+def bounds(field: str, metric: Metric, *, low: str = "", high: str = "") -> Format:
+    """`[−0.30, +1.21]`: the interval alone, with the decimals of `interval`."""
+
+    def show(frame: pd.DataFrame) -> list[str]:
+        estimates = _estimates(frame, field, low, high)
+        places = _places(estimates, metric.scale)
+        return [formatting.bounds(estimate, metric.scale, places=places) for estimate in estimates]
+
+    return show
+
+
+def like_interval(field: str, metric: Metric, of: str) -> Format:
+    """A number with the decimals that the column `interval(of)` has."""
+
+    def show(frame: pd.DataFrame) -> list[str]:
+        places = _places(_estimates(frame, of, "", ""), metric.scale)
+        places = (2 if metric.is_share else 4) if places is None else places
+        return [formatting.number(value * metric.scale, places) for value in frame[field]]
+
+    return show
+
+
+def _estimates(frame: pd.DataFrame, field: str, low: str, high: str) -> list[Estimate]:
+    columns = frame[field], frame[low or f"{field}_low"], frame[high or f"{field}_high"]
+    return [Estimate(value, lowest, highest, n=0) for value, lowest, highest in zip(*columns, strict=True)]
+
+
+def _places(estimates: list[Estimate], scale: float) -> int | None:
+    return formatting.shared_decimals([formatting.half_width(estimate) * scale for estimate in estimates])

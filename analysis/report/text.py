@@ -1,0 +1,56 @@
+"""Fill the templates that hold the wording of reports: `templates/*.txt.j2`, one for each section.
+
+A template holds macros; `text("differences", "caption", metric=metric)` is the text of one. Sentences are fixed forms with
+slots. A slot that nobody fills is an error.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from analysis import formatting
+from analysis.report import phrases
+
+FILTERS = {
+    "points": phrases.by_points,  # {{ difference|points(metric) }}: 23.6 points
+    "points_range": phrases.range_text,  # {{ differences|points_range(metric) }}: 22.5 to 23.6 points
+    "interval": phrases.interval_text,  # {{ difference|interval(metric) }}: 95 % CI 20.2 to 27.0
+    "value": phrases.value_text,  # {{ mean|value(metric) }}: 72.4 %
+    "listing": lambda words, last="and": formatting.listing(list(words), last),
+    "quoted": formatting.quoted,
+    "names": lambda variants: formatting.listing([formatting.quoted(variant) for variant in variants]),
+    "plural": formatting.plural,  # {{ n|plural("seed") }}: 5 seeds
+    "seeds": formatting.seeds,  # {{ [5, 4]|seeds }}: 4 to 5 seeds
+    "margin": lambda value, metric: formatting.margin(metric, value),  # {{ study.margin|margin(metric) }}: 1 point
+    "p": formatting.p_value,
+    "number": formatting.number,
+    "count": formatting.count,
+}
+
+
+def text(template: str, macro: str, /, **slots: Any) -> str:
+    """The text of a macro in `templates/TEMPLATE.txt.j2`, with single spaces. Raises `jinja2.UndefinedError` for a missing slot."""
+    return " ".join(str(getattr(_module(template), macro)(**slots)).split())
+
+
+def paragraphs(template: str, macro: str, /, **slots: Any) -> list[str]:
+    """The paragraphs of a macro, which empty lines separate; empty ones are left out."""
+    parts = str(getattr(_module(template), macro)(**slots)).split("\n\n")
+    return [shown for part in parts if (shown := " ".join(part.split()))]
+
+
+@cache
+def _module(template: str) -> Any:
+    return _environment().get_template(f"{template}.txt.j2").module
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis.report"), undefined=jinja2.StrictUndefined, autoescape=False
+    )
+    environment.filters |= FILTERS
+    return environment
