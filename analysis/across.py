@@ -209,18 +209,16 @@ def _part(study: RunsTable, dataset: str, factors: dict[str, list[str]], renamed
     names = {run.variant: renamed[run.variant] for run in planned}
     parts = [run.model_copy(update={"variant": names[run.variant]}) for run in planned]
     order = list(dict.fromkeys(renamed.values()))
-    plan = study.plan.model_copy(update={"factors": factors, "baseline": baseline, "runs": parts})
+    base = {**study.plan.base, "data": {**study.plan.base.get("data", {}), "name": dataset}}
+    plan = study.plan.model_copy(update={"factors": factors, "baseline": baseline, "base": base, "runs": parts})
     if plan.tuned:
         plan = plan.model_copy(update={"tuned": _part_of_tuning(plan.tuned, dataset, names)})
     return replace(
         study,
         plan=plan,
         stated=study.stated_plan,
-        factors=factors,
-        baseline=baseline,
         runs=runs.sort_values("variant", key=lambda names: names.map(order.index), kind="stable"),
         curves=curves,
-        base={**study.base, DATASET: dataset},
         troubles={run: why for run, why in study.troubles.items() if run in own},
         hits={run: hits for run, hits in study.hits.items() if run in own},
     )

@@ -67,9 +67,9 @@ def study_looks(study: RunsTable) -> StudyLooks:
     metric = [look for look in study.looks if look.metric == this.metric]
     place = next((i for i, look in enumerate(metric) if look.same(this)), len(metric))
     complete = _complete(study)
-    reached = max((n for n in study.planned_looks if n <= len(complete)), default=None)
-    tests = None if reached is None else stats.Looks(study.planned_looks, tuple(complete[:reached]))
-    return StudyLooks((*metric[:place], this), study.planned_looks, len(complete), tests)
+    reached = max((n for n in study.plan.looks if n <= len(complete)), default=None)
+    tests = None if reached is None else stats.Looks(tuple(study.plan.looks), tuple(complete[:reached]))
+    return StudyLooks((*metric[:place], this), tuple(study.plan.looks), len(complete), tests)
 
 
 def this_look(study: RunsTable) -> Look:

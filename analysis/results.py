@@ -149,7 +149,7 @@ def _claims(
     study: RunsTable, tested: Values, counted: Values | None, floor: float, looks: StudyLooks
 ) -> list[ClaimResult]:
     """What the study says about published claims. None where its margin is of another unit than its metric."""
-    if looks.waiting or Metric(study.plan.metric).is_share != study.metric.is_share:
+    if looks.waiting or Metric(study.stated_plan.metric).is_share != study.metric.is_share:
         return []
     plan = study.plan.model_copy(
         update={"metric": study.metric}

@@ -68,7 +68,7 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     return replace(
         document,
         title=title(study),
-        description=study.description,
+        description=study.plan.description,
         sections=document.sections[:-1],
         warnings=[*missing, *few, *document.warnings],
         excluded=[*document.excluded, *others],

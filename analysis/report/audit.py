@@ -13,7 +13,7 @@ def audit_warnings(results: Results) -> list[str]:
     """A sentence for each finding; empty for a study whose plan was not changed and whose runs are of one batch."""
     study = results.study
     changes = plan_changes(study)
-    if study.planned_looks and all(change.field != "looks" for change in changes):
+    if study.plan.looks and all(change.field != "looks" for change in changes):
         changes = [
             change for change in changes if change.field != "seeds"
         ]  # the planned looks say when seeds are added

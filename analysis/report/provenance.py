@@ -29,16 +29,16 @@ def reproduce(study: RunsTable) -> Section:
     if len(commits) > 1:
         lines.append("# several commits: check out each one for the seeds listed under Provenance")
     lines += _plugins(study)
-    if study.command and study.tuned_settings:
-        place = f"{_out(study.command)}/{study.name}/study.json"
+    if study.plan.command and study.plan.tuned_settings:
+        place = f"{_out(study.plan.command)}/{study.name}/study.json"
         lines.append(
             f"# `vit-sweep tune` found the settings of each variant; they are in {place}, which --tuned accepts"
         )
-    lines += [_with_all_seeds(study)] if study.command else []
+    lines += [_with_all_seeds(study)] if study.plan.command else []
     if source := study.plan.source:  # W&B or Optuna, which hold no plan
         words = [source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
     else:
-        words = [f"{_out(study.command)}/{study.name}", *_explored(study)]
+        words = [f"{_out(study.plan.command)}/{study.name}", *_explored(study)]
     lines.append(f"vit-report {shlex.join(words)}")
     return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study), *_sources(study)])
 
@@ -67,7 +67,7 @@ def digest(study: RunsTable) -> str:
 
 def varying(study: RunsTable) -> set[str]:
     """Return the settings that differ between runs: the factors, those that were tuned, and what was not held fixed."""
-    return {*study.varied, *study.tuned_settings, *not_held_fixed(study)}
+    return {*study.varied, *study.plan.tuned_settings, *not_held_fixed(study)}
 
 
 def _origin(study: RunsTable) -> list[tuple[str, str]]:
@@ -97,7 +97,7 @@ def _origin(study: RunsTable) -> list[tuple[str, str]]:
 
 def _definition(study: RunsTable) -> list[Code]:
     """The user's own study file, as the sweep read it."""
-    file = next((word for word in _words(study.command) if word.endswith((".yaml", ".yml"))), None)
+    file = next((word for word in _words(study.plan.command) if word.endswith((".yaml", ".yml"))), None)
     if file is None or not study.plan.study:
         return []
     text = yaml.safe_dump(study.plan.study, sort_keys=False, allow_unicode=True)
@@ -129,7 +129,7 @@ def _with_all_seeds(study: RunsTable) -> str:
     given = ",".join(map(str, planned)) + "," * (len(planned) == 1)
     if planned == list(range(len(planned))):
         given, same = str(len(planned)), [planned, len(planned)]
-    words, definition = _words(study.command), study.plan.study
+    words, definition = _words(study.plan.command), study.plan.study
     found = _option(words, "--seeds")
     if found is not None and planned:
         place, value = found
@@ -137,7 +137,7 @@ def _with_all_seeds(study: RunsTable) -> str:
     elif words and planned and definition and definition.get("seeds") not in same:
         words += ["--seeds", given]  # an earlier command may have named more than this one trains by itself
     else:
-        return study.command or ""
+        return study.plan.command or ""
     return shlex.join(words)
 
 

@@ -47,7 +47,7 @@ def study_document(
     linked = study.folder is not None and (out is None or out.absolute().parent == study.folder.absolute())
     return Document(
         title=title(study),
-        description=study.description,
+        description=study.plan.description,
         summary=summary(results),
         headline=headline(results),
         warnings=warnings(results),

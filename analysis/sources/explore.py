@@ -30,8 +30,10 @@ def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsT
             )
     if baseline not in (None, study.baseline):
         notes.append(_note("baseline", str(baseline), study.baseline))
-    plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes]}) if notes else study.plan
-    return replace(study, metric=wanted, baseline=baseline or study.baseline, plan=plan)
+    if not notes:
+        return study
+    changes = {"metric": str(wanted), "baseline": baseline or study.baseline, "notes": [*study.plan.notes, *notes]}
+    return replace(study, plan=study.plan.model_copy(update=changes), stated=study.stated_plan)
 
 
 def _note(field: str, here: str, planned: str) -> str:

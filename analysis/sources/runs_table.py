@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -76,22 +77,15 @@ class RunsTable:
 
     `runs`: one row for each run, in the plan's order: `COLUMNS`, then the settings; NaN or None where a value is
     unknown. `curves`: one row for each run and epoch: run, variant, seed, epoch, lr and the metrics. `plan`: as in
-    study.json. `base`: the settings that every run starts from, by dotted path. `troubles`: run -> why the record is
+    study.json, or with the metric and the baseline of an exploratory report. `troubles`: run -> why the record is
     excluded. `hits`: run -> its hits on the test images, for records that hold them. `sources`: the source of plug-ins by
-    digest. `looks`: the looks recorded so far. `folder`: the folder of the run folders; None where there is none. `stated`: for
-    a part of a study, the plan of the whole study, which its runs state.
+    digest. `looks`: the looks recorded so far. `folder`: the folder of the run folders; None where there is none.
+    `stated`: the plan that the runs state, where it is not `plan`: for a part of a study, and for an exploratory report.
     """
 
-    name: str
-    description: str
-    factors: dict[str, list[str]]
-    baseline: str
-    metric: Metric
-    margin: float
+    plan: StudyPlan
     runs: pd.DataFrame
     curves: pd.DataFrame
-    plan: StudyPlan
-    base: dict[str, Any] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)
     hits: dict[str, RunHits] = field(default_factory=dict)
     sources: Sources = field(default_factory=dict)
@@ -100,14 +94,39 @@ class RunsTable:
     stated: StudyPlan | None = None
 
     @property
-    def stated_plan(self) -> StudyPlan:
-        """The plan that the runs state: that of the whole study, also for a part of it."""
-        return self.plan if self.stated is None else self.stated
+    def name(self) -> str:
+        """The study's name."""
+        return self.plan.name
 
     @property
-    def command(self) -> str | None:
-        """The command that made the runs; None where it is unknown."""
-        return self.plan.command
+    def baseline(self) -> str:
+        """The variant that the others are compared with."""
+        return self.plan.baseline
+
+    @property
+    def metric(self) -> Metric:
+        """The metric by which variants are compared."""
+        return Metric(self.plan.metric)
+
+    @property
+    def margin(self) -> float:
+        """Smaller differences count as equal."""
+        return self.plan.margin
+
+    @cached_property
+    def factors(self) -> dict[str, list[str]]:
+        """Factor -> its levels as text."""
+        return {factor: [level_text(level) for level in levels] for factor, levels in self.plan.factors.items()}
+
+    @cached_property
+    def base(self) -> dict[str, Any]:
+        """The settings that every run starts from, by dotted path."""
+        return dict(flatten(self.plan.base))
+
+    @property
+    def stated_plan(self) -> StudyPlan:
+        """The plan that the runs state."""
+        return self.plan if self.stated is None else self.stated
 
     @property
     def names(self) -> dict[str, str]:
@@ -119,16 +138,6 @@ class RunsTable:
     def varied(self) -> list[str]:
         """The settings that the factors vary: those that a factor links count one by one."""
         return list(dict.fromkeys(path for factor in self.factors for path in factor.split("+")))
-
-    @property
-    def tuned_settings(self) -> tuple[str, ...]:
-        """The settings that were tuned for each variant; empty for a study that was not tuned."""
-        return self.plan.tuned_settings
-
-    @property
-    def planned_looks(self) -> tuple[int, ...]:
-        """The numbers of seeds at which the study plans to be tested; empty where it plans none."""
-        return tuple(self.plan.looks)
 
     @property
     def recorded(self) -> bool:
@@ -179,19 +188,12 @@ def assemble(
     seeds = [row["seed"] for row in rows]
     runs["seed"] = pd.Series(seeds, dtype=object)  # a run without a seed must not turn the others into floats
     return RunsTable(
-        name=plan.name,
-        description=plan.description,
-        factors={factor: [level_text(level) for level in levels] for factor, levels in plan.factors.items()},
-        baseline=plan.baseline,
-        metric=Metric(plan.metric),
-        margin=plan.margin,
+        plan=plan,
         runs=runs,
         curves=pd.DataFrame(
             curves,
             columns=list(dict.fromkeys(["run", "variant", "seed", "epoch", *(key for row in curves for key in row)])),
         ),
-        plan=plan,
-        base=dict(flatten(plan.base)),
         troubles=dict(troubles or {}),
         hits=dict(hits or {}),
         sources=dict(sources or {}),
@@ -262,7 +264,7 @@ def not_held_fixed(study: RunsTable) -> dict[str, list[str]]:
     Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
     """
     ended = study.of(*ENDED)
-    ignored = {*study.varied, *PLACES, *study.tuned_settings} | (
+    ignored = {*study.varied, *PLACES, *study.plan.tuned_settings} | (
         {"init_weights"} if "init_from" in study.varied else set()
     )
     settings = [column for column in ended.columns if column in study.base and column not in ignored]

@@ -32,7 +32,7 @@ def same(one, two):
         ours, theirs = getattr(one, name), getattr(two, name)
         assert ours.dtypes.to_dict() == theirs.dtypes.to_dict()
         pd.testing.assert_frame_equal(*(each.astype(object).where(each.notna(), None) for each in (ours, theirs)))
-    for name in ("name", "description", "factors", "baseline", "metric", "margin", "plan", "base", "troubles"):
+    for name in ("name", "factors", "baseline", "metric", "margin", "plan", "base", "troubles"):
         assert getattr(one, name) == getattr(two, name), name
 
 
