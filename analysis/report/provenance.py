@@ -46,7 +46,7 @@ def reproduce(study: RunsTable) -> Section:
 def _explored(study: RunsTable) -> list[str]:
     """The flags of an exploratory report: its metric and baseline where the plan states others."""
     stated = (("metric", study.metric), ("baseline", study.baseline))
-    return [word for name, own in stated if getattr(study.plan, name) != own for word in (f"--{name}", own)]
+    return [word for name, own in stated if getattr(study.stated_plan, name) != own for word in (f"--{name}", own)]
 
 
 def study_provenance(anchor: str, name: str, study: RunsTable) -> Section:
