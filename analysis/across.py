@@ -23,7 +23,7 @@ from experiments.tuned import Tuned
 DATASET = "data.name"
 AGGREGATES = {"iqm": "interquartile mean", "mean": "mean", "median": "median"}
 """The aggregates by name, as tables and figures call them."""
-ADVICE = "use one study for each dataset, and vit-report A B --across"
+ADVICE = "use one study for each dataset, and vit-report across A B"
 FEWEST = 2  # finished runs that a variant needs on every dataset
 
 

@@ -7,12 +7,12 @@ import shutil
 import sys
 import textwrap
 import webbrowser
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli import Parser, folder, run_command
+from experiments.cli import Parser, folder, positive, run_command
 from experiments.errors import UserError
 from experiments.runs.tracking.settings import Tracking, add_place_arguments
 
@@ -21,92 +21,38 @@ if TYPE_CHECKING:
     from analysis.sources.runs_table import RunsTable
 
 PROG = "vit-report"
-SOURCES = "wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY]; these need --out"
+SOURCE = (
+    "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY], which need --out"
+)
+RENAMED = {"--compare": "compare A B", "--across": "across A B C", "--export": "export STUDY DIR"}
+OTHERS = """\
+other commands (a folder that has the name of a command: ./compare):
+  vit-report compare A B         compare two studies
+  vit-report across A B C        one report over several datasets
+  vit-report export STUDY DIR    write a study as JSON and CSV"""
 
 
-def parser() -> Parser:
-    """The command's arguments."""
-    parser = Parser(
-        prog=PROG,
-        description="Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and "
-        "LaTeX, figures as PNG and SVG.",
-        epilog="examples: vit-report runs/position; vit-report --compare runs-before/position runs/position; "
-        "vit-report runs/position --export exported/position; vit-report digits/position mnist/position --across",
+def _study_parser() -> Parser:
+    """The command without a name: the report of one study."""
+    parser = _parser(
+        "",
+        _report,
+        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
+        "PNG and SVG.",
+        f"vit-report runs/position\n\n{OTHERS}",
+        out="STUDY/report",
     )
-    parser.add_argument(
-        "studies",
-        metavar="STUDY",
-        type=folder,
-        nargs="*",
-        help=f"the folder of a study or of an exported study; or {SOURCES}. Several only with --across",
-    )
-    _add_several(parser)
-    _add_reading(parser)
-    _add_output(parser)
-    return parser
-
-
-def _add_several(parser: Parser) -> None:
-    """Add the flags for reports on several studies."""
-    parser.add_argument(
-        "--compare",
-        metavar=("A", "B"),
-        type=folder,
-        nargs=2,
-        help="compare two studies, for example of two commits or scales (default folder: B/report-against-A)",
-    )
-    parser.add_argument(
-        "--across",
-        action="store_true",
-        help="one report over several datasets: two or more studies of the same variants, each on another dataset "
-        "(default folder: report-across in the folder of the first)",
-    )
-
-
-def _add_reading(parser: Parser) -> None:
-    """Add the flags for what is read and compared."""
-    parser.add_argument(
-        "--skip-unreadable",
-        action="store_true",
-        help="exclude records that are damaged or altered, and list them; without this flag they are an error",
-    )
+    parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
     parser.add_argument(
         "--without-models",
         action="store_true",
         help="leave out the figures of trained models and of test images; they need the dataset and take some seconds",
     )
     parser.add_argument(
-        "--metric",
-        help="metric to compare (default: the study's own, else test/acc); another one makes the report exploratory",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="VARIANT",
-        help="variant to compare with (default: the study's own, else the first by name); another one makes the report exploratory",
-    )
-
-
-def _add_output(parser: Parser) -> None:
-    """Add the flags for what is written, and when."""
-    parser.add_argument(
-        "--out",
-        metavar="DIR",
-        type=_folder,
-        help="folder of the report; replaces an earlier report there (default: STUDY/report)",
-    )
-    parser.add_argument(
-        "--export",
-        metavar="DIR",
-        type=_folder,
-        help="instead of a report, write the study as study.json, runs.csv, curves.csv and, where records hold test "
-        "predictions, test_hits.npz; vit-report DIR reads them",
-    )
-    parser.add_argument("--open", action="store_true", help="open the report in the web browser")
-    parser.add_argument(
         "--watch",
         metavar="SECONDS",
         nargs="?",
-        type=_seconds,
+        type=positive,
         const=30,
         help="update the report while the sweep runs, until all planned runs have ended (default: every 30 s); "
         "an update with another number of finished seeds counts as a look at the study",
@@ -118,71 +64,99 @@ def _add_output(parser: Parser) -> None:
         'Sections that you add to the workspace stay. It needs pip install "vit-ablation[wandb]"',
     )
     add_place_arguments(parser)
+    return parser
+
+
+def _compare_parser() -> Parser:
+    description = "Compare two studies, for example of two commits or scales."
+    example = "vit-report compare runs-before/position runs/position"
+    parser = _parser("compare", _compare, description, example, out="B/report-against-A")
+    parser.add_argument("a", metavar="A", type=folder, help=SOURCE)
+    parser.add_argument("b", metavar="B", type=folder, help="the study that is compared with A")
+    return parser
+
+
+def _across_parser() -> Parser:
+    description = "Write one report over several datasets: studies of the same variants, each on another dataset."
+    example = "vit-report across digits/position mnist/position"
+    parser = _parser("across", _across, description, example, out="report-across in the folder of the first study")
+    parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
+    return parser
+
+
+def _export_parser() -> Parser:
+    parser = _parser(
+        "export",
+        _export,
+        "Write a study as study.json, runs.csv, curves.csv and, where records hold test predictions, test_hits.npz. "
+        "vit-report DIR reads them.",
+        "vit-report export runs/position exported/position",
+    )
+    parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE.removesuffix(", which need --out"))
+    parser.add_argument("out", metavar="DIR", type=_folder, help="folder of the export; replaces an earlier one there")
+    return parser
+
+
+COMMANDS: dict[str, Callable[[], Parser]] = {
+    "compare": _compare_parser,
+    "across": _across_parser,
+    "export": _export_parser,
+}
+
+
+def _parser(
+    name: str, execute: Callable[[Namespace], int], description: str, example: str, out: str | None = None
+) -> Parser:
+    """A parser with the flags that the commands share. `out`: the default folder of a report; None for no report."""
+    parser = Parser(f"{PROG} {name}".rstrip(), description=description, epilog=f"example: {example}")
+    parser.set_defaults(execute=execute)
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="exclude records that are damaged or altered, and list them; without this flag they are an error",
+    )
+    parser.add_argument(
+        "--metric",
+        help="metric to compare (default: the study's own, else test/acc); another one makes the report exploratory",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="VARIANT",
+        help="variant to compare with (default: the study's own, else the first by name); another one makes the report "
+        "exploratory",
+    )
+    if out is not None:
+        about = f"folder of the report; replaces an earlier report there (default: {out})"
+        parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
+        parser.add_argument("--open", action="store_true", help="open the report in the web browser")
+    return parser
 
 
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
-    command = parser()
-    arguments = command.parse_args(argv)
-    _check_combination(command, arguments)
-    from analysis.sources.read import is_imported, locate
-
-    given = arguments.compare or arguments.studies
-    sources = list(map(locate, given))
-    for asked, found in zip(given, sources, strict=True):
-        if asked != found:
-            print(f"{PROG}: the only study in {asked} is {found}", file=sys.stderr)
-    if arguments.export:
-        return _export(sources[0], arguments)
-    beside = sources[0] if arguments.across else sources[-1]  # the study whose folder the report goes to
-    if is_imported(beside) and arguments.out is None:
-        command.error(f"{beside}: give the folder of the report with --out DIR")
-    if arguments.across:
-        return _across(sources, arguments, shlex.join([PROG, *argv]))
-    if arguments.compare:
-        return _compare(sources[0], sources[1], arguments, shlex.join([PROG, *argv]))
-    out = arguments.out or Path(sources[0]) / _report_name(sources[0], arguments)
-    return (_watch if arguments.watch else _report)(sources[0], out, arguments)
+    for flag in (word.partition("=")[0] for word in argv):
+        if flag in RENAMED:
+            raise UserError(f"{flag}: is a command now: {PROG} {RENAMED[flag]}")
+    named = bool(argv) and argv[0] in COMMANDS
+    parser = COMMANDS[argv[0]]() if named else _study_parser()
+    arguments = parser.parse_args(argv[named:])
+    arguments.command = shlex.join([PROG, *argv])
+    status: int = arguments.execute(arguments)
+    return status
 
 
-def _check_combination(command: Parser, arguments: Namespace) -> None:
-    """End with an error where the numbers of studies and the flags do not go together."""
-    given = len(arguments.studies)
-    if arguments.across:
-        if arguments.compare:
-            command.error("--across is not allowed with --compare")
-        if given < 2:
-            command.error(f"--across: needs two or more studies, each on another dataset; got {given}")
-    elif (given == 0) == (arguments.compare is None):
-        command.error("give either the folder of a study, STUDY, or two with --compare A B")
-    elif given > 1:
-        command.error(f"one STUDY is expected, got {given}; --across reports on several studies together")
-    for flag in ("compare", "across"):
-        if getattr(arguments, flag) and arguments.watch:
-            command.error(f"--watch is for one study; it is not allowed with --{flag}")
-    for flag in ("compare", "across", "watch", "metric", "baseline"):
-        if getattr(arguments, flag) and arguments.wandb:
-            command.error(f"--wandb saves the planned report of one study; it is not allowed with --{flag}")
-    for flag in ("project", "entity"):
-        if getattr(arguments, flag) is not None and not arguments.wandb:
-            command.error(f"--{flag}: is allowed only with --wandb")
-    for flag in ("compare", "across", "watch", "out", "open", "wandb"):
-        if arguments.export and getattr(arguments, flag):
-            command.error(f"--export writes no report; it is not allowed with --{flag}")
-
-
-def _report_name(source: str, arguments: Namespace) -> str:
-    """The folder of a report in the study's folder. An exploratory report does not replace the planned one."""
+def _report(arguments: Namespace) -> int:
+    """The report of one study, once or again and again."""
+    from analysis.report import write
     from analysis.sources.read import has_plan
 
+    _check_wandb(arguments)
+    source = _located(arguments.study)
     explored = has_plan(source) and (arguments.metric or arguments.baseline)
-    return "report-exploratory" if explored else "report"
-
-
-def _report(source: str, out: Path, arguments: Namespace) -> int:
-    from analysis.report import write
-
+    out = _out(source, "report-exploratory" if explored else "report", arguments)
     write.check_replaceable(out)
+    if arguments.watch:
+        return _watch(source, out, arguments)
     study = _read(source, arguments)
     if not arguments.wandb:
         return _finish(_document(study, out, arguments), [study], out, arguments)
@@ -197,13 +171,125 @@ def _report(source: str, out: Path, arguments: Namespace) -> int:
     return 0
 
 
-def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
-    """Write the report, print its headline and the path of its page, and record that the studies were looked at."""
-    from analysis.report import write
+def _check_wandb(arguments: Namespace) -> None:
+    """Raise `UserError` for flags that do not go together with --wandb, or only with it."""
+    for flag in ("watch", "metric", "baseline"):
+        if arguments.wandb and getattr(arguments, flag):
+            raise UserError(f"--wandb: saves the planned report, once; it is not allowed with --{flag}")
+    for flag in ("project", "entity"):
+        if not arguments.wandb and getattr(arguments, flag) is not None:
+            raise UserError(f"--{flag}: is allowed only with --wandb")
 
-    page = write.write(write.make(document), out)
+
+def _watch(source: str, out: Path, arguments: Namespace) -> int:
+    """Write the report whenever runs have ended. The page reloads itself until all have."""
+    import time
+
+    from analysis.report.provenance import digest
+    from analysis.sources.runs_table import ENDED
+
+    shown = None
+    while True:
+        study = _read(source, arguments)
+        ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
+        left = len(study.of("incomplete"))
+        if ended and shown != (digest(study), left):
+            page = _write(_document(study, out, arguments), [study], out, arguments.watch if left else None)
+            print(f"{page}: {ended} of {planned} runs have ended", flush=True)
+            arguments.open = arguments.open and not webbrowser.open(page.resolve().as_uri())
+        elif shown is None:
+            print(f"{source}: no run has ended yet", flush=True)
+        shown = (digest(study), left)
+        if not left:
+            return 0
+        time.sleep(arguments.watch)
+
+
+def _compare(arguments: Namespace) -> int:
+    """The report that compares two studies."""
+    from analysis.across import check_one_dataset
+    from analysis.report import write
+    from analysis.report.compare import compare_document
+    from analysis.results import analyze
+
+    a, b = _located(arguments.a), _located(arguments.b)
+    out = _out(b, f"report-against-{Path(a).resolve().name}", arguments)
+    write.check_replaceable(out)
+    studies = [_read(source, arguments) for source in (a, b)]
     for study in studies:
-        record_look(study)
+        check_one_dataset(study)
+    first, second = map(analyze, studies)
+    return _finish(compare_document(first, second, arguments.command), studies, out, arguments)
+
+
+def _across(arguments: Namespace) -> int:
+    """The report over several datasets."""
+    from analysis.across import aggregate_studies
+    from analysis.report import write
+    from analysis.report.across import across_document
+    from analysis.results import analyze
+
+    sources = list(map(_located, arguments.studies))
+    out = _out(sources[0], "report-across", arguments)
+    write.check_replaceable(out)
+    studies = [_read(source, arguments) for source in sources]
+    across = aggregate_studies(list(map(analyze, studies)))
+    return _finish(across_document(across, arguments.command), studies, out, arguments)
+
+
+def _export(arguments: Namespace) -> int:
+    """The export. It holds what was planned, so it takes no other metric or baseline than the plan's."""
+    from analysis.sources.exported import export
+    from analysis.sources.read import has_plan
+
+    source = _located(arguments.study)
+    for flag in ("metric", "baseline"):
+        if has_plan(source) and getattr(arguments, flag) is not None:
+            raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
+    print(export(_read(source, arguments), arguments.out))
+    return 0
+
+
+def _located(source: str) -> str:
+    """The study that a source means. If that is the only one in a folder, a line says so."""
+    from analysis.sources.read import locate
+
+    if (study := locate(source)) != source:
+        print(f"{PROG}: the only study in {source} is {study}", file=sys.stderr)
+    return study
+
+
+def _out(source: str, name: str, arguments: Namespace) -> Path:
+    """The folder of the report: `name` in the study's folder, unless --out says where."""
+    from analysis.sources.read import is_imported
+
+    if arguments.out is None and is_imported(source):
+        raise UserError(f"{source}: give the folder of the report with --out DIR")
+    return arguments.out or Path(source) / name
+
+
+def _read(source: str, arguments: Namespace) -> RunsTable:
+    from analysis.sources.read import read
+
+    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
+
+
+def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
+    from analysis.across import datasets_of
+    from analysis.report.across import stratified_document
+    from analysis.report.study_report import model_section, study_document
+    from analysis.results import analyze
+
+    if len(datasets_of(study)) > 1:
+        return stratified_document(study, out)
+    results = analyze(study)
+    models = None if arguments.without_models else model_section(results, arguments.skip_unreadable)
+    return study_document(results, models, out, with_images=not arguments.without_models)
+
+
+def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
+    """Write the report, and print its headline and the path of its page."""
+    page = _write(document, studies, out)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
         print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
@@ -211,6 +297,16 @@ def _finish(document: Document, studies: Sequence[RunsTable], out: Path, argumen
     if arguments.open:
         webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def _write(document: Document, studies: Sequence[RunsTable], out: Path, refresh: int | None = None) -> Path:
+    """Write the report and record that the studies were looked at; returns the path of its page."""
+    from analysis.report import write
+
+    page = write.write(write.make(document, refresh=refresh), out)
+    for study in studies:
+        record_look(study)
+    return page
 
 
 def record_look(study: RunsTable) -> None:
@@ -227,116 +323,8 @@ def record_look(study: RunsTable) -> None:
         print(f"{PROG}: this look is not recorded: {error}", file=sys.stderr)
 
 
-def _export(source: str, arguments: Namespace) -> int:
-    """Write the export. An export holds what was planned, so it takes no other metric or baseline than the plan's."""
-    from analysis.sources.exported import export
-    from analysis.sources.read import has_plan
-
-    for flag in ("metric", "baseline"):
-        if has_plan(source) and getattr(arguments, flag) is not None:
-            raise UserError(f"--{flag}: is not allowed with --export: the plan of {source} states it")
-    print(export(_read(source, arguments), arguments.export))
-    return 0
-
-
-def _read(source: str, arguments: Namespace) -> RunsTable:
-    from analysis.sources.read import read
-
-    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
-
-
-def _read_all(sources: Sequence[str], arguments: Namespace) -> list[RunsTable]:
-    """Several studies. --metric and --baseline are for those without a plan, or for all if all have one."""
-    from analysis.sources.read import has_plan, read
-
-    planned = list(map(has_plan, sources))
-    given = (arguments.metric, arguments.baseline)
-    return [
-        read(source, arguments.skip_unreadable, *((None, None) if has and not all(planned) else given))
-        for source, has in zip(sources, planned, strict=True)
-    ]
-
-
-def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
-    from analysis.across import datasets_of
-    from analysis.report.across import stratified_document
-    from analysis.report.study_report import model_section, study_document
-    from analysis.results import analyze
-
-    if len(datasets_of(study)) > 1:
-        return stratified_document(study, out)
-    results = analyze(study)
-    models = None if arguments.without_models else model_section(results, arguments.skip_unreadable)
-    return study_document(results, models, out, with_images=not arguments.without_models)
-
-
-def _compare(a: str, b: str, arguments: Namespace, command: str) -> int:
-    from analysis.across import check_one_dataset
-    from analysis.report import write
-    from analysis.report.compare import compare_document
-    from analysis.results import analyze
-
-    out = arguments.out or Path(b) / f"report-against-{Path(a).resolve().name}"
-    write.check_replaceable(out)
-    studies = _read_all((a, b), arguments)
-    for study in studies:
-        check_one_dataset(study)
-    first, second = map(analyze, studies)
-    return _finish(compare_document(first, second, command), studies, out, arguments)
-
-
-def _across(sources: Sequence[str], arguments: Namespace, command: str) -> int:
-    from analysis.across import aggregate_studies
-    from analysis.report import write
-    from analysis.report.across import across_document
-    from analysis.results import analyze
-
-    out = arguments.out or Path(sources[0]) / "report-across"
-    write.check_replaceable(out)
-    studies = [analyze(study) for study in _read_all(sources, arguments)]
-    document = across_document(aggregate_studies(studies), command)
-    return _finish(document, [results.study for results in studies], out, arguments)
-
-
-def _watch(source: str, out: Path, arguments: Namespace) -> int:
-    """Write the report whenever runs have ended. The page reloads itself until all have."""
-    import time
-
-    from analysis.report import write
-    from analysis.report.provenance import digest
-    from analysis.sources.runs_table import ENDED
-
-    write.check_replaceable(out)
-    shown, opened = None, False
-    while True:
-        study = _read(source, arguments)
-        ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
-        left = len(study.of("incomplete"))
-        if ended and shown != (digest(study), left):
-            page = write.write(
-                write.make(_document(study, out, arguments), refresh=arguments.watch if left else None), out
-            )
-            print(f"{page}: {ended} of {planned} runs have ended", flush=True)
-            if arguments.open and not opened:
-                opened = webbrowser.open(page.resolve().as_uri())
-            record_look(study)
-        elif shown is None:
-            print(f"{source}: no run has ended yet", flush=True)
-        shown = (digest(study), left)
-        if not left:
-            return 0
-        time.sleep(arguments.watch)
-
-
 def _folder(text: str) -> Path:
     return Path(folder(text))
-
-
-def _seconds(text: str) -> int:
-    """A positive whole number of seconds."""
-    if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is not a whole number of seconds from 1 up")
-    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -157,7 +157,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
 def _check_replaceable(folder: Path, study: RunsTable) -> None:
     """Raise `UserError` where writing to the folder would lose anything."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UserError(f"{folder}: is not a folder; give another folder to --export")
+        raise UserError(f"{folder}: is not a folder; give another folder")
     if not folder.is_dir():
         return
     try:
@@ -166,17 +166,17 @@ def _check_replaceable(folder: Path, study: RunsTable) -> None:
         own = ()
     for path in sorted(folder.iterdir()):
         if path.name not in own and not (own and path.is_dir() and path.name.startswith("report")):
-            raise UserError(f"{path}: was not written by --export; move it, or give another folder to --export")
+            raise UserError(f"{path}: was not written by vit-report export; move it, or give another folder")
     if own:
         try:
             old = read_export(folder).of(*ENDED)
         except record.RecordError as error:
-            raise UserError(f"{error}; move it, or give another folder to --export") from error
+            raise UserError(f"{error}; move it, or give another folder") from error
         lost = _identities(old) - _identities(study.of(*ENDED))
         if lost:
             raise UserError(
                 f"{folder / RUNS}: holds {len(lost)} runs that {study.name} does not have, for example {min(lost)[0]}; "
-                "give another folder to --export"
+                "give another folder"
             )
 
 

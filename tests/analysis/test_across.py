@@ -133,7 +133,9 @@ def test_a_study_with_the_dataset_as_a_factor_becomes_one_study_for_each_dataset
 def test_a_dataset_that_differs_without_being_a_factor_is_refused(tmp_path):
     levels = lambda variant: {"model.pos_embed": variant, "data.name": "mnist" if variant == "cpe" else "digits"}  # noqa: E731
     folder = write_study(tmp_path, accuracy={"none": 0.5, "cpe": 0.9}, levels=levels)
-    with pytest.raises(UserError, match=r"several datasets \(digits, mnist\), which are no factor; .* --across"):
+    with pytest.raises(
+        UserError, match=r"several datasets \(digits, mnist\), which are no factor; .* vit-report across"
+    ):
         split_by_dataset(read_folder(folder))
 
 

@@ -21,7 +21,7 @@ from experiments.errors import UserError
 from experiments.runs import record
 from experiments.runs.looks import add_look
 
-COMMAND = "vit-report a b --across"
+COMMAND = "vit-report across a b"
 ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}
 
 

@@ -12,7 +12,7 @@ from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override
 from experiments.errors import UserError
 
-COMMAND = "vit-report --compare a b"
+COMMAND = "vit-report compare a b"
 
 
 def results_of(tmp_path, **options):

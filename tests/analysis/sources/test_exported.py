@@ -106,7 +106,7 @@ def test_a_changed_export_is_refused_by_name(tmp_path, name):
     assert file.read_text() != text
     with pytest.raises(record.RecordError, match=f"{name}: does not match its .*digest"):
         read(str(folder))
-    with pytest.raises(UserError, match=f"{name}: does not match .*another folder to --export"):
+    with pytest.raises(UserError, match=f"{name}: does not match .*another folder"):
         export(study, folder)
     file.unlink()
     with pytest.raises(UserError, match=name):
@@ -142,10 +142,10 @@ def test_a_folder_with_files_of_the_users_is_left_alone(tmp_path, name):
     folder = tmp_path / "exported"
     folder.mkdir()
     (folder / name).write_text("{}")
-    with pytest.raises(UserError, match=f"{name}: was not written by --export"):
+    with pytest.raises(UserError, match=f"{name}: was not written by vit-report export"):
         export(study, folder)
     assert contents(folder) == {name: b"{}"} and not list(tmp_path.glob(".*"))
-    with pytest.raises(UserError, match="was not written by --export"):
+    with pytest.raises(UserError, match="was not written by vit-report export"):
         export(study, tmp_path / "position")  # its own run folders
     with pytest.raises(UserError, match="is not a folder"):
         export(study, folder / name)

@@ -173,12 +173,9 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, mon
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["STUDY", "--wandb", "--watch"],
-            "--wandb saves the planned report of one study; it is not allowed with --watch",
-        ),
+        (["STUDY", "--wandb", "--watch"], "--wandb: saves the planned report, once; it is not allowed with --watch"),
         (["STUDY", "--wandb", "--metric", "val/acc"], "it is not allowed with --metric"),
-        (["STUDY", "--wandb", "--export", "there"], "--export writes no report; it is not allowed with --wandb"),
+        (["export", "STUDY", "there", "--wandb"], "--wandb: no such flag"),
         (["STUDY", "--project", "mine"], "--project: is allowed only with --wandb"),
         (["STUDY", "--wandb", "--project", "a/b"], "--project: 'a/b' is not allowed"),
         (["EXPORT", "--wandb"], "has no study folder; give the folder of a study that vit-sweep trained"),
@@ -187,7 +184,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, capsys, mon
 def test_what_is_not_possible_is_one_line(tmp_path, capsys, arguments: list[str], said: str) -> None:
     folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=1)
     with pytest.raises(SystemExit):
-        main([str(folder), "--export", str(tmp_path / "exported")])
+        main(["export", str(folder), str(tmp_path / "exported")])
     capsys.readouterr()
     places = {"STUDY": str(folder), "EXPORT": str(tmp_path / "exported")}
     with pytest.raises(SystemExit) as stopped:
