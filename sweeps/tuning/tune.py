@@ -13,7 +13,7 @@ from sweeps.queue.process import current_process
 from sweeps.tuning.trial_queue import TrialQueue
 from sweeps.tuning.tuned import TUNED, best_trial, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
-from sweeps.workers.pool import sweep
+from sweeps.workers.pool import WorkerPool
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import WorkerConfig
 
@@ -35,8 +35,11 @@ def tune(
     check_result(plan, queue.rows(), study_dir / TUNED)
     print(intro, flush=True)
     epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials
-    with ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display:
-        sweep(queue, configs, display, 1, OBJECTIVE)
+    with (
+        ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
+        WorkerPool(queue, configs, display, 1, OBJECTIVE) as pool,
+    ):
+        pool.run()
     trials = queue.rows()
     if all(map(best_trial, trials.values())):
         write_tuned(study_dir / TUNED, make_tuned(plan, trials))

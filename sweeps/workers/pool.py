@@ -57,7 +57,7 @@ def run_sweep(
     failed, and a study that was cancelled stays cancelled. `intro` is printed once the folder is known to be usable.
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`).
-    `storage`: the URL of `connect`. Returns the final state of the queue. Raises as `sweep` does.
+    `storage`: the URL of `connect`. Returns the final state of the queue. Raises as `WorkerPool.run` does.
     """
     check_images(plan, study_dir)
     if command is not None:
@@ -72,39 +72,21 @@ def run_sweep(
         on_gpu = configs[0].threads is None
         configs = [replace(config, by_speed=on_gpu) for config in configs]
         cohort = math.ceil(len(queue.runs) / len(configs)) if on_gpu else CPU_COHORT
-    with ProgressDisplay(plan.name, queue.runs.values()) as display:
-        sweep(queue, configs, display, cohort, plan.metric, on_start)
-    return queue.state()
-
-
-def sweep(
-    queue: Queue | TrialQueue,
-    configs: Sequence[WorkerConfig],
-    display: ProgressDisplay,
-    cohort: int,
-    metric: str,
-    on_start: OnStart | None = None,
-) -> None:
-    """Train every run of a queue that has not ended, up to `cohort` as one stacked model. `metric`: shown for each run.
-
-    Other sweeps may train runs of the same queue; it waits for those. Raises `UserError` where a worker met an error that
-    the user has to fix, and `StudyCancelled` after `Queue.cancel` if runs are left. It leaves no worker behind.
-    """
-    queue.store.notify = display.note
-    pool = WorkerPool(queue, configs, display, cohort, metric, on_start)
-    try:
+    with (
+        ProgressDisplay(plan.name, queue.runs.values()) as display,
+        WorkerPool(queue, configs, display, cohort, plan.metric, on_start) as pool,
+    ):
         pool.run()
-    except BaseException:
-        pool.kill()
-        raise
-    pool.shutdown()
+    return queue.state()
 
 
 class WorkerPool:
     """Workers, at most one for each configuration; each trains one run or one cohort of runs at a time.
 
     A worker in its last epoch gets the next runs already, so that it does not wait for the queue between cohorts. One that
-    trains trials of a tuning does not: the sampler learns from each result.
+    trains trials of a tuning does not: the sampler learns from each result. `cohort`: of runs that a worker trains as one
+    stacked model, at most. `metric`: shown for each run. After an error in the `with` block the workers are killed; else they
+    end when they are idle.
     """
 
     def __init__(
@@ -123,7 +105,17 @@ class WorkerPool:
         self.workers: list[Worker] = []
         self.next_poll = self.next_reconcile = self.next_heartbeat = 0.0
         self.waited_for: set[str] = set()
-        self.reported: dict[int, float] = {}  # trial number -> time of its last stored value, or of its first epoch
+        self.reported: dict[int, float] = {}  # trial number -> time of its last stored value, or of its first due epoch
+
+    def __enter__(self) -> WorkerPool:
+        self.queue.store.notify = self.display.note
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind:
+            self.kill()
+        else:
+            self.shutdown()
 
     @property
     def idle(self) -> list[Worker]:
@@ -136,7 +128,11 @@ class WorkerPool:
         return len(self.idle) < len(self.workers)
 
     def run(self) -> None:
-        """Train until no run is left that this sweep can train or wait for."""
+        """Train every run of the queue that has not ended, and wait for runs that other sweeps train.
+
+        Raises `UserError` where a worker met an error that the user has to fix, and `StudyCancelled` after `Queue.cancel` if
+        runs are left.
+        """
         while True:
             if (self.free or self.idle) and time.monotonic() >= self.next_poll:
                 self._poll()

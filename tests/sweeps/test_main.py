@@ -223,13 +223,13 @@ def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
 def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
 
-    def filled(queue, *rest):
-        run_dir = queue.dir / next(iter(queue.runs))
+    def filled(pool):
+        run_dir = pool.dir / next(iter(pool.queue.runs))
         run_dir.mkdir()
         (run_dir / "resume.safetensors").write_text("hours of work")
         raise UserError("metrics.csv: cannot be written: No space left on device")
 
-    monkeypatch.setattr("sweeps.workers.pool.sweep", filled)
+    monkeypatch.setattr("sweeps.workers.pool.WorkerPool.run", filled)
     assert command(capfd, "run", "position")[0] == 2
     (saved,) = tmp_path.rglob("resume.safetensors")
     assert saved.read_text() == "hours of work"
