@@ -22,7 +22,6 @@ from vit import ViT, plugins
 from vit.flops import forward_flops
 from vit.registry import REGISTRY
 
-__all__ = ["code", "command", "cpu_field", "hardware", "model_cost", "plugin", "session", "source_files", "versions"]
 PACKAGES = ("vit-ablation", "torch", "torchvision", "numpy", "optuna", "wandb", "scikit-learn")
 
 
