@@ -21,9 +21,8 @@ from experiments.runs import record, resume
 from experiments.runs.provenance import source_files
 from experiments.runs.stated import read_stated
 from experiments.study import RunSpec
+from experiments.training.fit import Row
 from experiments.version import uncommitted_diff
-
-Row = dict[str, float]
 
 SYNC_SECONDS = 5.0  # of training that a power cut may cost; waiting for the disk after every short epoch costs more
 

@@ -15,7 +15,7 @@ from experiments.errors import UserError, plain
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial
 from sweeps.commands.arguments import PROG, add_study_command, changed_settings, count, out_dir, parse_plan
-from sweeps.commands.run import storage_url
+from sweeps.commands.run import WORKERS, storage_url
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
@@ -37,7 +37,6 @@ study's value, optim.warmup_epochs up to a tenth of the epochs)"""
 PRUNER = """\
 stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of the
 epochs, and not before the third epoch (default: halving)"""
-WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
 STORAGE = "database of the trials, as for `run` (default: that of the folder, optuna.db)"
 
 
