@@ -53,6 +53,8 @@ class Sender:
         self.closed = threading.Event()
         self.open: dict[str, WandbRun] = {}
         self.read: dict[str, int] = {}  # run -> the time of the metrics file when it was read
+        self.plan: StudyPlan | None = None
+        self.plan_time = 0  # of study.json when it was read
 
     def listen(self) -> None:
         """Take the names of runs, until the input is closed."""
@@ -106,8 +108,16 @@ class Sender:
         folder = wandb_parent(self.folder) / FOLDER
         if shutil.disk_usage(folder if folder.exists() else self.folder).free < MIN_FREE:
             raise OSError(errno.ENOSPC, f"no space left for {folder}")
-        plan = StudyPlan.read(self.folder) if (self.folder / STUDY).is_file() else None
-        self.open[run] = WandbRun(self.folder / run, plan, self._note(run), self.mode, self.project, self.entity)
+        plan, note = self._plan(), self._note(run)
+        self.open[run] = WandbRun(self.folder / run, plan, note, self.mode, self.project, self.entity)
+
+    def _plan(self) -> StudyPlan | None:
+        """The study's plan, if there is one. It is read again when it has changed: a long one takes a second."""
+        path = self.folder / STUDY
+        changed = path.stat().st_mtime_ns if path.is_file() else 0
+        if changed != self.plan_time:
+            self.plan, self.plan_time = StudyPlan.read(self.folder) if changed else None, changed
+        return self.plan
 
     def _note(self, run: str) -> Sent:
         note = sent.read(self.folder, run, self.where)

@@ -82,6 +82,8 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path: Path, monke
         monkeypatch.setenv("WANDB_API_KEY", server.key)
         done = sync(study, Tracking("online", project="other"), lambda name: None)
         assert (done.sent, done.unfinished) == (["s0", "s1"], ["s2"])
+        again = sync(study, Tracking("online", project="other"), lambda name: None)
+        assert (again.sent, again.complete) == ([], ["s0", "s1"])
         found = mirrored.check(server, study / "s0")
         assert (found.project, found.fields["jobType"], len(mirrored.table(found, "test/classes"))) == (
             "other",
