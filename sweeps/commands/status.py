@@ -53,7 +53,8 @@ def add(commands: Any) -> None:
         type=_seconds,
         const=WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"show it again every SECONDS, until every run has ended or failed, or the study is cancelled (default: {WATCH_SECONDS:g})",
+        help="show it again every SECONDS, until every run has ended or failed, or the study is cancelled "
+        f"(default: {WATCH_SECONDS:g})",
     )
 
 

@@ -25,7 +25,8 @@ def tune(
 ) -> dict[str, list[TunedTrial]]:
     """Train the trials that are left, with one worker for each configuration. Returns variant -> its trials.
 
-    If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, and where STUDY/tuned.yaml is of another tuning.
+    If each variant has a finished trial, it writes STUDY/tuned.yaml. Raises `UserError` for bad input, and where
+    STUDY/tuned.yaml is of another tuning.
     """
     with writing(study_dir):
         (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
