@@ -8,8 +8,8 @@ from typing import Literal
 
 from analysis import stats
 from analysis.claims.settings import Values
-from analysis.matching import check_same_levels
 from analysis.results import ALPHA, Results, with_diverged
+from analysis.sources.matching import check_same_levels
 from analysis.sources.runs_table import RunsTable
 from analysis.stats.comparisons import Rule, paired, verdicts
 from experiments.errors import UserError

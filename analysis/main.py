@@ -207,10 +207,10 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
 
 def _compare(arguments: Namespace) -> int:
     """The report that compares two studies."""
-    from analysis.across import check_one_dataset
     from analysis.report import write
     from analysis.report.compare import compare_document
     from analysis.results import analyze
+    from analysis.sources.by_dataset import check_one_dataset
 
     a, b = _located(arguments.a), _located(arguments.b)
     out = _out(b, f"report-against-{Path(a).resolve().name}", arguments)
@@ -275,10 +275,10 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
 
 
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
-    from analysis.across import datasets_of
     from analysis.report.across import stratified_document
     from analysis.report.study_report import model_section, study_document
     from analysis.results import analyze
+    from analysis.sources.by_dataset import datasets_of
 
     if len(datasets_of(study)) > 1:
         return stratified_document(study, out)

@@ -10,15 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import formatting
-from analysis.across import (
-    FEWEST,
-    AcrossDatasets,
-    aggregate_studies,
-    baseline_runs,
-    check_alike,
-    side_by_side,
-    split_by_dataset,
-)
+from analysis.across import FEWEST, AcrossDatasets, aggregate_studies, baseline_runs, side_by_side
 from analysis.figures.across import across_plots
 from analysis.figures.style import Plot
 from analysis.looks import study_looks
@@ -37,6 +29,8 @@ from analysis.report.tables.across import (
 )
 from analysis.report.warnings import warnings
 from analysis.results import Results, analyze
+from analysis.sources.by_dataset import split_by_dataset
+from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import ENDED, RunsTable
 from analysis.stats import Estimate
 

@@ -6,7 +6,6 @@ from analysis import formatting
 from analysis.comparison import Change, TwoStudies, compare_studies
 from analysis.figures.comparison_figure import comparison_plot
 from analysis.formatting import quoted
-from analysis.matching import differing_settings
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.methods import scope
 from analysis.report.phrases import alpha_text, by_points, interval_text, names, range_text
@@ -16,6 +15,7 @@ from analysis.report.tables.cells import margin_text
 from analysis.report.tables.compared import compared_table, verdicts_table
 from analysis.report.warnings import warnings
 from analysis.results import Results
+from analysis.sources.matching import differing_settings
 from analysis.sources.runs_table import ENDED, IMAGES, RunsTable
 from analysis.sources.settings import PLACES
 from experiments.config import LOCATIONS, locations

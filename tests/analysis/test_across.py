@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from synthetic import on_dataset, write_study
 
-from analysis.across import aggregate_studies, split_by_dataset
+from analysis.across import aggregate_studies
 from analysis.report.across import across_document
 from analysis.results import analyze
 from analysis.sources.folder import read_folder
@@ -105,38 +105,6 @@ def test_one_study_or_one_dataset_is_refused(tmp_path):
         aggregate_studies([one])
     with pytest.raises(UserError, match="position and position use the same dataset, digits"):
         aggregate_studies([one, results_on(tmp_path / "again", "digits")])
-
-
-def write_two_datasets(tmp_path, **options):
-    """A study whose factors are the dataset and the positional embedding."""
-    cells = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e in ("none", "cpe")}
-    return write_study(
-        tmp_path,
-        accuracy=dict(zip(cells, (0.5, 0.6, 0.9, 0.95))),
-        factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
-        levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), cells[variant])),
-        **options,
-    )
-
-
-def test_a_study_with_the_dataset_as_a_factor_becomes_one_study_for_each_dataset(tmp_path):
-    digits, mnist = split_by_dataset(read_folder(write_two_datasets(tmp_path)))
-    assert [part.base["data.name"] for part in (digits, mnist)] == ["digits", "mnist"]
-    assert digits.variants == mnist.variants == ["none", "cpe"] and digits.baseline == mnist.baseline == "none"
-    assert list(digits.factors) == ["model.pos_embed"]
-    assert len(digits.runs) == len(mnist.runs) == 10 and set(digits.curves["variant"]) == {"none", "cpe"}
-    assert mnist.runs.groupby("variant")["test/acc"].mean().to_dict() == pytest.approx(
-        {"none": 0.9, "cpe": 0.95}, abs=0.01
-    )
-
-
-def test_a_dataset_that_differs_without_being_a_factor_is_refused(tmp_path):
-    levels = lambda variant: {"model.pos_embed": variant, "data.name": "mnist" if variant == "cpe" else "digits"}  # noqa: E731
-    folder = write_study(tmp_path, accuracy={"none": 0.5, "cpe": 0.9}, levels=levels)
-    with pytest.raises(
-        UserError, match=r"several datasets \(digits, mnist\), which are no factor; .* vit-report across"
-    ):
-        split_by_dataset(read_folder(folder))
 
 
 def test_a_variant_that_equals_the_baseline_on_a_dataset_is_not_below_it(tmp_path):

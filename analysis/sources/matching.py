@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
+from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES, cell_value, level_text
 from experiments.errors import UserError
+
+
+def check_alike(studies: Sequence[RunsTable]) -> None:
+    """Raise `UserError` where a study differs from the first one in its metric, variants or baseline."""
+    one = studies[0]
+    for other in studies[1:]:
+        both = f"across: {one.name} ({datasets_of(one)[0]}) and {other.name} ({datasets_of(other)[0]})"
+        if one.metric != other.metric:
+            raise UserError(f"{both} have different metrics: {one.metric} and {other.metric}")
+        for a, b in ((one, other), (other, one)):
+            if only := [variant for variant in a.variants if variant not in b.variants]:
+                named = ", ".join(map(repr, only[:6])) + (f" and {len(only) - 6} more" if len(only) > 6 else "")
+                raise UserError(f"{both} have different variants: {named} only on {datasets_of(a)[0]}")
+        if one.baseline != other.baseline:
+            raise UserError(f"{both} have different baselines: {one.baseline!r} and {other.baseline!r}")
+        check_same_levels("across", one, other, one.variants, ignored=(DATASET,))
 
 
 def check_same_levels(
