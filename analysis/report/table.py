@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis.formatting import DASH
+from analysis.stats import Estimate
 
 Format = Callable[[pd.DataFrame], list[str]]
 """A frame -> the text of a column, one for each row."""
@@ -81,3 +82,8 @@ class Table:
     def data(self) -> pd.DataFrame:
         """The frame without the fields that are for display only."""
         return self.frame[[name for name in self.frame if not str(name).startswith("_")]]
+
+
+def estimate_fields(name: str, estimate: Estimate) -> dict[str, float]:
+    """The fields of an estimate in a frame: NAME, NAME_low and NAME_high, as `formats.interval` reads them."""
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
