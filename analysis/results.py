@@ -376,10 +376,10 @@ def _depending_terms(
         return []
     counted, unknown = with_diverged(study, values)
     if unknown:
-        return [term for term, p in fitted.tested().items() if p <= ALPHA]
+        return [term for term, test in fitted.terms.items() if test.p_holm <= ALPHA]
     refitted, _ = _factorial(_at_chance(ended, study, counted), study, floor, looks)
-    again = refitted.tested() if refitted else {}
-    return [term for term, p in fitted.tested().items() if (p <= ALPHA) != (again.get(term, math.nan) <= ALPHA)]
+    again = {term for term, test in refitted.terms.items() if test.p_holm <= ALPHA} if refitted else set()
+    return [term for term, test in fitted.terms.items() if (test.p_holm <= ALPHA) != (term in again)]
 
 
 def _factorial(
@@ -399,6 +399,4 @@ def _factorial(
         fitted = stats.factorial(frame, study.metric, list(study.factors), floor=floor, families=2, looks=looks.tests)
     except UserError as error:
         return None, str(error)
-    if len(fitted.seeds) < 2:
-        return None, "factors: only one seed has a finished run of every combination; two are needed"
     return fitted, ""

@@ -28,7 +28,7 @@ from analysis.figures.style import (
 )
 from analysis.formatting import factor_name, level_name
 from analysis.results import Results
-from analysis.stats import Effect, Factorial
+from analysis.stats import Estimate, Factorial
 from experiments.metric import Metric
 
 MOST_LINES = 5  # levels of a factor that are drawn as lines; a larger grid is a heat map
@@ -46,13 +46,14 @@ def main_effects(results: Results) -> Plot | None:
 
 
 def _draw_effects(results: Results, fitted: Factorial, tips: Tips) -> Figure:
-    metric, found = Metric(fitted.metric), [effect for factor in fitted.factors for effect in fitted.of(factor)]
-    names = [" × ".join(_level_names(results, effect)) for effect in found]
+    metric = Metric(fitted.metric)
+    found = [((f,), levels, mean) for f in fitted.factors for levels, mean in fitted.means[f,].items()]
+    names = [" × ".join(_level_names(results, term, levels)) for term, levels, _ in found]
     figure, (axes,) = rows(shorts(names))
-    for row, (name, effect) in enumerate(zip(names, found, strict=True)):
-        marks = interval(axes, effect.mean, row, metric, INK, "D")
-        name_artists(marks, f"level-{row}", tips, [captions.mean_text(name, effect.mean, metric)])
-        if row and effect.term != found[row - 1].term:
+    for row, (name, (term, _, mean)) in enumerate(zip(names, found, strict=True)):
+        marks = interval(axes, mean, row, metric, INK, "D")
+        name_artists(marks, f"level-{row}", tips, [captions.mean_text(name, mean, metric)])
+        if row and term != found[row - 1][0]:
             axes.axhline(row - (0.72 if narrow() else 0.5), color=FAINT, lw=0.8)
     axes.set_xlabel(f"mean {metric.label}{metric.unit}")
     return figure
@@ -73,7 +74,7 @@ def _pairs(fitted: Factorial) -> Iterator[tuple[str, str]]:
     """Every pair of factors that can be drawn, as (rows, lines): the factor with fewer levels has the lines."""
     for pair in combinations(fitted.factors, 2):
         down, lines = sorted(pair, key=lambda factor: len(fitted.levels[factor]), reverse=True)
-        if fitted.of(*pair) and len(fitted.levels[lines]) <= MOST_LINES:
+        if len(fitted.levels[lines]) <= MOST_LINES:
             yield down, lines
 
 
@@ -99,19 +100,20 @@ def _draw_pair(axes: Axes, results: Results, pair: tuple[str, str], number: int,
     fitted = results.factorial
     assert fitted is not None
     metric, (down, lines) = Metric(fitted.metric), pair
-    effects, levels, keys = _by_levels(fitted, pair), fitted.levels[lines], []
+    means, levels, keys = _by_levels(fitted, pair), fitted.levels[lines], []
     for at, level in enumerate(levels):
         offset = 0.3 * (at - (len(levels) - 1) / 2) / max(1, len(levels) - 1)
-        cells = [(row + offset, effects[each, level]) for row, each in enumerate(fitted.levels[down])]
+        cells = [(row + offset, means[each, level]) for row, each in enumerate(fitted.levels[down])]
         look: dict[str, Any] = {"color": FAINT, "lw": 1.2, "ls": DASHES[at]}
-        axes.plot([effect.mean.value * metric.scale for _, effect in cells], [place for place, _ in cells], **look)
+        axes.plot([mean.value * metric.scale for _, mean in cells], [place for place, _ in cells], **look)
         filling: dict[str, Any] = {"markerfacecolor": PAPER if at % 2 else INK, "markeredgecolor": INK}
         keys += axes.plot([], [], marker=MARKERS[at], **look, **filling)
-        for row, (place, effect) in enumerate(cells):
-            marks = interval(axes, effect.mean, place, metric, INK, MARKERS[at], size=5.5)
+        for row, (place, mean) in enumerate(cells):
+            marks = interval(axes, mean, place, metric, INK, MARKERS[at], size=5.5)
             for mark in marks[:1]:
                 mark.set(**filling)
-            tip = captions.mean_text(" × ".join(_level_names(results, effect)), effect.mean, metric)
+            names = _level_names(results, pair, (fitted.levels[down][row], level))
+            tip = captions.mean_text(" × ".join(names), mean, metric)
             name_artists(marks, f"pair-{number}-{at}-{row}", tips, [tip])
     rows_of, lines_of = (factor_name(factor, results.study.names) for factor in pair)
     axes.set_yticks(range(len(fitted.levels[down])), shorts(list(map(str, fitted.levels[down]))))
@@ -124,16 +126,16 @@ def _draw_pair(axes: Axes, results: Results, pair: tuple[str, str], number: int,
     axes.legend(keys, names, ncols=1 if len(names) > 2 and max(map(len, names)) > 12 else 2, fontsize=9, **above)
 
 
-def _by_levels(fitted: Factorial, pair: tuple[str, str]) -> dict[tuple[Any, Any], Effect]:
-    """(level of the first, level of the second) -> effect; the fit may hold the pair in the other order."""
-    if found := fitted.of(*pair):
-        return {effect.levels: effect for effect in found}
-    return {effect.levels[::-1]: effect for effect in fitted.of(*pair[::-1])}
+def _by_levels(fitted: Factorial, pair: tuple[str, str]) -> dict[tuple[Any, ...], Estimate]:
+    """(level of the first, level of the second) -> mean; the fit may hold the pair in the other order."""
+    if pair in fitted.means:
+        return fitted.means[pair]
+    return {levels[::-1]: mean for levels, mean in fitted.means[pair[::-1]].items()}
 
 
-def _level_names(results: Results, effect: Effect) -> list[str]:
-    names = [factor_name(factor, results.study.names) for factor in effect.term]
-    return [level_name(name, str(level)) for name, level in zip(names, effect.levels, strict=True)]
+def _level_names(results: Results, term: tuple[str, ...], levels: tuple[Any, ...]) -> list[str]:
+    names = [factor_name(factor, results.study.names) for factor in term]
+    return [level_name(name, str(level)) for name, level in zip(names, levels, strict=True)]
 
 
 def heat_map(results: Results) -> Plot | None:

@@ -10,7 +10,7 @@ from analysis.formatting import factor_name
 from analysis.report.phrases import alpha_text, by_points, change_by_diverged, higher, interval_text
 from analysis.results import ALPHA, Results
 from analysis.sources.settings import level_text
-from analysis.stats import Contrast, Factorial
+from analysis.stats import Effect, Factorial
 from experiments.metric import Metric
 
 MOST_LEVELS = 4  # levels of the second factor for which an interaction is spelled out
@@ -21,7 +21,8 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     fitted = results.factorial
     if fitted is None:
         return ()
-    tested, names = fitted.tested(), results.study.names
+    names = results.study.names
+    tested = {term: test.p_holm for term, test in fitted.terms.items()}
     seeds = formatting.plural(len(fitted.seeds), "seed")
     adjusted = "p adjusted for all tests of factors and pairs"
     if results.looks.plan:
@@ -31,10 +32,7 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     model = f"{seeds}, t tests over the seeds, {adjusted}, alpha = {alpha_text()}"
     other = "the other factor" if len(fitted.factors) == 2 else "the other factors"
     effects = "; ".join(_main_effect(fitted, factor, tested[(factor,)], names) for factor in fitted.factors)
-    how = f"averaged over {other}"
-    if fitted.gaps.additive:
-        how = "if the effects of the factors add up (no complete grid is left, so interactions are not tested)"
-    main = f"Main effects, {how}{_absent(results, fitted)}: {effects}. {model}.{_lost(results, fitted)}"
+    main = f"Main effects, averaged over {other}{_absent(results, fitted)}: {effects}. {model}.{_lost(results, fitted)}"
     crossed: dict[tuple[str, ...], float] = {term: p for term, p in tested.items() if len(term) == 2}
     return (main, _interactions(fitted, crossed, names)) if crossed else (main,)
 
@@ -46,14 +44,14 @@ def _main_effect(fitted: Factorial, factor: str, p: float, names: Mapping[str, s
         return (
             f"{name} has no significant effect{f' ({_two_levels(fitted, factor)}{_p(p)})' if math.isfinite(p) else ''}"
         )
-    levels = sorted(fitted.of(factor), key=lambda effect: effect.mean.value, reverse=not metric.lower_is_better)
-    best, worst = levels[0].levels[0], levels[-1].levels[0]
+    means = fitted.means[factor,]
+    levels = sorted(means, key=lambda level: means[level].value, reverse=not metric.lower_is_better)
+    (best,), (worst,) = levels[0], levels[-1]
     contrast = _contrast(fitted, factor, best, worst)
     is_shown = contrast.p_holm <= ALPHA
     if not is_shown:  # their means differ most, but another pair of levels is the one that differs significantly
-        contrast = min((c for c in fitted.contrasts if c.factor == factor), key=lambda c: c.p_holm)
-        order = [effect.levels[0] for effect in levels]
-        best, worst = sorted((contrast.high, contrast.low), key=order.index)
+        contrast = min(fitted.effects[factor,], key=lambda c: c.p_holm)
+        (best,), (worst,) = sorted((contrast.levels, contrast.reference), key=levels.index)
     detail = f"by {by_points(contrast.diff, metric)} ({interval_text(contrast.diff, metric)}, {_p(contrast.p_holm)})"
     if len(levels) == 2 or not is_shown:
         return f"{name} = {best} has a {higher(metric, True)} {metric.label} than {name} = {worst}, {detail}"
@@ -63,16 +61,16 @@ def _main_effect(fitted: Factorial, factor: str, p: float, names: Mapping[str, s
 
 def _two_levels(fitted: Factorial, factor: str) -> str:
     """`logits → softmax: −0.1 points, 95 % CI −1.4 to 1.1, ` for a factor of two levels; empty for any other factor."""
-    metric, found = Metric(fitted.metric), [c for c in fitted.contrasts if c.factor == factor]
+    metric, found = Metric(fitted.metric), fitted.effects[factor,]
     if len(found) != 1:
         return ""
     (c,) = found
-    change = f"{c.low} → {c.high}: {by_points(c.diff, metric, signed=True)}"
+    change = f"{c.reference[0]} → {c.levels[0]}: {by_points(c.diff, metric, signed=True)}"
     return f"{change}, {interval_text(c.diff, metric, signed=True)}, "
 
 
-def _contrast(fitted: Factorial, factor: str, a: object, b: object) -> Contrast:
-    return next(c for c in fitted.contrasts if c.factor == factor and {c.high, c.low} == {a, b})
+def _contrast(fitted: Factorial, factor: str, a: object, b: object) -> Effect:
+    return next(c for c in fitted.effects[factor,] if {*c.levels, *c.reference} == {a, b})
 
 
 def _interactions(fitted: Factorial, crossed: dict[tuple[str, ...], float], names: Mapping[str, str]) -> str:
@@ -92,10 +90,10 @@ def _interaction(fitted: Factorial, term: tuple[str, ...], p: float, names: Mapp
     """`the effect of depth depends on head (p < 0.001): from 1 to 2 it is +10.0 points for logits and 0.0 for softmax.`"""
     first, second = factor_name(term[0], names), factor_name(term[1], names)
     said = f"the effect of {first} depends on {second} ({_p(p)})"
-    levels, others = (list(dict.fromkeys(effect.levels[at] for effect in fitted.of(*term))) for at in (0, 1))
+    levels, others = (fitted.levels[factor] for factor in term)
     if len(levels) != 2 or len(others) > MOST_LEVELS:
         return f"{said}."
-    means = {effect.levels: effect.mean for effect in fitted.of(*term)}
+    means = fitted.means[term]
     metric, (low, high) = Metric(fitted.metric), levels
     places = formatting.decimals(max(formatting.half_width(mean) for mean in means.values()) * metric.scale)
     changes = [
@@ -120,7 +118,7 @@ def _absent(results: Results, fitted: Factorial) -> str:
 def _lost(results: Results, fitted: Factorial) -> str:
     """Which seeds the model leaves out, and which of its results depend on diverged runs."""
     said = ""
-    if lost := fitted.gaps.seeds_left_out:
+    if lost := fitted.seeds_left_out:
         verb = "are" if len(lost) > 1 else "is"
         seeds = f"Seed{'s' * (len(lost) > 1)} {formatting.listing(list(map(str, lost)))}"
         said += f" {seeds} {verb} left out, because a combination has no finished run."

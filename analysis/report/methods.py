@@ -194,23 +194,13 @@ def _models(results: Results) -> list[tuple[str, str]]:
             "trimmed mean. With fewer than four runs it is the mean.",
         )
     ]
-    if results.factorial is not None and results.factorial.gaps.additive:
-        facts.append(
-            (
-                "Factors",
-                "No complete grid of combinations is left. Main effects and contrasts are fitted for each seed as if the "
-                "effects of the factors add up, and tested over the seeds with a t test. Interactions are not tested. p is "
-                "Holm-adjusted over the factors, and multiplied by 2 (see Multiple comparisons).",
-            )
-        )
-    elif results.factorial is not None:
+    if results.factorial is not None:
         facts.append(
             (
                 "Factors",
                 "Main effects, contrasts and two-way interactions are computed for each seed, from all its combinations of "
                 "levels, and tested over the seeds with a t test. So the standard error includes how much an effect varies "
-                "between seeds. A combination counts if at least half of the seeds finished it; a seed counts if it "
-                "has a finished run in every combination used. p is Holm-adjusted over the factors and interactions, "
+                "between seeds. A seed counts if it has a finished run in every combination. p is Holm-adjusted over the factors and interactions, "
                 "and multiplied by 2 (see Multiple comparisons).",
             )
         )

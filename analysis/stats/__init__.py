@@ -22,7 +22,7 @@ from analysis.stats.comparisons import (
     with_diverged,
 )
 from analysis.stats.estimates import Band, Estimate, Spread, band, iqm, iqm_interval, mean, sd, spread
-from analysis.stats.factorial import Contrast, Effect, Factorial, SimpleEffect, TermTest, factorial
+from analysis.stats.factorial import Effect, Factorial, TermTest, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import Components, ImageEstimate, over_images
 from analysis.stats.looks import Looks, levels, repeated_rate
@@ -39,7 +39,6 @@ __all__ = [
     "BatchEffect",
     "Comparison",
     "Components",
-    "Contrast",
     "Effect",
     "Estimate",
     "Factorial",
@@ -48,7 +47,6 @@ __all__ = [
     "Posterior",
     "Rule",
     "SeedsNeeded",
-    "SimpleEffect",
     "SizeChange",
     "Spread",
     "SpreadChange",

@@ -21,21 +21,19 @@ def factor_tables(results: Results) -> list[Table]:
     fitted, names = results.factorial, results.study.names
     if fitted is None:
         return []
-    tables = [terms_table(fitted, names), effects_table(fitted, names), contrasts_table(fitted, names)]
-    if any(len(effect.term) == 2 for effect in fitted.effects):
-        tables += [simple_table(fitted, names, results.looks.intervals), interactions_table(fitted, names)]
-    return tables
+    tables = [terms_table(fitted, names), means_table(fitted, names), contrasts_table(fitted, names)]
+    return [*tables, simple_table(fitted, names, results.looks.intervals), interactions_table(fitted, names)]
 
 
 def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     """Return the test of each factor and interaction: which of them have an effect."""
     rows = tuple(
         (
-            Cell(term_name(test.term, names), ("+".join(test.term),)),
-            Cell(str(test.contrasts), (test.contrasts,), test.contrasts),
+            Cell(term_name(term, names), ("+".join(term),)),
+            Cell(str(test.effects), (test.effects,), test.effects),
             p_cell(test.p, test.p_holm),
         )
-        for test in fitted.terms
+        for term, test in fitted.terms.items()
     )
     columns = (
         Column("factor or interaction", ("term",), numeric=False),
@@ -48,35 +46,30 @@ def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
         "Holm-adjusted over them, then over all factors and interactions, and multiplied by 2 (factors and pairs of variants "
         "share the 5 %)."
     )
-    notes = (note, *_grid_notes(fitted, names))
+    notes = (note, *_lost_seeds(fitted))
     return Table("terms", "Tests of factors and interactions.", columns, rows, notes, folded=True)
 
 
-def _grid_notes(fitted: Factorial, names: Mapping[str, str]) -> list[str]:
-    """Which runs, combinations and seeds the tests leave out."""
-    gaps, notes = fitted.gaps, []
-    if gaps.missing:
-        missing = f"{gaps.missing} of {gaps.cells} combinations finished on fewer than half of the seeds"
-        without = formatting.listing([f"{factor_name(factor, names)} = {level}" for factor, level in gaps.left_out])
-        if gaps.additive:
-            notes.append(f"{missing}, and no complete grid is left. Only main effects are fitted, as if they added up.")
-        else:
-            notes.append(f"{missing}. The tests use the complete grid without {without}.")
-    if gaps.seeds_left_out:
-        seeds = formatting.listing([str(seed) for seed in gaps.seeds_left_out])
-        many = len(gaps.seeds_left_out) > 1
-        notes.append(f"Seed{'s' * many} {seeds} {'lack' if many else 'lacks'} a finished run in some combination.")
-    return notes
+def _lost_seeds(fitted: Factorial) -> list[str]:
+    if not fitted.seeds_left_out:
+        return []
+    return [
+        f"Left out for lack of a finished run in some combination: seed {formatting.listing([*map(str, fitted.seeds_left_out)])}."
+    ]
 
 
-def effects_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
-    """Return the main effects: the mean of each level over the other factors, and its deviation from the grand mean."""
-    note = (
-        "Mean: average over all combinations of the other factors with equal weights. Effect: this mean − the grand mean. "
-        "p: Holm-adjusted over the levels of the factor, and never smaller than the p of the factor under “Tests of factors "
-        "and interactions”."
+def means_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
+    """Return the mean of each level over the other factors."""
+    metric = Metric(fitted.metric)
+    rows = tuple(
+        (Cell(factor_name(factor, names), (factor,)), Cell(str(level), (level,)), interval_cell(mean, metric))
+        for factor in fitted.factors
+        for (level,), mean in fitted.means[factor,].items()
     )
-    return _effects(fitted, names, 1, "effects", "Main effects: each level, averaged over the other factors.", note)
+    columns = (_FACTOR, _LEVEL, Column(f"mean {metric.label}{metric.unit}", ("mean", "mean_low", "mean_high")))
+    note = "Mean: average over all combinations of the other factors with equal weights."
+    caption = "Means of each level, averaged over the other factors."
+    return Table("effects", caption, columns, rows, (note,), folded=True)
 
 
 def interactions_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
@@ -91,9 +84,28 @@ def interactions_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
             " With two levels each, all four effects have the same size: a quarter of the difference between the effect of "
             "one factor at the two levels of the other."
         )
-    return _effects(
-        fitted, names, 2, "interactions", "Interactions: each combination of the levels of two factors.", note
+    metric = Metric(fitted.metric)
+    rows = tuple(
+        (
+            Cell(term_name(term, names), ("+".join(term),)),
+            Cell(" × ".join(map(str, effect.levels)), (" x ".join(map(str, effect.levels)),)),
+            interval_cell(fitted.means[term][effect.levels], metric),
+            interval_cell(effect.diff, metric, signed=True),
+            p_cell(effect.p, effect.p_holm),
+        )
+        for term, effects in fitted.effects.items()
+        if len(term) == 2
+        for effect in effects
     )
+    columns = (
+        Column("factors", ("factor",), numeric=False, key=True),
+        Column("levels", ("level",), numeric=False, key=True),
+        Column(f"mean {metric.label}{metric.unit}", ("mean", "mean_low", "mean_high")),
+        Column(f"effect{points(metric)}", ("effect", "effect_low", "effect_high")),
+        Column("p (adjusted)", ("p", "p_holm")),
+    )
+    caption = "Interactions: each combination of the levels of two factors."
+    return Table("interactions", caption, columns, rows, (note,), folded=True)
 
 
 def simple_table(fitted: Factorial, names: Mapping[str, str], intervals: str) -> Table:
@@ -101,15 +113,15 @@ def simple_table(fitted: Factorial, names: Mapping[str, str], intervals: str) ->
 
     `intervals`: how they are adjusted, see `StudyLooks.intervals`.
     """
-    metric, tested = Metric(fitted.metric), {test.term: test for test in fitted.terms}
+    metric = Metric(fitted.metric)
     rows = []
-    for effect in fitted.simple:
-        test = tested[effect.factor, effect.other]
+    for effect in (effect for effects in fitted.simple.values() for effect in effects):
+        test, (factor, other), (high, at) = fitted.terms[effect.term], effect.term, effect.levels
         rows.append(
             (
-                Cell(factor_name(effect.factor, names), (effect.factor,)),
-                Cell(f"{effect.low} → {effect.high}", (effect.high, effect.low)),
-                Cell(f"{factor_name(effect.other, names)} = {effect.at}", (effect.other, effect.at)),
+                Cell(factor_name(factor, names), (factor,)),
+                Cell(f"{effect.reference[0]} → {high}", (high, effect.reference[0])),
+                Cell(f"{factor_name(other, names)} = {at}", (other, at)),
                 interval_cell(effect.diff, metric, signed=True),
                 p_cell(test.p, test.p_holm),
             )
@@ -135,12 +147,13 @@ def contrasts_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
     metric = Metric(fitted.metric)
     rows = tuple(
         (
-            Cell(term_name((contrast.factor,), names), (contrast.factor,)),
-            Cell(f"{contrast.low} → {contrast.high}", (contrast.high, contrast.low)),
+            Cell(term_name((factor,), names), (factor,)),
+            Cell(f"{contrast.reference[0]} → {contrast.levels[0]}", (contrast.levels[0], contrast.reference[0])),
             interval_cell(contrast.diff, metric, signed=True),
             p_cell(contrast.p, contrast.p_holm),
         )
-        for contrast in fitted.contrasts
+        for factor in fitted.factors
+        for contrast in fitted.effects[factor,]
     )
     columns = (
         _FACTOR,
@@ -159,27 +172,3 @@ def contrasts_table(fitted: Factorial, names: Mapping[str, str]) -> Table:
 def term_name(term: tuple[str, ...], names: Mapping[str, str]) -> str:
     """Return a term as text: `pos_embed × pos_site`."""
     return " × ".join(factor_name(factor, names) for factor in term)
-
-
-def _effects(fitted: Factorial, names: Mapping[str, str], order: int, name: str, caption: str, note: str) -> Table:
-    """The table of main effects (order 1) or of interactions of two factors (order 2)."""
-    metric = Metric(fitted.metric)
-    rows = [
-        (
-            Cell(term_name(effect.term, names), ("+".join(effect.term),)),
-            Cell(" × ".join(map(str, effect.levels)), (" x ".join(map(str, effect.levels)),)),
-            interval_cell(effect.mean, metric),
-            interval_cell(effect.effect, metric, signed=True),
-            p_cell(effect.p, effect.p_holm),
-        )
-        for effect in fitted.effects
-        if len(effect.term) == order
-    ]
-    columns = (
-        _FACTOR if order == 1 else Column("factors", ("factor",), numeric=False, key=True),
-        _LEVEL if order == 1 else Column("levels", ("level",), numeric=False, key=True),
-        Column(f"mean {metric.label}{metric.unit}", ("mean", "mean_low", "mean_high")),
-        Column(f"effect{points(metric)}", ("effect", "effect_low", "effect_high")),
-        Column("p (adjusted)", ("p", "p_holm")),
-    )
-    return Table(name, caption, columns, tuple(rows), (note,), folded=True)

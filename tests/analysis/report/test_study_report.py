@@ -64,9 +64,9 @@ def test_seeds_of_one_configuration_have_a_report(tmp_path):
             3,
             {("depth=1, head=softmax", s): "diverged" for s in (1, 2)}
             | {("depth=2, head=softmax", s): "diverged" for s in (1, 2)},
-            "model.head has only 'logits' with a combination that half of the seeds finished",
+            "of model.depth = 1, model.head = softmax; model.depth = 2, model.head = softmax",
         ),
-        (2, {("depth=2, head=softmax", 1): "absent"}, "only one seed has a finished run of every combination"),
+        (2, {("depth=2, head=softmax", 1): "absent"}, "1 of 2 seeds have a finished run of every combination"),
     ],
 )
 def test_factors_that_cannot_be_tested_have_no_effects_and_a_reason(tmp_path, seeds, lost, said):
