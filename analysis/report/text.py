@@ -43,6 +43,12 @@ def paragraphs(template: str, macro: str, /, **slots: Any) -> list[str]:
     return [shown for part in parts if (shown := " ".join(part.split()))]
 
 
+def facts(template: str, macro: str, /, **slots: Any) -> tuple[tuple[str, str], ...]:
+    """The terms of a macro and what each means: paragraphs of the form "Term: what it means"."""
+    split = (part.partition(": ") for part in paragraphs(template, macro, **slots))
+    return tuple((term, meaning) for term, _, meaning in split)
+
+
 @cache
 def _module(template: str) -> Any:
     return _environment().get_template(f"{template}.txt.j2").module
