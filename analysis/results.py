@@ -48,9 +48,9 @@ class Results:
     """variant -> how the study's metric scatters over its runs"""
     curves: dict[Metric, dict[str, stats.Band]]
     """metric -> variant -> its learning curve over the finished runs; only metrics with a curve of two epochs or more"""
-    versus: dict[str, stats.Comparison]
+    versus: dict[str, stats.PairedComparison]
     """each variant against the baseline: the same comparisons as in `pairs`"""
-    pairs: dict[tuple[str, str], stats.Comparison]
+    pairs: dict[tuple[str, str], stats.PairedComparison]
     """(a, b) -> a - b, where b is the baseline or comes later; all pairs are one family. Empty where there are too many
     variants; then the pairs with the baseline are the family"""
     best: str | None
@@ -87,7 +87,7 @@ class Results:
         return [variant for variant in self.variants if variant != self.study.baseline]
 
     @property
-    def other_pairs(self) -> dict[tuple[str, str], stats.Comparison]:
+    def other_pairs(self) -> dict[tuple[str, str], stats.PairedComparison]:
         """Every pair without the baseline."""
         return {pair: compared for pair, compared in self.pairs.items() if self.study.baseline not in pair}
 
@@ -124,7 +124,7 @@ def analyze(study: RunsTable) -> Results:
         means=means,
         floor=floors[metric],
         divergence=_divergence(ended, variants),
-        spread={variant: stats.spread(list(values[variant].values()), floors[metric]) for variant in variants},
+        spread={variant: stats.spread(list(values[variant].values())) for variant in variants},
         curves=_curves(study, floors),
         versus=versus,
         pairs=pairs,
@@ -233,10 +233,10 @@ def _divergence(ended: pd.DataFrame, variants: list[str]) -> dict[str, stats.Est
 
 def _comparisons(
     study: RunsTable, values: dict[str, dict[int, float]], counted: dict[str, dict[int, float]] | None, rule: stats.Rule
-) -> tuple[dict[str, stats.Comparison], dict[tuple[str, str], stats.Comparison]]:
+) -> tuple[dict[str, stats.PairedComparison], dict[tuple[str, str], stats.PairedComparison]]:
     """Each variant against the baseline, and all pairs; each with its verdict where diverged runs count."""
 
-    def compare(given: dict[str, dict[int, float]]) -> dict[tuple[str, str], stats.Comparison]:
+    def compare(given: dict[str, dict[int, float]]) -> dict[tuple[str, str], stats.PairedComparison]:
         if len(study.variants) <= MOST_PAIRS:
             return stats.compare_all(given, study.baseline, rule)
         versus = stats.compare(given, study.baseline, rule)
@@ -296,7 +296,7 @@ def _best(means: dict[str, stats.Estimate], lower: bool) -> str | None:
     return (min if lower else max)(known, key=known.__getitem__) if known else None
 
 
-def _equal(best: str | None, pairs: dict[tuple[str, str], stats.Comparison]) -> frozenset[str]:
+def _equal(best: str | None, pairs: dict[tuple[str, str], stats.PairedComparison]) -> frozenset[str]:
     """The variants whose difference to the best is shown to be within the margin."""
     return frozenset(
         (set(pair) - {best}).pop()

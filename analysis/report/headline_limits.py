@@ -11,7 +11,7 @@ from analysis.report.tables.cells import margin_text
 from analysis.results import Results
 from analysis.sources.runs_table import CHOOSE_IMAGES, RunsTable, changed_images
 from analysis.sources.settings import PLACES
-from analysis.stats import Comparison
+from analysis.stats import PairedComparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 from experiments.sections import PER_SEED
 
@@ -47,7 +47,7 @@ def _same_images(study: RunsTable) -> bool | None:
     )
 
 
-def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
+def _undecided(results: Results, undecided: Sequence[PairedComparison]) -> str:
     """The minimum detectable difference of the undecided comparisons, and the seeds needed."""
     metric = results.study.metric
     found = sorted(c.detectable for c in undecided if math.isfinite(c.detectable))
@@ -69,7 +69,7 @@ def _undecided(results: Results, undecided: Sequence[Comparison]) -> str:
     ).rstrip()
 
 
-def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
+def _margin_detected(results: Results, compared: Sequence[PairedComparison]) -> str:
     """Whether these seeds can detect a difference as small as the margin, which the study says would matter."""
     known = [c for c in compared if math.isfinite(c.detectable)]
     missed = [c for c in known if c.detectable > results.study.margin]
@@ -80,7 +80,7 @@ def _margin_detected(results: Results, compared: Sequence[Comparison]) -> str:
     return f"So {seeds} are too few {small}{' for some of the pairs' if len(missed) < len(known) else ''}."
 
 
-def _seeds_needed(results: Results, undecided: Sequence[Comparison]) -> str:
+def _seeds_needed(results: Results, undecided: Sequence[PairedComparison]) -> str:
     if results.looks.plan:  # the plan says how many seeds there will be
         return ""
     if max(c.n for c in undecided) < FEW_SEEDS:

@@ -187,13 +187,7 @@ def _exceptions() -> list[tuple[str, str]]:
 
 
 def _models(results: Results) -> list[tuple[str, str]]:
-    facts = [
-        (
-            "Interquartile mean",
-            "The mean after removing a quarter of the runs (rounded down) at each end, with Yuen's interval for a "
-            "trimmed mean. With fewer than four runs it is the mean.",
-        )
-    ]
+    facts = []
     if results.factorial is not None:
         facts.append(
             (

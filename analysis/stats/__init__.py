@@ -12,6 +12,7 @@ from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.best_of import expected_best
 from analysis.stats.comparisons import (
     Comparison,
+    PairedComparison,
     Rule,
     Verdict,
     against_baseline,
@@ -19,9 +20,10 @@ from analysis.stats.comparisons import (
     compare_all,
     paired,
     paired_improvement,
+    verdicts,
     with_diverged,
 )
-from analysis.stats.estimates import Band, Estimate, Spread, band, iqm, iqm_interval, mean, sd, spread
+from analysis.stats.estimates import Band, Estimate, Spread, band, mean, spread
 from analysis.stats.factorial import Effect, Factorial, TermTest, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import Components, ImageEstimate, over_images
@@ -30,60 +32,4 @@ from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, see
 from analysis.stats.proportion import proportion
 from analysis.stats.resolution import accuracy_step
 from analysis.stats.size_change import SizeChange, SpreadChange, sd_of_means, size_change, spread_change
-from analysis.stats.student import Posterior, posterior, t_test, tost
-
-__all__ = [
-    "Aggregate",
-    "AverageDifference",
-    "Band",
-    "BatchEffect",
-    "Comparison",
-    "Components",
-    "Effect",
-    "Estimate",
-    "Factorial",
-    "ImageEstimate",
-    "Looks",
-    "Posterior",
-    "Rule",
-    "SeedsNeeded",
-    "SizeChange",
-    "Spread",
-    "SpreadChange",
-    "TermTest",
-    "Verdict",
-    "accuracy_step",
-    "against_baseline",
-    "aggregates",
-    "band",
-    "batch_effect",
-    "compare",
-    "compare_all",
-    "compare_averages",
-    "detectable",
-    "expected_best",
-    "factorial",
-    "holm",
-    "holm_exclusive",
-    "improvement",
-    "iqm",
-    "iqm_interval",
-    "levels",
-    "mean",
-    "over_images",
-    "paired",
-    "paired_improvement",
-    "posterior",
-    "proportion",
-    "repeated_rate",
-    "sd",
-    "sd_of_means",
-    "seeds_needed_band",
-    "seeds_to_decide",
-    "size_change",
-    "spread",
-    "spread_change",
-    "t_test",
-    "tost",
-    "with_diverged",
-]
+from analysis.stats.student import t_test, tost

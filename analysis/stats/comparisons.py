@@ -20,14 +20,13 @@ from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
-from analysis.stats.estimates import Estimate, moments, t_interval
+from analysis.stats.estimates import Estimate, estimates, moments, t_interval
 from analysis.stats.holm import holm_exclusive
 from analysis.stats.looks import Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
 from analysis.stats.proportion import proportion
-from analysis.stats.student import Posterior, posterior, t_test, tost
+from analysis.stats.student import t_test, tost
 from experiments.errors import UserError
 
 Verdict = Literal["better", "worse", "equivalent", "not enough evidence", "baseline"]
@@ -65,43 +64,24 @@ class Rule:
         return alpha if self.looks is None else self.looks.level(alpha)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One variant minus another, seed by seed. What so few seeds cannot tell is NaN."""
+    """One variant minus another. What so few seeds cannot tell is NaN."""
 
     diff: Estimate
     """mean difference with its Student t interval, wider where several looks share the 5 %"""
-    n: int
-    """seeds used: those with a finite value on both sides"""
-    dropped: int
-    """seeds that only one side has, or on which a side diverged"""
-    d_z: float
-    """effect size: mean over standard deviation of the differences (Cohen's d_z) with Hedges' correction; three seeds or
-    more"""
     p: float
-    """two-sided paired t test of no difference"""
+    """two-sided t test of no difference"""
     p_holm: float
     """`p`, adjusted over the family"""
-    paired_improvement: Estimate
-    """probability that the variant beats the other on the same seed; a tie counts half"""
-    posterior: Posterior
-    """probabilities of a true difference that is better by more than the margin, within it, or worse by more"""
-    seed_correlation: float
-    """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
-    tost_p: float
-    """two one-sided tests: p-value of a difference of a margin or more"""
-    tost_p_holm: float
-    """`tost_p`, adjusted over the family"""
-    equivalence: Estimate
-    """the 1 - 2 alpha interval: within ±margin exactly where `tost_p` < alpha"""
     verdict: Verdict
-    detectable: float
-    """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
-    seeds_needed: SeedsNeeded | None
-    """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
-    one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
     verdict_with_diverged: Verdict | None = None
     """the verdict if diverged runs count as runs at chance level; None where that is the same in any case"""
+
+    @property
+    def n(self) -> int:
+        """Seeds used: those with a finite value on both sides."""
+        return self.diff.n
 
     @property
     def depends_on_diverged(self) -> bool:
@@ -109,7 +89,28 @@ class Comparison:
         return self.verdict_with_diverged not in (None, self.verdict)
 
 
-def compare(values: Values, baseline: str, rule: Rule | None = None) -> dict[str, Comparison]:
+@dataclass(frozen=True, kw_only=True)
+class PairedComparison(Comparison):
+    """One variant minus another, seed by seed."""
+
+    dropped: int
+    """seeds that only one side has, or on which a side diverged"""
+    paired_improvement: Estimate
+    """probability that the variant beats the other on the same seed; a tie counts half"""
+    seed_correlation: float
+    """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
+    tost_p: float
+    """two one-sided tests: p-value of a difference of a margin or more"""
+    tost_p_holm: float
+    """`tost_p`, adjusted over the family"""
+    detectable: float
+    """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
+    seeds_needed: SeedsNeeded | None
+    """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
+    one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
+
+
+def compare(values: Values, baseline: str, rule: Rule | None = None) -> dict[str, PairedComparison]:
     """Every variant minus the baseline; the other variants are the family. The baseline's own verdict is "baseline".
 
     Raises `UserError` where the baseline is not among the variants.
@@ -122,22 +123,22 @@ def compare(values: Values, baseline: str, rule: Rule | None = None) -> dict[str
 
 def compare_all(
     values: Values, baseline: str | None = None, rule: Rule | None = None
-) -> dict[tuple[str, str], Comparison]:
+) -> dict[tuple[str, str], PairedComparison]:
     """Every pair (a, b) as a - b; all pairs are one family. Pairs are in the variants' order; the baseline is always b."""
     pairs = [(b, a) if a == baseline else (a, b) for a, b in combinations(values, 2)]
     return compare_pairs(values, pairs, rule)
 
 
 def against_baseline(
-    pairs: Mapping[tuple[str, str], Comparison], values: Values, baseline: str
-) -> dict[str, Comparison]:
+    pairs: Mapping[tuple[str, str], PairedComparison], values: Values, baseline: str
+) -> dict[str, PairedComparison]:
     """Of some pairs, each variant's comparison with the baseline, and the baseline's own."""
     return {
         variant: _baseline(values[variant]) if variant == baseline else pairs[variant, baseline] for variant in values
     }
 
 
-def with_diverged(comparison: Comparison, counted: Verdict) -> Comparison:
+def with_diverged(comparison: PairedComparison, counted: Verdict) -> PairedComparison:
     """A comparison, and the verdict of the same pair where diverged runs are counted."""
     return replace(comparison, verdict_with_diverged=counted)
 
@@ -192,7 +193,7 @@ def _tests(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.nd
 
 def compare_pairs(
     values: Values, pairs: list[tuple[str, str]], rule: Rule | None = None
-) -> dict[tuple[str, str], Comparison]:
+) -> dict[tuple[str, str], PairedComparison]:
     """Each pair (a, b) as a - b; these pairs are the family."""
     rule = rule or Rule()
     if not pairs:
@@ -207,25 +208,19 @@ def compare_pairs(
     words: dict[float, Verdict] = {1.0: "better", -1.0: "worse", 0.0: "equivalent"}
     towards = -1.0 if rule.lower_is_better else 1.0
     needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
-    intervals = _estimates(centre, *t_interval(centre, error, n - 1, 1 - rule.level(0.05)), n)
-    equivalence = _estimates(centre, *t_interval(centre, error, n - 1, 1 - 2 * rule.level(rule.alpha)), n)
-    improvement, probabilities = _improvement(gains, 0.95), posterior(gains, rule.margin, rule.floor)
+    intervals = estimates(centre, *t_interval(centre, error, n - 1, 1 - rule.level(0.05)), n)
+    improvement, correlation = _improvement(gains, 0.95), _correlation(a, b)
     p, q = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor)
-    d_z, correlation = _hedges(centre, deviation, n), _correlation(a, b)
     return {
-        pair: Comparison(
+        pair: PairedComparison(
             diff=intervals[i],
-            n=int(n[i]),
             dropped=int(dropped[i]),
-            d_z=float(d_z[i]),
             p=float(p[i]),
             p_holm=float(p_holm[i]),
             paired_improvement=improvement[i],
-            posterior=probabilities[i],
             seed_correlation=float(correlation[i]),
             tost_p=float(q[i]),
             tost_p_holm=float(q_holm[i]),
-            equivalence=equivalence[i],
             verdict=words.get(towards * float(signs[i]), "not enough evidence"),
             detectable=detectable(float(deviation[i]), int(n[i]), strictest),
             seeds_needed=needed[i] if np.isnan(signs[i]) else None,
@@ -234,38 +229,22 @@ def compare_pairs(
     }
 
 
-def _baseline(runs: Mapping[int, float]) -> Comparison:
+def _baseline(runs: Mapping[int, float]) -> PairedComparison:
     """The baseline compared with itself: no difference, nothing tested."""
     n, nan = int(np.isfinite(np.array(list(runs.values()), dtype=float)).sum()), float("nan")
-    nothing = Estimate(0.0, 0.0, 0.0, n)
-    return Comparison(
-        diff=nothing,
-        n=n,
+    return PairedComparison(
+        diff=Estimate(0.0, 0.0, 0.0, n),
         dropped=len(runs) - n,
-        d_z=0.0,
         p=nan,
         p_holm=nan,
         paired_improvement=Estimate(0.5, nan, nan, n),
-        posterior=Posterior(nan, nan, nan),
         seed_correlation=nan,
         tost_p=nan,
         tost_p_holm=nan,
-        equivalence=nothing,
         verdict="baseline",
         detectable=nan,
         seeds_needed=None,
     )
-
-
-def _hedges(centre: np.ndarray, deviation: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Mean over deviation, corrected for its bias.
-
-    Source: Hedges, J. Educational Statistics 6 (1981), 107-128, equation 6e.
-    """
-    df = n - 1
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correction = np.exp(special.gammaln(df / 2) - special.gammaln((df - 1) / 2)) / np.sqrt(df / 2)
-        return np.where(df < 2, np.nan, centre / deviation * correction)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -281,7 +260,3 @@ def _improvement(gain: np.ndarray, level: float) -> list[Estimate]:
     """`paired_improvement` from gains (pairs, seeds), NaN where a seed cannot be used."""
     wins = (gain > 0).sum(axis=-1) + 0.5 * (gain == 0).sum(axis=-1)
     return proportion(wins, np.isfinite(gain).sum(axis=-1), level)
-
-
-def _estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarray) -> list[Estimate]:
-    return [Estimate(*row) for row in zip(value.tolist(), low.tolist(), high.tolist(), n.tolist())]

@@ -1,4 +1,4 @@
-"""Estimates of one sample: mean, spread, interquartile mean, bands of curves. Arrays in, estimates out.
+"""Estimates of one sample: mean, spread, bands of curves. Arrays in, estimates out.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 RELATIVE_ROUNDING = 1e-10
 """A standard deviation below this share of the mean is floating-point rounding."""
@@ -30,10 +30,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Spread:
-    """How a sample scatters: its standard deviation, interquartile mean, lowest and highest value."""
+    """How a sample scatters: its standard deviation, lowest and highest value."""
 
     sd: float
-    iqm: Estimate
     lowest: float
     highest: float
 
@@ -74,6 +73,11 @@ def t_interval(
     return np.asarray(centre) - half, np.asarray(centre) + half
 
 
+def estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarray) -> list[Estimate]:
+    """Values with their intervals, one for each place of the arrays (places,)."""
+    return [Estimate(*row) for row in zip(value.tolist(), low.tolist(), high.tolist(), n.tolist(), strict=True)]
+
+
 def mean(x: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Estimate:
     """Mean of x (values,) with Student's t interval."""
     centre, deviation, n = moments(np.ravel(x), floor)
@@ -81,17 +85,12 @@ def mean(x: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Estimate:
     return Estimate(float(centre), float(low), float(high), int(n))
 
 
-def sd(x: ArrayLike) -> float:
-    """Standard deviation of x (values,) with n - 1 in the denominator; NaN for fewer than two values."""
-    finite = _finite(x)
-    return float(np.std(finite, ddof=1)) if len(finite) > 1 else float("nan")
-
-
-def spread(x: ArrayLike, floor: float = 0.0) -> Spread:
-    """How x (values,) scatters; NaN where there are no values. The floor applies to intervals only."""
-    finite = _finite(x)
-    ends = (float(finite.min()), float(finite.max())) if len(finite) else (float("nan"), float("nan"))
-    return Spread(sd(finite), iqm_interval(finite, floor=floor), *ends)
+def spread(x: ArrayLike) -> Spread:
+    """How x (values,) scatters; NaN where there are no values."""
+    x = np.ravel(np.asarray(x, dtype=float))
+    finite = x[np.isfinite(x)]
+    sd = float(np.std(finite, ddof=1)) if len(finite) > 1 else float("nan")
+    return Spread(sd, float(finite.min()), float(finite.max())) if len(finite) else Spread(sd, sd, sd)
 
 
 def band(x: ArrayLike, curves: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Band:
@@ -99,32 +98,3 @@ def band(x: ArrayLike, curves: ArrayLike, level: float = 0.95, floor: float = 0.
     centre, deviation, n = moments(curves, floor)
     low, high = t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level)
     return Band(np.asarray(x, dtype=float), centre, low, high)
-
-
-def iqm(x: ArrayLike) -> float:
-    """Interquartile mean of x (values,): the mean of what is left when a quarter (rounded down) is cut at each end."""
-    finite = _finite(x)
-    return float(stats.trim_mean(finite, 0.25)) if len(finite) else float("nan")
-
-
-def iqm_interval(x: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Estimate:
-    """Interquartile mean of x (values,) with the t interval of a trimmed mean, which holds for few seeds too.
-
-    Source: Yuen, Biometrika 61 (1974), 165-170: of n values h are kept; the squared error is the winsorised sum of
-    squares over h (h - 1), with h - 1 degrees of freedom. Below four values nothing is cut, and this is `mean`.
-    """
-    finite = np.sort(_finite(x))
-    n = len(finite)
-    cut = n // 4
-    if cut == 0:
-        return mean(finite, level, floor)
-    kept = n - 2 * cut
-    _, deviation, _ = moments(np.clip(finite, finite[cut], finite[n - cut - 1]), floor)
-    value = iqm(finite)
-    low, high = t_interval(value, deviation * np.sqrt((n - 1) / (kept * (kept - 1))), kept - 1, level)
-    return Estimate(value, float(low), float(high), n)
-
-
-def _finite(x: ArrayLike) -> np.ndarray:
-    x = np.ravel(np.asarray(x, dtype=float))
-    return x[np.isfinite(x)]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, moments, t_interval
+from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, estimates, mean, moments, t_interval
 from analysis.stats.holm import holm
 from analysis.stats.looks import Looks
 from analysis.stats.student import t_test
@@ -193,8 +193,7 @@ class _Grid:
             return t_test(given, floor=floors)
 
         p = test(samples) if self.looks is None else self.looks.p_value(test, samples)[0]
-        columns = zip(centre.tolist(), low.tolist(), high.tolist(), n.tolist(), p.tolist(), strict=True)
-        return [(Estimate(value, lower, upper, k), q) for value, lower, upper, k, q in columns]
+        return list(zip(estimates(centre, low, high, n), p.tolist(), strict=True))
 
     def means(self, term: Term) -> dict[Levels, Estimate]:
         """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""

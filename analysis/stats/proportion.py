@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from analysis.stats.estimates import Estimate
+from analysis.stats.estimates import Estimate, estimates
 
 
 def proportion(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> list[Estimate]:
@@ -18,5 +18,6 @@ def proportion(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> list[Estim
     low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 0.5), n - hits + 1, tail), 0.0)
     high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 0.5), 1 - tail), 1.0)
     share = np.where(n > 0, hits / np.maximum(n, 1), np.nan)
-    columns = share, np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan), n
-    return [Estimate(*row) for row in zip(*(column.tolist() for column in columns))]
+    return estimates(
+        share, np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan), np.broadcast_to(n, share.shape)
+    )

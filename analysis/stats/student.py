@@ -1,6 +1,5 @@
-"""Student's t for differences paired by seed: tests, equivalence, posterior probabilities. Arrays in, numbers out."""
+"""Student's t for differences paired by seed: tests of a difference and of equivalence. Arrays in, numbers out."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,15 +10,6 @@ from analysis.stats.estimates import moments
 
 TOLERANCE = 1e-9
 """A mean this close to a bound, relative to the bound, lies on the bound: the rest is floating-point rounding."""
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """Probabilities that the true difference is better by more than the margin, within it, or worse by more."""
-
-    worse: float
-    within: float
-    better: float
 
 
 def beyond(centre: ArrayLike, bound: ArrayLike) -> np.ndarray:
@@ -48,16 +38,3 @@ def tost(diffs: ArrayLike, margin: float, floor: ArrayLike = 0.0) -> np.ndarray:
     Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
     """
     return np.maximum(t_test(diffs, -margin, "above", floor), t_test(diffs, margin, "below", floor))
-
-
-def posterior(gains: ArrayLike, margin: float, floor: ArrayLike = 0.0) -> list[Posterior]:
-    """Where the true mean of gains (pairs, seeds) lies, higher being better; NaN where the spread is not known.
-
-    Under the usual uninformative prior the mean follows Student's t about the observed mean, with its standard error as
-    scale and n - 1 degrees of freedom. Source: Gelman et al., Bayesian Data Analysis, 3rd ed. (2013), section 3.2.
-    """
-    centre, deviation, n = moments(np.atleast_2d(gains), floor)
-    error = deviation / np.sqrt(np.maximum(n, 1))
-    worse = special.stdtr(n - 1, (-margin - centre) / error)
-    better = special.stdtr(n - 1, (centre - margin) / error)
-    return [Posterior(*row) for row in zip(worse.tolist(), (1 - worse - better).tolist(), better.tolist())]

@@ -21,7 +21,7 @@ from analysis.report.tables.cells import (
     verdict_cell,
 )
 from analysis.results import Results
-from analysis.stats import Comparison
+from analysis.stats import PairedComparison
 from analysis.stats.power import FEW_SEEDS
 from experiments.metric import Metric
 
@@ -74,7 +74,7 @@ def pairs_table(results: Results) -> Table | None:
     return Table("pairs", "All pairs of variants (variant − reference), paired by seed.", columns, rows, notes)
 
 
-def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
+def _notes(results: Results, compared: Sequence[PairedComparison]) -> tuple[str, ...]:
     """Explain the columns; `compared` is the content of the table."""
     family = len(results.pairs) or len(compared)
     pairs = f"{family} pairs {'of variants' if results.pairs else 'with the baseline'}"
@@ -90,11 +90,8 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     notes = [
         f"n: seeds with a result for both variants. CI: confidence interval.{intervals}",
         f"p: paired t test. Equivalence p: two one-sided t tests (TOST) within ±{margin_text(results)}. Both are {adjusted}. "
-        "Effect size d_z: mean of the paired differences divided by their standard deviation, with Hedges' correction for "
-        "small samples. Seeds won: seeds on which the variant is better than the reference; a tie counts as half. "
-        "Posterior probability: the probability that the true difference is worse by more than the margin, within the "
-        "margin, or better by more than the margin (t distribution, uninformative prior). Seed correlation: the "
-        "correlation of the two variants over the seeds. Pairing by seed reduces the error if it is positive.",
+        "Seeds won: seeds on which the variant is better than the reference; a tie counts as half. "
+        "Seed correlation: the correlation of the two variants over the seeds. Pairing by seed reduces the error if it is positive.",
         "Minimum detectable difference: the smallest true difference that the t test detects with 80 % power at alpha = "
         f"{level}.{_SEEDS_NEEDED if _any_seeds_needed(results, compared) else ''}",
     ]
@@ -106,7 +103,7 @@ def _notes(results: Results, compared: Sequence[Comparison]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _any_seeds_needed(results: Results, compared: Sequence[Comparison]) -> bool:
+def _any_seeds_needed(results: Results, compared: Sequence[PairedComparison]) -> bool:
     """Whether a table shows the column of seeds needed: without any value it is left out."""
     return any(formatting.seeds_needed(c.seeds_needed) != formatting.DASH for c in (*compared, *results.pairs.values()))
 
@@ -124,30 +121,17 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
             help="seeds on which the variant is better than the reference; a tie counts as half",
         ),
         Column("95 % CI", (), detail=True),
-        Column(
-            "effect size d_z",
-            ("d_z",),
-            help="mean / standard deviation of the differences, with Hedges' correction",
-            detail=True,
-        ),
-        Column(
-            "posterior probability: worse / within margin / better",
-            ("p_worse", "p_within", "p_better"),
-            help="that the true difference is worse by more than the margin, within it, or better by more",
-            detail=True,
-        ),
         Column("seed correlation", ("seed_correlation",), help="between the two variants over the seeds", detail=True),
         Column(f"minimum detectable difference{points(metric)}", ("detectable",), detail=True),
         Column("seeds needed (80 % power)", ("seeds_needed_low", "seeds_needed_high"), detail=True),
     )
 
 
-def _cells(results: Results, variant: str, c: Comparison) -> tuple[Cell, ...]:
+def _cells(results: Results, variant: str, c: PairedComparison) -> tuple[Cell, ...]:
     metric = results.study.metric
     scale, half = metric.scale, formatting.half_width(c.diff) * metric.scale
     better, needed = c.paired_improvement, c.seeds_needed
     bounds = partial(formatting.bounds, c.diff, scale)
-    chances = (c.posterior.worse, c.posterior.within, c.posterior.better)
     wins = f"{better.value * c.n:.3g} of {c.n}" if c.n else formatting.DASH
     return (
         Cell(f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""), (c.n, c.dropped), c.n),
@@ -157,8 +141,6 @@ def _cells(results: Results, variant: str, c: Comparison) -> tuple[Cell, ...]:
         verdict_cell(c),
         Cell(wins, (better.value, better.low, better.high), better.value),
         Cell(bounds(), (), c.diff.low, half=half, rounded=lambda places: bounds(places=places)),
-        Cell(formatting.number(c.d_z, 2, signed=True), (c.d_z,), c.d_z),
-        Cell(" / ".join(formatting.number(chance, 2) for chance in chances), chances, c.posterior.better),
         Cell(formatting.number(c.seed_correlation, 2), (c.seed_correlation,), c.seed_correlation),
         number_cell(c.detectable, scale, formatting.decimals(half), half),
         Cell(

@@ -99,14 +99,13 @@ def _metric_column(metric: Metric) -> Column:
 
 
 def spread_table(results: Results) -> Table:
-    """Return the table of how the runs of each variant vary, with the interquartile mean."""
+    """Return the table of how the runs of each variant vary."""
     metric, scale = results.study.metric, results.study.metric.scale
     columns = (
         *variant_columns(results),
         Column("n", ("n",)),
         estimate_column(metric, "mean", "mean "),
         Column("standard deviation", ("sd",)),
-        estimate_column(metric, "iqm", "interquartile mean "),
         Column("minimum", ("lowest",)),
         Column("maximum", ("highest",)),
     )
@@ -120,7 +119,6 @@ def spread_table(results: Results) -> Table:
                 count_cell(mean.n),
                 estimate_cell(mean, metric, anchor(results, variant)),
                 number_cell(spread.sd, scale, places, spread.sd * scale),
-                estimate_cell(spread.iqm, metric, anchor(results, variant)),
                 *(number_cell(each, scale, places, spread.sd * scale) for each in (spread.lowest, spread.highest)),
             )
         )

@@ -43,10 +43,7 @@ def test_intervals_of_paired_differences_cover_at_their_level(n):
     values = {"base": dict.fromkeys(range(n), 0.9)}
     values |= {f"v{i}": {seed: 0.9 + gain for seed, gain in enumerate(row)} for i, row in enumerate(gains)}
     compared = [c for c in stats.compare(values, "base", Rule(MARGIN)).values() if c.verdict != "baseline"]
-    diff = np.mean([c.diff.low <= truth <= c.diff.high for c in compared])
-    equivalence = np.mean([c.equivalence.low <= truth <= c.equivalence.high for c in compared])
-    assert 0.94 <= diff <= 0.96
-    assert 0.885 <= equivalence <= 0.915
+    assert 0.94 <= np.mean([c.diff.low <= truth <= c.diff.high for c in compared]) <= 0.96
 
 
 @pytest.mark.parametrize("n", SEEDS)
@@ -77,15 +74,6 @@ def test_intervals_cover_where_runs_agree_to_the_image(n, spread):
     share = cdf((images + 0.5 - true) / spread) - cdf((images - 0.5 - true) / spread)
     expected = share @ images
     assert np.mean((low <= expected) & (high >= expected)) >= 0.945
-
-
-@pytest.mark.parametrize(
-    "n", [5, pytest.param(10, marks=pytest.mark.slow)]
-)  # at three seeds nothing is cut: that is the mean
-def test_interval_of_the_interquartile_mean_covers(n):
-    x = np.random.default_rng([n, 2]).normal(0, 1, (12_000, n))
-    covered = [e.low <= 0 <= e.high for e in map(stats.iqm_interval, x)]
-    assert 0.93 <= np.mean(covered) <= 0.97
 
 
 @pytest.mark.parametrize("n", SEEDS)

@@ -35,7 +35,6 @@ def test_comparison_agrees_with_scipy_and_statsmodels():
     interval = test.confidence_interval()
     assert found.p == pytest.approx(test.pvalue, **CLOSE)
     assert (found.diff.low, found.diff.high) == pytest.approx((interval.low, interval.high), **CLOSE)
-    assert (found.equivalence.low, found.equivalence.high) == pytest.approx(diffs.tconfint_mean(0.1), **CLOSE)
     assert found.tost_p == pytest.approx(diffs.ttost_mean(-0.01, 0.01)[0], **CLOSE)
     assert found.p_holm == found.p and found.tost_p_holm == found.tost_p  # a family of one
     assert (found.n, found.dropped) == (7, 0)
@@ -46,8 +45,6 @@ def test_comparison_by_hand():
     # mean .02, sd .01, t = .02 / (.01 / sqrt 3) = 2 sqrt 3; with 2 degrees of freedom p = 1 - t / sqrt(2 + t^2)
     assert found.diff.value == pytest.approx(0.02, **CLOSE)
     assert found.p == pytest.approx(1 - math.sqrt(12 / 14), **CLOSE)
-    # Hedges: gamma(1) / (sqrt(1) gamma(1/2)) = 1 / sqrt(pi), times d_z = 2
-    assert found.d_z == pytest.approx(2 / math.sqrt(math.pi), **CLOSE)
     # all three won: the exact lower bound solves p^3 = .025
     assert (found.paired_improvement.value, found.paired_improvement.high) == (1.0, 1.0)
     assert found.paired_improvement.low == pytest.approx(0.025 ** (1 / 3), **CLOSE)
@@ -158,7 +155,6 @@ def test_the_two_sides_mirror_each_other(pairs, margin):
     assert there.diff.value == pytest.approx(-back.diff.value, abs=1e-12)
     assert (there.p, there.tost_p) == pytest.approx((back.p, back.tost_p), rel=1e-6, nan_ok=True)
     assert there.paired_improvement.value == pytest.approx(1 - back.paired_improvement.value)
-    assert there.posterior.better == pytest.approx(back.posterior.worse, nan_ok=True, abs=1e-9)
     assert there.seed_correlation == pytest.approx(back.seed_correlation, nan_ok=True)
     mirror = {"better": "worse", "worse": "better"}
     assert there.verdict == mirror.get(back.verdict, back.verdict)
@@ -204,16 +200,6 @@ def test_an_open_comparison_says_how_many_seeds_would_do():
     assert 10 < found.seeds_needed.low < found.seeds_needed.high
     assert found.detectable == pytest.approx(stats.detectable(diffs.std(ddof=1), 10), **CLOSE)
     assert stats.compare(shifted(diffs[:9].tolist()), "a")["b"].seeds_needed is None
-
-
-def test_posterior_is_students_t_about_the_mean():
-    found = stats.compare({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.004))["a"].posterior
-    diffs = np.subtract(A, B)
-    t = scipy_stats.t(6, diffs.mean(), diffs.std(ddof=1) / math.sqrt(7))
-    assert (found.worse, found.better) == pytest.approx((t.cdf(-0.004), t.sf(0.004)), **CLOSE)
-    assert found.within == pytest.approx(t.cdf(0.004) - t.cdf(-0.004), **CLOSE)
-    loss = stats.compare({"b": by_seed(*B), "a": by_seed(*A)}, "b", Rule(margin=0.004, lower_is_better=True))["a"]
-    assert (loss.posterior.worse, loss.posterior.better) == pytest.approx((found.better, found.worse), **CLOSE)
 
 
 def test_seed_correlation_is_pearsons():
