@@ -12,13 +12,14 @@ import pandas as pd
 
 from analysis import formatting, stats
 from analysis.claims.settings import Values
-from analysis.looks import StudyLooks
-from analysis.results import ALPHA, Results, chance_accuracy, with_diverged
+from analysis.results.policy import ALPHA, Policy, chance_accuracy
+from analysis.results.study_results import StudyResults
 from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import ENDED
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
+from experiments.runs.looks import Look
 
 AGGREGATES = {"iqm": "interquartile mean", "mean": "mean", "median": "median"}
 """The aggregates by name, as tables and figures call them."""
@@ -29,7 +30,7 @@ FEWEST = 2  # finished runs that a variant needs on every dataset
 class AcrossDatasets:
     """Studies of the same variants, one for each dataset, and the aggregates over the datasets with equal weight."""
 
-    studies: dict[str, Results]
+    studies: dict[str, StudyResults]
     """dataset -> its study; all have the same variants, baseline and metric"""
     variants: list[str]
     """the variants that are aggregated, in the order of the first study"""
@@ -53,17 +54,19 @@ class AcrossDatasets:
     """variant -> the probability that a run of it beats a run of the baseline"""
     dropped: int
     """seeds that only the variant or only the baseline finished, summed over variants and datasets"""
-    looks: StudyLooks | None = None
-    """the looks at the one study that was split by its datasets. None for several studies: their planned looks are for
-    their own tests"""
+    policy: Policy | None = None
+    """that of the one study that was split by its datasets. None for several studies: their planned looks are for their
+    own tests"""
+    looks: tuple[Look, ...] = ()
+    """the looks at the one study"""
 
     @property
     def waiting(self) -> bool:
         """Whether nothing may be tested yet: the first planned look at the one study is not reached."""
-        return self.looks is not None and self.looks.waiting
+        return self.policy is not None and self.policy.waiting
 
     @property
-    def first(self) -> Results:
+    def first(self) -> StudyResults:
         """The first study; the variants' order, the baseline and the metric are the same in all."""
         return next(iter(self.studies.values()))
 
@@ -77,10 +80,12 @@ class AcrossDatasets:
         return [name for name, differences in self.paired[variant].items() if differences.mean() > 0]
 
 
-def aggregate_studies(studies: Sequence[Results], looks: StudyLooks | None = None) -> AcrossDatasets:
+def aggregate_studies(
+    studies: Sequence[StudyResults], policy: Policy | None = None, looks: tuple[Look, ...] = ()
+) -> AcrossDatasets:
     """Aggregate studies of the same variants over their datasets.
 
-    `looks`: those at the one study that the studies are parts of. With planned looks, the differences are those of the
+    `policy` and `looks`: those of the one study that the studies are parts of. With planned looks, the differences are those of the
     last look that is reached, and there are none before the first; scores are those of all finished runs.
 
     Raises `UserError` for fewer than two studies, for two studies of one dataset, and for studies that differ in their
@@ -90,17 +95,17 @@ def aggregate_studies(studies: Sequence[Results], looks: StudyLooks | None = Non
     check_alike([results.study for results in studies])
     first = studies[0]
     left_out = _left_out(by_dataset)
-    variants = [variant for variant in first.variants if variant not in left_out]
+    variants = [variant for variant in first.variants.names if variant not in left_out]
     baseline = first.study.baseline
     if baseline in left_out:
         raise UserError(
             f"across: the baseline {baseline!r} {left_out[baseline]}; it needs {FEWEST} finished runs on each"
         )
-    floors = [results.floor for results in by_dataset.values()]
+    floors = [results.policy.floor for results in by_dataset.values()]
     margin = min(results.study.margin for results in by_dataset.values())
-    tests = None if looks is None else looks.tests
+    tests = None if policy is None else policy.looks
     rule = stats.Rule(margin, ALPHA, first.study.metric.lower_is_better, looks=tests)
-    values = [_tested(results.values, looks) for results in by_dataset.values()]
+    values = [_tested(results.values, policy) for results in by_dataset.values()]
     samples = {variant: [_finite(results.values[variant]) for results in by_dataset.values()] for variant in variants}
     given = {variant: _sides(values, variant, baseline) for variant in variants if variant != baseline}
     pairs = {variant: _usable(*sides) for variant, sides in given.items()}
@@ -118,15 +123,18 @@ def aggregate_studies(studies: Sequence[Results], looks: StudyLooks | None = Non
         normalised=_normalised(samples, floors, list(chance.values())) if chance else {},
         differences=differences,
         paired=paired,
-        depends_on_diverged=_depending(by_dataset, list(pairs), floors, rule, differences, looks),
+        depends_on_diverged=_depending(by_dataset, list(pairs), floors, rule, differences, policy),
         improvement={v: stats.improvement(*both, rule.lower_is_better) for v, both in pairs.items()},
         dropped=sum(_dropped(runs, variant, baseline) for variant in pairs for runs in values),
+        policy=policy,
         looks=looks,
     )
 
 
-def side_by_side(studies: Sequence[Results], looks: StudyLooks | None = None) -> AcrossDatasets:
-    """The studies without aggregates and tests, for datasets with too few runs of the baseline. `looks` as in
+def side_by_side(
+    studies: Sequence[StudyResults], policy: Policy | None = None, looks: tuple[Look, ...] = ()
+) -> AcrossDatasets:
+    """The studies without aggregates and tests, for datasets with too few runs of the baseline. `policy` as in
     `aggregate_studies`.
 
     Raises `UserError` as `aggregate_studies` does for studies that do not belong together.
@@ -146,20 +154,21 @@ def side_by_side(studies: Sequence[Results], looks: StudyLooks | None = None) ->
         depends_on_diverged=frozenset(),
         improvement={},
         dropped=0,
+        policy=policy,
         looks=looks,
     )
 
 
-def baseline_runs(results: Results) -> int:
+def baseline_runs(results: StudyResults) -> int:
     """How many runs of the baseline have finished with a value of the metric."""
     return len(_finite(results.values[results.study.baseline]))
 
 
-def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:
+def _by_dataset(studies: Sequence[StudyResults]) -> dict[str, StudyResults]:
     """Dataset -> its study."""
     if len(studies) < 2:
         raise UserError("across: one study is not enough; give two or more, of different datasets")
-    found: dict[str, Results] = {}
+    found: dict[str, StudyResults] = {}
     for results in studies:
         study = results.study
         names = datasets_of(study)
@@ -175,10 +184,10 @@ def _by_dataset(studies: Sequence[Results]) -> dict[str, Results]:
     return found
 
 
-def _left_out(studies: Mapping[str, Results]) -> dict[str, str]:
+def _left_out(studies: Mapping[str, StudyResults]) -> dict[str, str]:
     """Variants that have too few finished runs on a dataset, and the reason."""
     found = {}
-    for variant in next(iter(studies.values())).variants:
+    for variant in next(iter(studies.values())).variants.names:
         few = {name: len(_finite(results.values[variant])) for name, results in studies.items()}
         if short := [f"{formatting.plural(n, 'finished run')} on {name}" for name, n in few.items() if n < FEWEST]:
             found[variant] = f"has {formatting.listing(short)}"
@@ -190,9 +199,9 @@ def _finite(runs: Mapping[int, float]) -> np.ndarray:
     return np.array([value for _, value in sorted(runs.items()) if math.isfinite(value)])
 
 
-def _tested(values: Values, looks: StudyLooks | None) -> Values:
+def _tested(values: Values, policy: Policy | None) -> Values:
     """The values that may be tested: all of them where no look is planned."""
-    return values if looks is None else looks.limit(values)
+    return values if policy is None else policy.limit(values)
 
 
 def _sides(
@@ -218,12 +227,12 @@ def _differences(a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> list[np.nd
 
 
 def _depending(
-    studies: Mapping[str, Results],
+    studies: Mapping[str, StudyResults],
     variants: Sequence[str],
     floors: Sequence[float],
     rule: stats.Rule,
     found: Mapping[str, stats.AverageDifference],
-    looks: StudyLooks | None,
+    policy: Policy | None,
 ) -> frozenset[str]:
     """The variants whose verdict changes if diverged runs count as chance level.
 
@@ -233,9 +242,9 @@ def _depending(
     values: list[Values] = []
     unknown: set[str] = set()
     for results in studies.values():
-        counted, lost = with_diverged(results.study, results.values)
+        counted, lost = results.policy.count_diverged(results.values), results.policy.unknown_chance
         unknown |= set(variants) if baseline in lost else lost
-        values.append(_tested(counted, looks))
+        values.append(_tested(counted, policy))
     again = stats.compare_averages({v: _differences(*_sides(values, v, baseline)) for v in variants}, floors, rule)
     return frozenset(
         variant
@@ -245,7 +254,7 @@ def _depending(
     )
 
 
-def _chance(studies: Mapping[str, Results]) -> dict[str, float] | None:
+def _chance(studies: Mapping[str, StudyResults]) -> dict[str, float] | None:
     """The accuracy of chance on each dataset; None where it is not known for one of them."""
     found: dict[str, float] = {}
     for name, results in studies.items():

@@ -8,7 +8,8 @@ from typing import Literal
 
 from analysis import stats
 from analysis.claims.settings import Values
-from analysis.results import ALPHA, Results, with_diverged
+from analysis.results.policy import ALPHA
+from analysis.results.study_results import StudyResults
 from analysis.sources.matching import check_same_levels
 from analysis.sources.runs_table import RunsTable
 from analysis.stats.comparisons import Rule, paired, verdicts
@@ -37,8 +38,8 @@ class Change:
 class TwoStudies:
     """Studies A and B, and how the variants of both changed."""
 
-    a: Results
-    b: Results
+    a: StudyResults
+    b: StudyResults
     shared: list[str]
     """the variants of both studies, in A's order"""
     changes: list[Change]
@@ -51,7 +52,7 @@ class TwoStudies:
     """
 
 
-def compare_studies(a: Results, b: Results) -> TwoStudies:
+def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
     """Compare the variants that both studies have.
 
     Raises `UserError` where the studies share no variant, have different metrics, or use a name for different variants.
@@ -61,15 +62,16 @@ def compare_studies(a: Results, b: Results) -> TwoStudies:
             f"compare: {a.study.name} measures {a.study.metric}, {b.study.name} measures {b.study.metric}; they "
             "cannot be compared"
         )
-    shared = [variant for variant in a.variants if variant in b.variants]
+    shared = [variant for variant in a.variants.names if variant in b.variants.names]
     if not shared:
         raise UserError(f"compare: {a.study.name} and {b.study.name} share no variant")
     check_same_levels("compare", a.study, b.study, shared)
     others = [variant for variant in shared if variant not in (a.study.baseline, b.study.baseline)]
-    floor = math.hypot(a.floor, b.floor)
+    floor = math.hypot(a.policy.floor, b.policy.floor)
     rule, rule_of_shifts = (Rule(a.study.margin, ALPHA, floor=each) for each in (floor, math.sqrt(2) * floor))
-    (counted_a, unknown_a), (counted_b, unknown_b) = (with_diverged(each.study, each.values) for each in (a, b))
-    unknown, sides = unknown_a | unknown_b, ((a.values, b.values), (counted_a, counted_b))
+    unknown = a.policy.unknown_chance | b.policy.unknown_chance
+    counted_a, counted_b = (results.policy.count_diverged(results.values) for results in (a, b))
+    sides = ((a.values, b.values), (counted_a, counted_b))
     finished, counted = (_changes({v: x[v] for v in shared}, {v: y[v] for v in shared}, rule) for x, y in sides)
     changes = _marked(finished, counted, unknown)
     shifts: list[Change] = []

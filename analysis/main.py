@@ -209,7 +209,7 @@ def _compare(arguments: Namespace) -> int:
     """The report that compares two studies."""
     from analysis.report import write
     from analysis.report.compare import compare_document
-    from analysis.results import analyze
+    from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import check_one_dataset
 
     a, b = _located(arguments.a), _located(arguments.b)
@@ -227,7 +227,7 @@ def _across(arguments: Namespace) -> int:
     from analysis.across import aggregate_studies
     from analysis.report import write
     from analysis.report.across import across_document
-    from analysis.results import analyze
+    from analysis.results.study_results import analyze
 
     sources = list(map(_located, arguments.studies))
     out = _out(sources[0], "report-across", arguments)
@@ -277,7 +277,7 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
     from analysis.report.across import stratified_document
     from analysis.report.study_report import model_section, study_document
-    from analysis.results import analyze
+    from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import datasets_of
 
     if len(datasets_of(study)) > 1:
@@ -313,7 +313,7 @@ def record_look(study: RunsTable) -> None:
     """Note in the study's folder that its results were seen. A folder that cannot be written is no error."""
     if study.folder is None or not study.recorded:
         return
-    from analysis.looks import this_look
+    from analysis.results.conduct import this_look
     from experiments.runs.looks import add_look
     from experiments.runs.record import RecordError
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from analysis import formatting
 from analysis.figures.labels import coloured
 from analysis.formatting import plain
-from analysis.profiles import Profile
-from analysis.results import Results
+from analysis.results.profiles import Profile
+from analysis.results.study_results import StudyResults
+from analysis.results.trends import Trend
 from analysis.stats import Estimate
-from analysis.trends import Trend
 from experiments.metric import Metric
 
 MOST_LISTED = 12  # variants that an alternative text lists
@@ -54,30 +54,34 @@ def mean_text(name: str, mean: Estimate, metric: Metric) -> str:
     return f"{plain(name)}: {value}{' %' if metric.is_share else ''} (n = {mean.n})"
 
 
-def accuracy(results: Results, enlarged: bool) -> tuple[str, str]:
+def accuracy(results: StudyResults, enlarged: bool) -> tuple[str, str]:
     """Return the caption and the alternative text of the main figure."""
     metric = results.study.metric
     caption = f"{metric.label.capitalize()} of each variant. Dots: runs, one for each seed. Diamond and bar: mean and 95 % interval."
     if enlarged:
         caption += " The second panel enlarges the range of most variants."
     caption += _grey(results)
-    means = [mean_text(variant, results.mean(variant), metric) for variant in results.variants]
+    means = [mean_text(variant, results.mean(variant), metric) for variant in results.variants.names]
     return caption, f"{metric.label.capitalize()} of each variant, mean and 95 % interval. {_list(means)}."
 
 
-def _grey(results: Results) -> str:
+def _grey(results: StudyResults) -> str:
     """What grey means where there are more variants than colours."""
-    return "" if len(coloured(results)) == len(results.variants) else " Grey: variants without a colour of their own."
+    return (
+        ""
+        if len(coloured(results)) == len(results.variants.names)
+        else " Grey: variants without a colour of their own."
+    )
 
 
-def differences(results: Results) -> tuple[str, str]:
+def differences(results: StudyResults) -> tuple[str, str]:
     """Return the caption and the alternative text of the differences from the baseline."""
     metric, baseline = results.study.metric, formatting.quoted(results.study.baseline)
     margin = formatting.margin(metric, results.study.margin)
     caption = (
         f"Differences from {baseline}, paired by seed, with 95 % intervals. Shaded band: equivalence margin, ±{margin}. "
         "The shape of the marker shows the verdict. Verdicts are adjusted for multiple comparisons, intervals "
-        f"{results.looks.intervals}.{_grey(results)}"
+        f"{results.policy.intervals}.{_grey(results)}"
     )
     found = [
         f"{plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, {compared.verdict}"
@@ -86,11 +90,11 @@ def differences(results: Results) -> tuple[str, str]:
     return caption, f"Differences from {plain(baseline)} with 95 % intervals. {_list(found)}."
 
 
-def curves(results: Results, shown: Sequence[str]) -> tuple[str, str]:
+def curves(results: StudyResults, shown: Sequence[str]) -> tuple[str, str]:
     """Return the caption and the alternative text of the learning curves of the variants in `shown`."""
     metrics = formatting.listing([metric.label for metric in results.curves])
     caption = f"Learning curves: {metrics} by epoch. Line: mean over the finished runs. Band: its 95 % interval."
-    if left := len(results.variants) - len(shown):
+    if left := len(results.variants.names) - len(shown):
         caption += (
             f" Shown: the baseline and the {len(shown) - 1} variants with the highest and lowest means. {left} more are in "
             "the tables."
@@ -98,11 +102,11 @@ def curves(results: Results, shown: Sequence[str]) -> tuple[str, str]:
     return caption, f"Learning curves ({metrics}) of {formatting.listing([plain(variant) for variant in shown])}."
 
 
-def cost(results: Results, kinds: Sequence[str], shown: Sequence[str]) -> tuple[str, str]:
+def cost(results: StudyResults, kinds: Sequence[str], shown: Sequence[str]) -> tuple[str, str]:
     """Return the caption and the alternative text of the metric against its cost, by the variants named in the legend."""
     label = results.study.metric.label.capitalize()
     caption = f"{label} against cost: mean and 95 % interval of each variant."
-    if len(shown) < len(results.variants):
+    if len(shown) < len(results.variants.names):
         caption += " Small grey dots: the other variants, listed in the cost table."
     return caption, f"{label} against {formatting.listing(list(kinds))}. The values are in the cost table."
 
@@ -132,14 +136,14 @@ def tuning_budget(shown: Sequence[str]) -> tuple[str, str]:
     return caption, f"Expected best validation accuracy against the epochs trained, for {named}."
 
 
-def main_effects(results: Results) -> tuple[str, str]:
+def main_effects(results: StudyResults) -> tuple[str, str]:
     """Return the caption and the alternative text of the levels of every factor."""
     label = results.study.metric.label
     caption = f"Mean {label} of each level, averaged over the other factors, with 95 % intervals."
     return caption, f"{caption} The values are in the table of main effects."
 
 
-def interactions(results: Results) -> tuple[str, str]:
+def interactions(results: StudyResults) -> tuple[str, str]:
     """Return the caption and the alternative text of every pair of factors."""
     more = ", averaged over the other factors," if len(results.study.factors) > 2 else ""
     caption = (
@@ -149,7 +153,7 @@ def interactions(results: Results) -> tuple[str, str]:
     return caption, f"{caption} The values are in the table of interactions."
 
 
-def interaction(results: Results) -> tuple[str, str]:
+def interaction(results: StudyResults) -> tuple[str, str]:
     """Return the caption and the alternative text of the heat map of two factors."""
     label = results.study.metric.label
     down, across, *others = (formatting.factor_name(factor, results.study.names) for factor in results.study.factors)

@@ -14,8 +14,8 @@ from analysis.figures import captions
 from analysis.figures.inspect import Pictures, load_pictures
 from analysis.figures.labels import coloured, labels, legend_columns, variant_styles
 from analysis.figures.style import BAND, FAINT, Plot, narrow, plot, width
-from analysis.image_results import MOST_IMAGES
-from analysis.results import Results
+from analysis.results.images import MOST_IMAGES
+from analysis.results.study_results import StudyResults
 from analysis.sources.settings import cell_value
 from experiments.errors import UserError
 
@@ -25,7 +25,7 @@ MOST_NUMBERED = 6  # variants up to which bars show their value
 LONGEST_CLASS = 14  # characters
 
 
-def disagreement_plot(results: Results) -> tuple[Plot | None, str]:
+def disagreement_plot(results: StudyResults) -> tuple[Plot | None, str]:
     """Return the figure, or None and the reason; the reason is empty where the variants do not differ.
 
     It loads the dataset, which imports torch.
@@ -56,7 +56,7 @@ def disagreement_plot(results: Results) -> tuple[Plot | None, str]:
 
 
 def _draw(
-    results: Results, pictures: Pictures, found: list[tuple[int, dict[str, float]]], colours: Mapping[str, str]
+    results: StudyResults, pictures: Pictures, found: list[tuple[int, dict[str, float]]], colours: Mapping[str, str]
 ) -> Figure:
     """Draw each image with its class, and beside it a bar for each variant that has a colour."""
     across = 2 if narrow() else ACROSS

@@ -27,7 +27,7 @@ from analysis.figures.style import (
     width,
 )
 from analysis.formatting import factor_name, level_name
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.stats import Estimate, Factorial
 from experiments.metric import Metric
 
@@ -37,7 +37,7 @@ TILTED = 6  # levels from which the labels of a heat map are tilted
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)))
 
 
-def main_effects(results: Results) -> Plot | None:
+def main_effects(results: StudyResults) -> Plot | None:
     """Draw the mean of each level of each factor, averaged over the other factors; None without a fitted grid."""
     fitted = results.factorial
     if fitted is None:
@@ -45,7 +45,7 @@ def main_effects(results: Results) -> Plot | None:
     return plot("main-effects", lambda tips: _draw_effects(results, fitted, tips), *captions.main_effects(results))
 
 
-def _draw_effects(results: Results, fitted: Factorial, tips: Tips) -> Figure:
+def _draw_effects(results: StudyResults, fitted: Factorial, tips: Tips) -> Figure:
     metric = Metric(fitted.metric)
     found = [((f,), levels, mean) for f in fitted.factors for levels, mean in fitted.means[f,].items()]
     names = [" × ".join(_level_names(results, term, levels)) for term, levels, _ in found]
@@ -59,7 +59,7 @@ def _draw_effects(results: Results, fitted: Factorial, tips: Tips) -> Figure:
     return figure
 
 
-def interactions(results: Results) -> Plot | None:
+def interactions(results: StudyResults) -> Plot | None:
     """Draw a panel for every pair of factors: a row for each level of one, a line for each level of the other.
 
     None without a fitted grid, or where both factors of a pair have too many levels for lines.
@@ -78,7 +78,7 @@ def _pairs(fitted: Factorial) -> Iterator[tuple[str, str]]:
             yield down, lines
 
 
-def _draw_pairs(results: Results, pairs: list[tuple[str, str]], tips: Tips) -> Figure:
+def _draw_pairs(results: StudyResults, pairs: list[tuple[str, str]], tips: Tips) -> Figure:
     """One column of panels in a narrow figure, else two; all with the same scale."""
     assert results.factorial is not None
     metric, levels = Metric(results.study.metric), results.factorial.levels
@@ -96,7 +96,7 @@ def _draw_pairs(results: Results, pairs: list[tuple[str, str]], tips: Tips) -> F
     return figure
 
 
-def _draw_pair(axes: Axes, results: Results, pair: tuple[str, str], number: int, tips: Tips) -> None:
+def _draw_pair(axes: Axes, results: StudyResults, pair: tuple[str, str], number: int, tips: Tips) -> None:
     fitted = results.factorial
     assert fitted is not None
     metric, (down, lines) = Metric(fitted.metric), pair
@@ -133,14 +133,14 @@ def _by_levels(fitted: Factorial, pair: tuple[str, str]) -> dict[tuple[Any, ...]
     return {levels[::-1]: mean for levels, mean in fitted.means[pair[::-1]].items()}
 
 
-def _level_names(results: Results, term: tuple[str, ...], levels: tuple[Any, ...]) -> list[str]:
+def _level_names(results: StudyResults, term: tuple[str, ...], levels: tuple[Any, ...]) -> list[str]:
     names = [factor_name(factor, results.study.names) for factor in term]
     return [level_name(name, str(level)) for name, level in zip(names, levels, strict=True)]
 
 
-def heat_map(results: Results) -> Plot | None:
+def heat_map(results: StudyResults) -> Plot | None:
     """Draw the means over the first two factors, where these are too many for lines or no grid is complete."""
-    if results.grid is None or results.grid.empty:
+    if results.factors.grid is None or results.factors.grid.empty:
         return None
     first = set(list(results.study.factors)[:2])
     if results.factorial is not None and any(set(pair) == first for pair in _pairs(results.factorial)):
@@ -148,12 +148,12 @@ def heat_map(results: Results) -> Plot | None:
     return plot("interaction", lambda tips: _draw_heat_map(results), *captions.interaction(results))
 
 
-def _draw_heat_map(results: Results) -> Figure:
+def _draw_heat_map(results: StudyResults) -> Figure:
     import seaborn
 
     study = results.study
-    assert results.grid is not None
-    table = results.grid * study.metric.scale
+    assert results.factors.grid is not None
+    table = results.factors.grid * study.metric.scale
     down, across = list(study.factors)[:2]
     figure = Figure(figsize=(width(), min(1.4 + 0.42 * len(table), 14)))
     axes = figure.subplots()

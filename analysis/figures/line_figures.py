@@ -12,19 +12,19 @@ from analysis.figures.labels import VariantStyle, coloured, labels, legend_colum
 from analysis.figures.panel_figures import draw_panels
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, narrow, plot, shorts, width
 from analysis.figures.variant_lines import Condition, Line, draw_line
-from analysis.profiles import Profile, profiles
-from analysis.results import Results
-from analysis.trends import Trend
+from analysis.results.profiles import Profile, profiles
+from analysis.results.study_results import StudyResults
+from analysis.results.trends import Trend
 
 DODGE = 0.25  # of the distance of two points: over how much of it their bars are spread
 
 
-def trend_plots(results: Results) -> list[Plot]:
+def trend_plots(results: StudyResults) -> list[Plot]:
     """Draw the differences from the baseline along each condition, one figure each."""
     return [_trend_plot(results, trend) for trend in results.trends]
 
 
-def _trend_plot(results: Results, trend: Trend) -> Plot:
+def _trend_plot(results: StudyResults, trend: Trend) -> Plot:
     metric, shown, names = trend.metric, _row_styles(results, trend), shorts(trend.others)
     lines = [
         Line(name, shown[row], f"{_id(results, row, number)}-{trend.name}", list(trend.diffs[row].values()), True)
@@ -42,24 +42,24 @@ def _trend_plot(results: Results, trend: Trend) -> Plot:
             axes.axhline(0, color=FAINT, lw=1, zorder=1)
         return figure
 
-    return plot(f"trend-{trend.name}", draw, *captions.trend(trend, results.looks.intervals, panels=many))
+    return plot(f"trend-{trend.name}", draw, *captions.trend(trend, results.policy.intervals, panels=many))
 
 
-def profile_plots(results: Results) -> list[Plot]:
+def profile_plots(results: StudyResults) -> list[Plot]:
     """Draw every profile: a metric under several conditions, one figure each."""
     return [_profile_plot(results, profile) for profile in profiles(results) if len(profile.means) > 1]
 
 
-def _profile_plot(results: Results, profile: Profile) -> Plot:
+def _profile_plot(results: StudyResults, profile: Profile) -> Plot:
     """All variants in one panel if each has a colour of its own; else a panel for each variant."""
     shown, metric = variant_styles(results), profile.metrics[-1]
-    names = dict(zip(results.variants, labels(results, results.variants), strict=True))
+    names = dict(zip(results.variants.names, labels(results, results.variants.names), strict=True))
     lines = {}
-    for index, variant in enumerate(results.variants):
+    for index, variant in enumerate(results.variants.names):
         estimates = [means[variant] for _, means in profile.means.values()]
         lines[variant] = Line(names[variant], shown[variant], f"v{index}-{profile.name}", estimates)
     along = Condition(list(profile.means), profile.places, profile.unit, (profile.axis, profile.values), metric)
-    many, baseline = coloured(results) != results.variants, results.study.baseline
+    many, baseline = coloured(results) != results.variants.names, results.study.baseline
 
     def draw(tips: Tips) -> Figure:
         every = list(lines.values())
@@ -89,9 +89,9 @@ def draw_lines(lines: Sequence[Line], along: Condition, tips: Tips) -> Figure:
     return figure
 
 
-def _row_styles(results: Results, trend: Trend) -> dict[str, VariantStyle]:
+def _row_styles(results: StudyResults, trend: Trend) -> dict[str, VariantStyle]:
     """The style of each row: that of the variant, or one by its number where a row is not a variant."""
-    if set(trend.rows) <= set(results.variants):
+    if set(trend.rows) <= set(results.variants.names):
         return variant_styles(results)
     found = {trend.baseline: VariantStyle(INK, "D", "-")}
     for index, row in enumerate(trend.others):
@@ -100,5 +100,5 @@ def _row_styles(results: Results, trend: Trend) -> dict[str, VariantStyle]:
     return found
 
 
-def _id(results: Results, row: str, number: int) -> str:
-    return f"v{results.variants.index(row)}" if row in results.variants else f"row{number}"
+def _id(results: StudyResults, row: str, number: int) -> str:
+    return f"v{results.variants.names.index(row)}" if row in results.variants.names else f"row{number}"

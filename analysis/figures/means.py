@@ -13,24 +13,24 @@ from analysis import formatting
 from analysis.figures import captions
 from analysis.figures.labels import brief_names, labels, variant_styles
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Plot, Tips, interval, name_artists, narrow, plot, rows
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range
 WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest is enlarged
 
 
-def accuracy(results: Results) -> Plot:
+def accuracy(results: StudyResults) -> Plot:
     """Draw every run as a dot, and the mean with its interval; a second panel enlarges most variants if needed."""
     near = _enlarged(results)
 
     def draw(tips: Tips) -> Figure:
-        figure, panels = rows(labels(results, results.variants), columns=2 if near else 1)
+        figure, panels = rows(labels(results, results.variants.names), columns=2 if near else 1)
         for number, axes in enumerate(panels):
             _draw_runs(axes, results, number, near if number else None, tips)
             axes.set_xlabel(f"{results.study.metric.label}{results.study.metric.unit}")
-        for row, variant in enumerate(results.variants):
-            if lost := int(results.counts.loc[variant, "diverged"]):
+        for row, variant in enumerate(results.variants.names):
+            if lost := int(results.conduct.counts.loc[variant, "diverged"]):
                 place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
                 panels[0].annotate(f" {lost} diverged", (1, row), color=VERDICTS["worse"][0], **place)
         if near:
@@ -41,14 +41,14 @@ def accuracy(results: Results) -> Plot:
     return plot("accuracy", draw, *captions.accuracy(results, near is not None))
 
 
-def differences(results: Results) -> Plot | None:
+def differences(results: StudyResults) -> Plot | None:
     """Draw each difference from the baseline with its interval, and the equivalence margin as a band."""
     if not results.others:
         return None
     return plot("differences", lambda tips: _draw_differences(results, tips), *captions.differences(results))
 
 
-def _draw_differences(results: Results, tips: Tips) -> Figure:
+def _draw_differences(results: StudyResults, tips: Tips) -> Figure:
     metric, scale = results.study.metric, results.study.metric.scale
     figure, (axes,) = rows(labels(results, results.others))
     margin = results.study.margin * scale
@@ -62,7 +62,7 @@ def _draw_differences(results: Results, tips: Tips) -> Figure:
         )
         value = formatting.with_interval(compared.diff, scale, signed=True)
         tip = f"{names[variant]}: {value}{metric.points}, {compared.verdict}"
-        name_artists(marks, f"v{results.variants.index(variant)}-difference", tips, [tip])
+        name_artists(marks, f"v{results.variants.names.index(variant)}-difference", tips, [tip])
     found = [word for word in VERDICTS if any(results.versus[variant].verdict == word for variant in results.others)]
     handles = [axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in found]
     figure.legend(handles, found, loc="outside lower center", ncols=min(2 if narrow() else 4, len(found)), fontsize=9)
@@ -72,12 +72,12 @@ def _draw_differences(results: Results, tips: Tips) -> Figure:
     return figure
 
 
-def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, float] | None, tips: Tips) -> None:
+def _draw_runs(axes: Axes, results: StudyResults, number: int, near: tuple[float, float] | None, tips: Tips) -> None:
     """Draw each variant's runs as dots, with jitter, and their mean above them; in the panel `number`, within `near`."""
     generator, metric = np.random.default_rng(0), results.study.metric
     many = sum(map(len, results.values.values())) > MANY_POINTS
     colours, names = variant_styles(results), brief_names(results)
-    for row, variant in enumerate(results.variants):
+    for row, variant in enumerate(results.variants.names):
         seeds = [(seed, value) for seed, value in results.values[variant].items() if math.isfinite(value)]
         jitter = generator.uniform(-0.09, 0.09, len(seeds)) if len(seeds) > 1 else np.zeros(len(seeds))
         inside = [near is None or near[0] <= value <= near[1] for _, value in seeds]
@@ -95,7 +95,7 @@ def _draw_runs(axes: Axes, results: Results, number: int, near: tuple[float, flo
             name_artists(marks, f"v{row}-mean-{number}", tips, [captions.mean_text(names[variant], mean, metric)])
 
 
-def _enlarged(results: Results) -> tuple[float, float] | None:
+def _enlarged(results: StudyResults) -> tuple[float, float] | None:
     """The range on the side of the widest gap where most variants lie; None if no gap is wide."""
     shown, (lowest, highest) = {}, formatting.limits(results.study.metric)
     for variant, runs in results.values.items():

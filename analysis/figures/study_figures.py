@@ -21,7 +21,7 @@ from analysis.figures.labels import brief_names, coloured, labels, legend_column
 from analysis.figures.line_figures import profile_plots, trend_plots
 from analysis.figures.means import accuracy, differences
 from analysis.figures.style import FAINT, Plot, Tips, bars, name_artists, narrow, panels, plot
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.stats import Band
 from experiments.metric import Metric
 
@@ -29,9 +29,9 @@ COSTS = {"params": "parameters", "flops_per_image": "FLOPs/image", "device_secon
 MOST_POINTS = 40  # epochs of a curve whose values the page shows under the pointer
 
 
-def all_plots(results: Results) -> list[Plot]:
+def all_plots(results: StudyResults) -> list[Plot]:
     """Return every figure of the study; the main one first."""
-    makers: list[Callable[[Results], Plot | None]] = [
+    makers: list[Callable[[StudyResults], Plot | None]] = [
         accuracy,
         differences,
         main_effects,
@@ -44,14 +44,14 @@ def all_plots(results: Results) -> list[Plot]:
     return [*made, *profile_plots(results), *trend_plots(results)]
 
 
-def curves(results: Results) -> Plot | None:
+def curves(results: StudyResults) -> Plot | None:
     """Draw the learning curves: means with the band of their intervals."""
     if not results.curves:
         return None
     return plot("curves", lambda tips: _draw_curves(results, tips), *captions.curves(results, coloured(results)))
 
 
-def _draw_curves(results: Results, tips: Tips) -> Figure:
+def _draw_curves(results: StudyResults, tips: Tips) -> Figure:
     figure, panels_ = panels(len(results.curves), 2.4 if narrow() else 3.0, _legend_height(results))
     shown, lines = variant_styles(results), {}
     for number, (axes, (metric, bands)) in enumerate(zip(panels_, results.curves.items(), strict=True)):
@@ -60,7 +60,7 @@ def _draw_curves(results: Results, tips: Tips) -> Figure:
             lines[variant] = axes.plot(band.x, band.centre * metric.scale, color=own.colour, lw=1.6, ls=own.dashes)[0]
             low, high = band.low * metric.scale, band.high * metric.scale
             area = axes.fill_between(band.x, low, high, color=own.colour, alpha=0.18, lw=0)
-            index = results.variants.index(variant)
+            index = results.variants.names.index(variant)
             name_artists([lines[variant], area], f"v{index}-curve-{number}", tips)
             _add_values(axes, band, metric, brief_names(results)[variant], f"v{index}-values-{number}", tips)
         axes.set_xlabel("epoch")
@@ -80,7 +80,7 @@ def _add_values(axes: Axes, band: Band, metric: Metric, name: str, gid: str, tip
     name_artists(marks, gid, tips, texts)
 
 
-def against_cost(results: Results) -> Plot | None:
+def against_cost(results: StudyResults) -> Plot | None:
     """Draw the metric against parameters, FLOPs and time."""
     kinds = {name: words for name, words in COSTS.items() if results.cost[name].notna().any()}
     if not kinds:
@@ -89,7 +89,7 @@ def against_cost(results: Results) -> Plot | None:
     return plot("cost", lambda tips: _draw_costs(results, kinds, tips), *texts)
 
 
-def _draw_costs(results: Results, kinds: dict[str, str], tips: Tips) -> Figure:
+def _draw_costs(results: StudyResults, kinds: dict[str, str], tips: Tips) -> Figure:
     metric = results.study.metric
     figure, panels_ = panels(len(kinds), 1.9 if narrow() else 2.9, _legend_height(results), sharey=True)
     for axes, (name, words) in zip(panels_, kinds.items(), strict=True):
@@ -105,7 +105,7 @@ def _draw_costs(results: Results, kinds: dict[str, str], tips: Tips) -> Figure:
     return figure
 
 
-def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) -> dict[str, ErrorbarContainer]:
+def _draw_cost(axes: Axes, results: StudyResults, name: str, words: str, tips: Tips) -> dict[str, ErrorbarContainer]:
     """Draw each variant's mean at its cost; returns a handle for the legend by variant."""
     metric, handles, names = results.study.metric, {}, brief_names(results)
     for index, (variant, own) in enumerate(variant_styles(results).items()):
@@ -121,16 +121,16 @@ def _draw_cost(axes: Axes, results: Results, name: str, words: str, tips: Tips) 
     return handles
 
 
-def _legend_height(results: Results) -> float:
+def _legend_height(results: StudyResults) -> float:
     """The height of `_legend` in inches."""
     names = labels(results, coloured(results))
     return 0.19 * -(-len(names) // legend_columns(names))
 
 
-def _legend(figure: Figure, results: Results, handles: dict, tips: Tips) -> None:
+def _legend(figure: Figure, results: StudyResults, handles: dict, tips: Tips) -> None:
     chosen = coloured(results)
     names = labels(results, chosen)
     shown = [handles[v] for v in chosen]
     legend = figure.legend(shown, names, loc="outside lower center", ncols=legend_columns(names), fontsize=9)
     for variant, text in zip(chosen, legend.get_texts(), strict=True):
-        name_artists([text], f"v{results.variants.index(variant)}-legend", tips)
+        name_artists([text], f"v{results.variants.names.index(variant)}-legend", tips)

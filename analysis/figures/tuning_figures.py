@@ -13,14 +13,14 @@ from analysis import formatting
 from analysis.figures import captions
 from analysis.figures.labels import brief_names, coloured, labels, legend_columns, variant_styles
 from analysis.figures.style import Plot, Tips, name_artists, narrow, panels, plot
-from analysis.results import Results
-from analysis.tuning import TuningResults
+from analysis.results.study_results import StudyResults
+from analysis.results.tuning import TuningResults
 
 RATE = "optim.lr"
 HEIGHT = 3.2  # inches
 
 
-def tuning_plots(results: Results) -> list[Plot]:
+def tuning_plots(results: StudyResults) -> list[Plot]:
     """Return the figures of the tuning; none for a study that was not tuned."""
     if results.tuning is None:
         return []
@@ -40,13 +40,13 @@ def _shown_setting(found: TuningResults) -> str | None:
     return RATE if RATE in ranges else next(iter(ranges), None)
 
 
-def _draw_trials(results: Results, found: TuningResults, path: str, variants: list[str], tips: Tips) -> Figure:
+def _draw_trials(results: StudyResults, found: TuningResults, path: str, variants: list[str], tips: Tips) -> Figure:
     """Filled marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices."""
     figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
     metric = found.metric
     handles: dict[str, Any] = {}
     for variant in variants:
-        own, index = variant_styles(results)[variant], results.variants.index(variant)
+        own, index = variant_styles(results)[variant], results.variants.names.index(variant)
         trials = found.of(variant).dropna(subset=[metric])
         finished = trials["status"] == "finished"
         look: dict[str, Any] = {"color": own.colour, "marker": own.marker, "ls": ""}
@@ -73,7 +73,7 @@ def _draw_trials(results: Results, found: TuningResults, path: str, variants: li
     return figure
 
 
-def _tip(results: Results, found: TuningResults, variant: str, trial: dict[Any, Any]) -> str:
+def _tip(results: StudyResults, found: TuningResults, variant: str, trial: dict[Any, Any]) -> str:
     """`none, trial 3: 93.1 %, finished after 30 epochs; lr = 0.004, ...`"""
     metric = found.metric
     settings = ", ".join(
@@ -84,13 +84,13 @@ def _tip(results: Results, found: TuningResults, variant: str, trial: dict[Any, 
     return f"{brief_names(results)[variant]}, trial {trial['trial']}: {value}, {ended}; {settings}"
 
 
-def _draw_budget(results: Results, found: TuningResults, variants: list[str], tips: Tips) -> Figure:
+def _draw_budget(results: StudyResults, found: TuningResults, variants: list[str], tips: Tips) -> Figure:
     figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
     metric = found.metric
     handles: dict[str, Any] = {}
     for variant in variants:
         own, best = variant_styles(results)[variant], found.expected[variant]
-        index = results.variants.index(variant)
+        index = results.variants.names.index(variant)
         every = math.ceil(len(best.epochs) / 12)
         lines = axes.plot(
             best.epochs,
@@ -113,7 +113,7 @@ def _draw_budget(results: Results, found: TuningResults, variants: list[str], ti
 
 
 def _finish(
-    figure: Figure, axes: Axes, results: Results, variants: list[str], handles: dict[str, Any], tips: Tips
+    figure: Figure, axes: Axes, results: StudyResults, variants: list[str], handles: dict[str, Any], tips: Tips
 ) -> None:
     """Add the grid, the label of the accuracy and the legend."""
     assert results.tuning is not None
@@ -124,10 +124,10 @@ def _finish(
     shown = [handles[variant] for variant in variants]
     legend = figure.legend(shown, names, loc="outside lower center", ncols=legend_columns(names), fontsize=9)
     for variant, text in zip(variants, legend.get_texts(), strict=True):
-        name_artists([text], f"v{results.variants.index(variant)}-legend", tips)
+        name_artists([text], f"v{results.variants.names.index(variant)}-legend", tips)
 
 
-def _legend_height(results: Results, variants: list[str]) -> float:
+def _legend_height(results: StudyResults, variants: list[str]) -> float:
     """The height of the legend in inches."""
     names = labels(results, variants)
     return 0.19 * -(-len(names) // legend_columns(names)) + 0.1 * narrow()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -13,7 +12,6 @@ from analysis import formatting
 from analysis.across import FEWEST, AcrossDatasets, aggregate_studies, baseline_runs, side_by_side
 from analysis.figures.across import across_plots
 from analysis.figures.style import Plot
-from analysis.looks import study_looks
 from analysis.report.document import Code, Document, Facts, Item, Section, present
 from analysis.report.headline_looks import looks_paragraph, not_tested_yet
 from analysis.report.methods import looks_fact, scope
@@ -28,7 +26,9 @@ from analysis.report.tables.across import (
     normalised_table,
 )
 from analysis.report.warnings import warnings
-from analysis.results import Results, analyze
+from analysis.results.conduct import study_looks
+from analysis.results.policy import study_policy
+from analysis.results.study_results import StudyResults, analyze
 from analysis.sources.by_dataset import split_by_dataset
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import ENDED, RunsTable
@@ -56,8 +56,12 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     ready = [each for each in results if baseline_runs(each) >= FEWEST]
     enough = len(ready) > 1
     few = [_too_few(each, left_out=enough) for each in results if baseline_runs(each) < FEWEST]
-    looks = study_looks(study)  # those at the whole study: a seed counts once its runs on all datasets have ended
-    across = aggregate_studies(ready, looks) if enough else side_by_side(results, looks)
+    policy = study_policy(study)  # of the whole study: a seed counts once its runs on all datasets have ended
+    across = (
+        aggregate_studies(ready, policy, study_looks(study))
+        if enough
+        else side_by_side(results, policy, study_looks(study))
+    )
     document = across_document(across, f"vit-report {study.name}")
     return replace(
         document,
@@ -69,7 +73,7 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     )
 
 
-def _too_few(results: Results, left_out: bool) -> str:
+def _too_few(results: StudyResults, left_out: bool) -> str:
     """Say that a dataset cannot be aggregated yet, and whether the report leaves it out."""
     baseline, runs = results.study.baseline, formatting.plural(baseline_runs(results), "finished run")
     return (
@@ -123,7 +127,7 @@ def _differences(across: AcrossDatasets, items: list[Item]) -> list[Section]:
 
 def _headline(across: AcrossDatasets) -> tuple[str, ...]:
     if across.first.others and across.waiting:
-        return *not_tested_yet(_whole(across, best=None)), *filter(None, (_best_means(across),))
+        return tuple(filter(None, (not_tested_yet(_whole(across))[0], _best_means(across))))
     if across.differences:
         answer: tuple[str, ...] = (_against_baseline(across), _by_dataset(across))
     elif across.first.others or not across.scores:
@@ -131,14 +135,15 @@ def _headline(across: AcrossDatasets) -> tuple[str, ...]:
     else:
         answer = (_single(across),)
     limit = (_limit(across),) if across.scores else ()  # without aggregates it says nothing more
-    repeated = looks_paragraph(_whole(across)) if across.looks and across.differences else ()
+    repeated = looks_paragraph(_whole(across)) if across.policy and across.differences else ()
     return *(text for text in (*answer, _diverged(across)) if text), *repeated, *limit
 
 
-def _whole(across: AcrossDatasets, **changes: Any) -> Results:
+def _whole(across: AcrossDatasets) -> StudyResults:
     """The first dataset's results with the looks at the whole study, for the texts about looks."""
-    assert across.looks is not None
-    return replace(across.first, looks=across.looks, **changes)
+    assert across.policy is not None
+    conduct = replace(across.first.conduct, looks=across.looks)
+    return replace(across.first, policy=across.policy, conduct=conduct)
 
 
 def _not_testable(across: AcrossDatasets) -> str:
@@ -200,7 +205,7 @@ def _against_baseline(across: AcrossDatasets) -> str:
             said.append(f"{listed} {'are' if several else 'is'} not significantly different from {baseline}")
     seeds = formatting.seeds([len(seeds) for each in across.paired.values() for seeds in each.values()])
     tests = "t tests and equivalence tests" if groups["equivalent"] else "t tests"
-    planned = across.looks is not None and across.looks.plan
+    planned = across.policy is not None and across.policy.plan
     adjusted = " and for the planned looks" if planned else ""
     intervals = "adjusted for the planned looks only" if planned else "not adjusted"
     return (
@@ -274,9 +279,9 @@ def _methods(across: AcrossDatasets) -> list[tuple[str, str]]:
     if across.differences:
         facts += _tests(across)
     facts += dict.fromkeys(scope(results) for results in across.studies.values())
-    if across.looks is not None:
+    if across.policy is not None:
         facts.append(looks_fact(_whole(across)))
-    elif any(results.looks.plan for results in across.studies.values()):
+    elif any(results.policy.plan for results in across.studies.values()):
         facts.append(("Looks", "The tests are made for one look; looks that a study plans are for its own tests."))
     return [*facts, ("Other methods", "As in the report of each study.")]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from analysis import formatting
-from analysis.results import ALPHA, Results
+from analysis.results.policy import ALPHA
+from analysis.results.study_results import StudyResults
 from analysis.sources.plan_changes import PlanChange, plan_changes
 from analysis.sources.runs_table import RunsTable
 from experiments.runs.record import COMPARISON
 
 
-def audit_warnings(results: Results) -> list[str]:
+def audit_warnings(results: StudyResults) -> list[str]:
     """A sentence for each finding; empty for a study whose plan was not changed and whose runs are of one batch."""
     study = results.study
     changes = plan_changes(study)
@@ -18,7 +19,7 @@ def audit_warnings(results: Results) -> list[str]:
             change for change in changes if change.field != "seeds"
         ]  # the planned looks say when seeds are added
     found = [_changed(change, study) for change in changes]
-    return found + ([_batches(results)] if results.batches.batches > 1 else [])
+    return found + ([_batches(results)] if results.conduct.batches.batches > 1 else [])
 
 
 def _changed(change: PlanChange, study: RunsTable) -> str:
@@ -53,8 +54,8 @@ def _when(change: PlanChange) -> str:
     return f"The change was made {' and '.join(filter(None, [after, change.until and f'by {change.until}']))}. "
 
 
-def _batches(results: Results) -> str:
-    effect, metric = results.batches, results.study.metric
+def _batches(results: StudyResults) -> str:
+    effect, metric = results.conduct.batches, results.study.metric
     several = f"The runs come from {effect.batches} batches, which differ in hardware or commit."
     if not effect.variants:
         return (

@@ -14,7 +14,7 @@ from analysis.report.study_report import summary
 from analysis.report.tables.cells import margin_text
 from analysis.report.tables.compared import compared_table, verdicts_table
 from analysis.report.warnings import warnings
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.matching import differing_settings
 from analysis.sources.runs_table import ENDED, IMAGES, RunsTable
 from analysis.sources.settings import PLACES
@@ -24,7 +24,7 @@ from experiments.data.catalogue import DATASETS
 MOST_SETTINGS = 3  # differing settings that the headline names; the others are counted
 
 
-def compare_document(a: Results, b: Results, command: str) -> Document:
+def compare_document(a: StudyResults, b: StudyResults, command: str) -> Document:
     """Make the report on studies A and B; `command` is the command that makes it.
 
     Raises `UserError` if the studies share no variant or have different metrics.
@@ -225,7 +225,7 @@ def _methods(both: TwoStudies) -> Section:
         *dict.fromkeys((scope(both.a), scope(both.b))),
         *(
             (("Looks", "The tests of B − A are made for one look; looks that a study plans are for its own tests."),)
-            if both.a.looks.plan or both.b.looks.plan
+            if both.a.policy.plan or both.b.policy.plan
             else ()
         ),
         ("Other methods", "As in the report of each study."),

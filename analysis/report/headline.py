@@ -30,7 +30,7 @@ from analysis.report.phrases import (
 )
 from analysis.report.tables.cells import margin_text
 from analysis.report.trend_text import spread_text
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import ENDED, RunsTable
 from analysis.stats import Comparison
 
@@ -38,11 +38,11 @@ _NOUNS = {"model.pos_embed": "positional embedding"}
 MOST_NAMED_PAIRS = 3  # significantly different pairs that are named, not counted
 
 
-def headline(results: Results) -> tuple[str, ...]:
+def headline(results: StudyResults) -> tuple[str, ...]:
     """Return the answer, one paragraph for each part."""
     if not results.others:
         return _single_variant(results)
-    if results.looks.waiting:
+    if results.policy.waiting:
         return not_tested_yet(results)
     if (most := max(results.versus[variant].n for variant in results.others)) < 2:
         return _not_testable(results, most)
@@ -53,7 +53,7 @@ def headline(results: Results) -> tuple[str, ...]:
     return (*factors, compared, *trends, *_on_diverged(results), *among, *looks_paragraph(results), *limits(results))
 
 
-def _single_variant(results: Results) -> tuple[str, ...]:
+def _single_variant(results: StudyResults) -> tuple[str, ...]:
     study, mean = results.study, results.mean(results.study.baseline)
     if not mean.n:
         lost = study.runs["status"].value_counts().to_dict()
@@ -76,7 +76,7 @@ def _single_variant(results: Results) -> tuple[str, ...]:
     return mean_text, " ".join([f"The 95 % interval of the mean is {interval}{percent}.", *published])
 
 
-def _not_testable(results: Results, most: int) -> tuple[str, ...]:
+def _not_testable(results: StudyResults, most: int) -> tuple[str, ...]:
     """At most one seed is shared with the baseline: the numbers, and no comparison."""
     study = results.study
     if not results.mean(study.baseline).n:
@@ -115,7 +115,7 @@ def _without_metric(study: RunsTable) -> tuple[str, ...]:
     )
 
 
-def _against_baseline(results: Results) -> str:
+def _against_baseline(results: StudyResults) -> str:
     """`All three positional embeddings have a higher test accuracy than none (72.4 %): ... 5 seeds, paired t tests.`"""
     study, compared = results.study, [variant for variant in results.others if results.versus[variant].n > 1]
     total, lost = len(compared), [variant for variant in results.others if not results.versus[variant].n]
@@ -144,7 +144,7 @@ def _against_baseline(results: Results) -> str:
             said.append(f"{names(variants) or spelled(len(variants)).capitalize() + ' variants'} {reason}")
     if results.factorial is not None:  # the paragraph of main effects says how
         return f"{' '.join(said)} {seeds}{family}, adjusted in the same way."
-    looks = " and for the planned looks" if results.looks.plan else ""
+    looks = " and for the planned looks" if results.policy.plan else ""
     adjusted = (
         f", p Holm-adjusted over all pairs{'' if results.pairs else ' with the baseline'}{looks}"
         if total > 1
@@ -155,7 +155,7 @@ def _against_baseline(results: Results) -> str:
     return f"{' '.join(said)} {seeds}{family}{adjusted}, alpha = {alpha_text()}."
 
 
-def _different(results: Results, variants: list[str], than: str, total: int, word: str) -> str:
+def _different(results: StudyResults, variants: list[str], than: str, total: int, word: str) -> str:
     metric = results.study.metric
     comparative = f"a {higher(metric, word == 'better')} {metric.label} than {than}"
     listed, counted = _names(results, variants), f"{_count(results, variants, total)} have {comparative}"
@@ -180,14 +180,14 @@ def _different(results: Results, variants: list[str], than: str, total: int, wor
     return f"{counted}: {formatting.listing(parts)}."
 
 
-def _equivalent(results: Results, variants: list[str], than: str, total: int, word: str) -> str:
+def _equivalent(results: StudyResults, variants: list[str], than: str, total: int, word: str) -> str:
     listed = _names(results, variants) or _count(results, variants, total)
     plural_form = len(variants) != 1
     verb, differences = ("are", "the differences are") if plural_form else ("is", "the difference is")
     return f"{listed} {verb} equivalent to {than}: {differences} within ±{margin_text(results)}."
 
 
-def _open(results: Results, variants: list[str], than: str, total: int, word: str) -> str:
+def _open(results: StudyResults, variants: list[str], than: str, total: int, word: str) -> str:
     if len(variants) == total > 1:
         return f"No {_noun(results, 1)} differs significantly from {than}."
     listed = names(variants) or _count(results, variants, total)
@@ -201,9 +201,9 @@ def _open(results: Results, variants: list[str], than: str, total: int, word: st
 _GROUP = {"better": _different, "worse": _different, "equivalent": _equivalent, "not enough evidence": _open}
 
 
-def _on_diverged(results: Results) -> tuple[str, ...]:
+def _on_diverged(results: StudyResults) -> tuple[str, ...]:
     """Which variants diverged, and which verdicts depend on that."""
-    rates = {variant: rate for variant, rate in results.divergence.items() if rate.value > 0}
+    rates = {variant: rate for variant, rate in results.conduct.divergence.items() if rate.value > 0}
     if not rates:
         return ()
     lost = [f"{round(rate.value * rate.n)} of {plural(rate.n, 'run')} of {quoted(v)}" for v, rate in rates.items()]
@@ -225,7 +225,7 @@ def _on_diverged(results: Results) -> tuple[str, ...]:
     return (f"{said} {change_by_diverged(results, subject, several)}",)
 
 
-def _among_others(results: Results) -> tuple[str, ...]:
+def _among_others(results: StudyResults) -> tuple[str, ...]:
     """How the variants compare with each other, without the baseline."""
     if len(results.others) == 1:
         return ()
@@ -252,7 +252,7 @@ def _among_others(results: Results) -> tuple[str, ...]:
     return (f"Among {among}, {'; '.join(parts)}.{_standing_of_best(results)}",)
 
 
-def _different_others(results: Results) -> str:
+def _different_others(results: StudyResults) -> str:
     """The significantly different pairs without the baseline, in a study of several factors; empty if there are none."""
     pairs = results.other_pairs
     different = [pair for pair, compared in pairs.items() if compared.verdict in ("better", "worse")]
@@ -263,7 +263,7 @@ def _different_others(results: Results) -> str:
     )
 
 
-def _group_of_pairs(results: Results, word: str, pairs: list[tuple[str, str]], total: int) -> str:
+def _group_of_pairs(results: StudyResults, word: str, pairs: list[tuple[str, str]], total: int) -> str:
     number = (
         f"all {total} pairs are"
         if len(pairs) == total
@@ -283,7 +283,7 @@ def _group_of_pairs(results: Results, word: str, pairs: list[tuple[str, str]], t
     return f"{number} not significantly different"
 
 
-def _one_pair(results: Results, pair: tuple[str, str], compared: Comparison, seeds: str) -> str:
+def _one_pair(results: StudyResults, pair: tuple[str, str], compared: Comparison, seeds: str) -> str:
     metric, (a, b) = results.study.metric, pair
     detail = f"{by_points(compared.diff, metric)}, {interval_text(compared.diff, metric)}"
     if compared.verdict == "equivalent":
@@ -294,7 +294,7 @@ def _one_pair(results: Results, pair: tuple[str, str], compared: Comparison, see
     return f"{quoted(good)} is better than {quoted(bad)} (difference {detail})."
 
 
-def _standing_of_best(results: Results) -> str:
+def _standing_of_best(results: StudyResults) -> str:
     """Which variant has the best mean, and how many are not shown to be worse; for the longer tables of pairs."""
     if len(results.others) < 4 or results.best is None:
         return ""
@@ -304,10 +304,10 @@ def _standing_of_best(results: Results) -> str:
     worse = [pair for pair, better in different if better == best]
     above = [quoted(better) for _, better in different if better != best]
     mean = value_text(results.mean(best), results.study.metric)
-    ties = sum(results.mean(v).value == results.mean(best).value for v in results.variants)
+    ties = sum(results.mean(v).value == results.mean(best).value for v in results.variants.names)
     if ties > 1:
         return f" {spelled(ties).capitalize()} variants share the best mean ({mean})."
-    total = len(results.variants) - 1
+    total = len(results.variants.names) - 1
     rest = f"all {total} other variants" if len(worse) == total else f"{len(worse)} of the {total} other variants"
     said = f" The best mean is that of {quoted(best)} ({mean}); it is significantly better than {rest}."
     if above:  # the means are over other seeds than the paired differences
@@ -315,7 +315,7 @@ def _standing_of_best(results: Results) -> str:
     return said
 
 
-def _count(results: Results, variants: list[str], total: int) -> str:
+def _count(results: StudyResults, variants: list[str], total: int) -> str:
     """`All three positional embeddings`, `Two of four positional embeddings`, or `learned-1d`."""
     if len(variants) == total > 1:
         number = "Both" if total == 2 else f"All {spelled(total)}"
@@ -325,17 +325,17 @@ def _count(results: Results, variants: list[str], total: int) -> str:
     return f"{number} {_noun(results, total)}"
 
 
-def _called(results: Results, variant: str) -> str:
+def _called(results: StudyResults, variant: str) -> str:
     """What the sentences call a variant: in a study of several factors its levels, as in tables and figures."""
     return quoted(brief_names(results)[variant] if results.factorial is not None else variant)
 
 
-def _names(results: Results, variants: list[str]) -> str | None:
+def _names(results: StudyResults, variants: list[str]) -> str | None:
     brief = brief_names(results) if results.factorial is not None else {}
     return names([brief.get(variant, variant) for variant in variants])
 
 
-def _noun(results: Results, n: int) -> str:
+def _noun(results: StudyResults, n: int) -> str:
     """What the study calls its variants."""
     factors = list(results.study.factors)
     noun = _NOUNS.get(factors[0], "variant") if len(factors) == 1 else "combination" if results.factorial else "variant"

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from analysis import formatting
 from analysis.formatting import factor_name
 from analysis.report.phrases import alpha_text, by_points, change_by_diverged, higher, interval_text
-from analysis.results import ALPHA, Results
+from analysis.results.policy import ALPHA
+from analysis.results.study_results import StudyResults
 from analysis.sources.settings import level_text
 from analysis.stats import Effect, Factorial
 from experiments.metric import Metric
@@ -16,7 +17,7 @@ from experiments.metric import Metric
 MOST_LEVELS = 4  # levels of the second factor for which an interaction is spelled out
 
 
-def factor_paragraphs(results: Results) -> tuple[str, ...]:
+def factor_paragraphs(results: StudyResults) -> tuple[str, ...]:
     """Return a paragraph of main effects and one of interactions; the second only if the model has interactions."""
     fitted = results.factorial
     if fitted is None:
@@ -25,7 +26,7 @@ def factor_paragraphs(results: Results) -> tuple[str, ...]:
     tested = {term: test.p_holm for term, test in fitted.terms.items()}
     seeds = formatting.plural(len(fitted.seeds), "seed")
     adjusted = "p adjusted for all tests of factors and pairs"
-    if results.looks.plan:
+    if results.policy.plan:
         adjusted += " and for the planned looks, intervals adjusted for the planned looks only"
     else:
         adjusted += ", intervals not adjusted"
@@ -104,7 +105,7 @@ def _interaction(fitted: Factorial, term: tuple[str, ...], p: float, names: Mapp
     return f"{said}: the difference {first} = {high} − {first} = {low} is {formatting.listing(changes)}."
 
 
-def _absent(results: Results, fitted: Factorial) -> str:
+def _absent(results: StudyResults, fitted: Factorial) -> str:
     """Which levels the model leaves out because not all of their combinations were run."""
     absent = [
         level
@@ -115,14 +116,14 @@ def _absent(results: Results, fitted: Factorial) -> str:
     return f" (without {formatting.listing(absent)}, which lack some combinations)" if absent else ""
 
 
-def _lost(results: Results, fitted: Factorial) -> str:
+def _lost(results: StudyResults, fitted: Factorial) -> str:
     """Which seeds the model leaves out, and which of its results depend on diverged runs."""
     said = ""
     if lost := fitted.seeds_left_out:
         verb = "are" if len(lost) > 1 else "is"
         seeds = f"Seed{'s' * (len(lost) > 1)} {formatting.listing(list(map(str, lost)))}"
         said += f" {seeds} {verb} left out, because a combination has no finished run."
-    if terms := results.depending_terms:
+    if terms := results.factors.divergence_sensitive_terms:
         names = [" and ".join(factor_name(factor, results.study.names) for factor in term) for term in terms]
         several = len(names) > 1
         subject = f"The result{'s' * several} on {formatting.listing(names)}"

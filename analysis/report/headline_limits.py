@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from analysis import formatting
 from analysis.formatting import plural
 from analysis.report.tables.cells import margin_text
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import CHOOSE_IMAGES, RunsTable, changed_images
 from analysis.sources.settings import PLACES
 from analysis.stats import PairedComparison
@@ -16,7 +16,7 @@ from analysis.stats.power import FEW_SEEDS, SeedsNeeded
 from experiments.sections import PER_SEED
 
 
-def limits(results: Results) -> tuple[str, ...]:
+def limits(results: StudyResults) -> tuple[str, ...]:
     """What the study cannot show: differences that are too small for its seeds, and other data."""
     study = results.study
     compared = {(v, study.baseline): results.versus[v] for v in results.others} | results.other_pairs
@@ -47,7 +47,7 @@ def _same_images(study: RunsTable) -> bool | None:
     )
 
 
-def _undecided(results: Results, undecided: Sequence[PairedComparison]) -> str:
+def _undecided(results: StudyResults, undecided: Sequence[PairedComparison]) -> str:
     """The minimum detectable difference of the undecided comparisons, and the seeds needed."""
     metric = results.study.metric
     found = sorted(c.detectable for c in undecided if math.isfinite(c.detectable))
@@ -69,7 +69,7 @@ def _undecided(results: Results, undecided: Sequence[PairedComparison]) -> str:
     ).rstrip()
 
 
-def _margin_detected(results: Results, compared: Sequence[PairedComparison]) -> str:
+def _margin_detected(results: StudyResults, compared: Sequence[PairedComparison]) -> str:
     """Whether these seeds can detect a difference as small as the margin, which the study says would matter."""
     known = [c for c in compared if math.isfinite(c.detectable)]
     missed = [c for c in known if c.detectable > results.study.margin]
@@ -80,8 +80,8 @@ def _margin_detected(results: Results, compared: Sequence[PairedComparison]) -> 
     return f"So {seeds} are too few {small}{' for some of the pairs' if len(missed) < len(known) else ''}."
 
 
-def _seeds_needed(results: Results, undecided: Sequence[PairedComparison]) -> str:
-    if results.looks.plan:  # the plan says how many seeds there will be
+def _seeds_needed(results: StudyResults, undecided: Sequence[PairedComparison]) -> str:
+    if results.policy.plan:  # the plan says how many seeds there will be
         return ""
     if max(c.n for c in undecided) < FEW_SEEDS:
         return f"With fewer than {FEW_SEEDS} seeds, the number of seeds needed cannot be estimated."
@@ -95,7 +95,7 @@ def _seeds_needed(results: Results, undecided: Sequence[PairedComparison]) -> st
     return f"To show a difference or equivalence, about {needed} seeds per variant are needed (80 % power)."
 
 
-def _power(results: Results) -> str:
+def _power(results: StudyResults) -> str:
     compared = [results.versus[variant] for variant in results.others]
     found = sorted(c.detectable for c in compared if math.isfinite(c.detectable))
     if not found:

@@ -7,7 +7,7 @@ from analysis.report.document import Facts, Section
 from analysis.report.headline_looks import seeds_of
 from analysis.report.trend_text import profile_methods, trend_methods
 from analysis.report.tuning import tuning_facts
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.plan_changes import plan_changes
 from experiments.sections import PER_SEED
 
@@ -38,7 +38,7 @@ TEST_IMAGES = (
 )
 
 
-def scope(results: Results) -> tuple[str, str]:
+def scope(results: StudyResults) -> tuple[str, str]:
     """Say which sources of variation the intervals cover: the seed, or the seed and the split."""
     settings = results.study.settings()
     splits = list(settings["data.split_seed"]) if "data.split_seed" in settings else []
@@ -48,7 +48,7 @@ def scope(results: Results) -> tuple[str, str]:
     return "Scope", FIXED_SPLIT
 
 
-def methods(results: Results) -> Section:
+def methods(results: StudyResults) -> Section:
     """Return the section "Methods": one term and its explanation for each method that the report uses."""
     facts = [
         *_data(results),
@@ -67,7 +67,7 @@ def methods(results: Results) -> Section:
     return Section("methods", "Methods", [Facts(tuple(facts))])
 
 
-def _data(results: Results) -> list[tuple[str, str]]:
+def _data(results: StudyResults) -> list[tuple[str, str]]:
     metric = results.study.metric
     better = "Lower" if metric.lower_is_better else "Higher"
     last = " after the last epoch" if metric.epochs is None else ""
@@ -89,11 +89,11 @@ def _data(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def _tests(results: Results) -> list[tuple[str, str]]:
+def _tests(results: StudyResults) -> list[tuple[str, str]]:
     return [*_verdicts(results), looks_fact(results), *_precision(results), *_exceptions()]
 
 
-def _verdicts(results: Results) -> list[tuple[str, str]]:
+def _verdicts(results: StudyResults) -> list[tuple[str, str]]:
     """How a pair gets its verdict."""
     study = results.study
     margin = formatting.margin(study.metric, study.margin)
@@ -117,7 +117,7 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
             f"The p-values of the t tests and the equivalence tests of all pairs{with_baseline} are adjusted together with Holm's "
             "method. The two null hypotheses of a pair cannot both be true, so the smallest p is multiplied by the number "
             "of pairs, not by the number of tests (Shaffer, 1986). The probability of one or more false verdicts in a "
-            f"study is at most 5 %.{shared} Published claims are a separate family. Intervals {results.looks.intervals}.",
+            f"study is at most 5 %.{shared} Published claims are a separate family. Intervals {results.policy.intervals}.",
         ),
         (
             "Verdict",
@@ -128,10 +128,10 @@ def _verdicts(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def looks_fact(results: Results) -> tuple[str, str]:
+def looks_fact(results: StudyResults) -> tuple[str, str]:
     """How often the study was looked at, and how planned looks are tested."""
-    looks = results.looks
-    if looks.plan:
+    policy = results.policy
+    if policy.plan:
         return "Looks", (
             "The planned looks share the 5 % (alpha spending of the O'Brien-Fleming type, Lan and DeMets, "
             "1983). Each p-value is replaced by the smallest overall level at which its look rejects, and the smallest of "
@@ -143,7 +143,7 @@ def looks_fact(results: Results) -> tuple[str, str]:
         )
     if not results.study.recorded:
         return "Looks", f"Looks at runs without a study.json are not recorded. {_ONE_LOOK}"
-    seen = formatting.listing([seeds_of(look) for look in looks.looks])
+    seen = formatting.listing([seeds_of(look) for look in results.conduct.looks])
     return "Looks", (
         "A look (interim analysis) tests a study at a number of seeds (finished runs of a variant). "
         f"Looks at this study so far: {seen}. A report with another number of seeds is a new look, and so is a sweep that "
@@ -151,7 +151,7 @@ def looks_fact(results: Results) -> tuple[str, str]:
     )
 
 
-def _precision(results: Results) -> list[tuple[str, str]]:
+def _precision(results: StudyResults) -> list[tuple[str, str]]:
     """What a number of seeds can show."""
     level = "5 %" if results.factorial is None else "2.5 %"
     return [
@@ -186,7 +186,7 @@ def _exceptions() -> list[tuple[str, str]]:
     ]
 
 
-def _models(results: Results) -> list[tuple[str, str]]:
+def _models(results: StudyResults) -> list[tuple[str, str]]:
     facts = []
     if results.factorial is not None:
         facts.append(

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from analysis import formatting
-from analysis.results import ALPHA, Results, with_diverged
+from analysis.results.policy import ALPHA
+from analysis.results.study_results import StudyResults
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -32,9 +33,9 @@ def alpha_text() -> str:
     return f"{100 * ALPHA:g} %"
 
 
-def change_by_diverged(results: Results, subject: str, several: bool) -> str:
+def change_by_diverged(results: StudyResults, subject: str, several: bool) -> str:
     """`subject` changes if diverged runs are counted at chance level; that it is not certain where the level is not known."""
-    if with_diverged(results.study, results.values)[1]:
+    if results.policy.unknown_chance:
         verb = "are" if several else "is"
         return f"{subject} {verb} not certain, because the {results.study.metric.label} of chance level is not known."
     return f"{subject} {'change' if several else 'changes'} if diverged runs are counted at chance level."

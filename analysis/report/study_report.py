@@ -9,7 +9,6 @@ import pandas as pd
 from analysis import formatting
 from analysis.figures.study_figures import all_plots
 from analysis.figures.style import Plot
-from analysis.profiles import profiles
 from analysis.report.document import Document, Item, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
@@ -26,15 +25,16 @@ from analysis.report.tables.variants import metrics_table, spread_table, variant
 from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
 from analysis.report.warnings import warnings
-from analysis.results import Results
+from analysis.results.profiles import profiles
+from analysis.results.study_results import StudyResults
+from analysis.results.trends import Trend
 from analysis.sources.runs_table import RunsTable
-from analysis.trends import Trend
 
 MOST_NOTES = 3  # checkpoints without figures that are named, the others are counted
 
 
 def study_document(
-    results: Results, models: Section | None = None, out: Path | None = None, with_images: bool = False
+    results: StudyResults, models: Section | None = None, out: Path | None = None, with_images: bool = False
 ) -> Document:
     """Make the report of one study.
 
@@ -60,7 +60,7 @@ def study_document(
     )
 
 
-def _trials(results: Results) -> dict[str, pd.DataFrame]:
+def _trials(results: StudyResults) -> dict[str, pd.DataFrame]:
     """The trials of the tuning, if there was one."""
     return {} if results.tuning is None else {"tuning-trials": results.tuning.trials}
 
@@ -71,14 +71,14 @@ def title(study: RunsTable) -> str:
     return f"{study.name}: {study.metric.label}" + (f" by {factors}" if factors else "")
 
 
-def summary(results: Results) -> str:
+def summary(results: StudyResults) -> str:
     """Describe the study in one line."""
     study = results.study
     planned = study.runs[study.runs["status"] != "unplanned"]
     seeds = formatting.plural(planned["seed"].nunique(), "seed")
     data = study.base.get("data.name") if "data.name" not in varying(study) else None
     return (
-        f"{formatting.plural(len(results.variants), 'variant')} × {seeds}{f' on {data}' if data else ''}. "
+        f"{formatting.plural(len(results.variants.names), 'variant')} × {seeds}{f' on {data}' if data else ''}. "
         f"Baseline: {formatting.quoted(study.baseline)}. "
         f"Equivalence margin: ±{formatting.margin(study.metric, study.margin)}. "
         f"{len(study.of('finished'))} of {len(planned)} planned runs finished."
@@ -86,13 +86,13 @@ def summary(results: Results) -> str:
     )
 
 
-def _tuned(results: Results) -> str:
+def _tuned(results: StudyResults) -> str:
     if results.tuning is None:
         return ""
     return f" Each variant was tuned by {formatting.plural(results.tuning.tuning.budget, 'trial')}."
 
 
-def model_section(results: Results, skip_unreadable: bool = False) -> Section | None:
+def model_section(results: StudyResults, skip_unreadable: bool = False) -> Section | None:
     """Make the section with figures of trained models; None where the source has no checkpoints.
 
     Imports torch where there are checkpoints. Checkpoints that cannot be used are named in the section.
@@ -117,7 +117,7 @@ def model_section(results: Results, skip_unreadable: bool = False) -> Section | 
     return Section("model-figures", "Model figures", list(plots), paragraphs)
 
 
-def _sections(results: Results, models: Section | None, with_images: bool) -> list[Section]:
+def _sections(results: StudyResults, models: Section | None, with_images: bool) -> list[Section]:
     """Every section but the list of runs, in order; empty sections are left out.
 
     A study of several factors starts with its factors; the combinations of their levels come after them.
@@ -146,7 +146,7 @@ def _sections(results: Results, models: Section | None, with_images: bool) -> li
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
 
 
-def _profiles(results: Results, plots: dict[str, Plot]) -> list[Section]:
+def _profiles(results: StudyResults, plots: dict[str, Plot]) -> list[Section]:
     """A section for each heading, with the figure and the table of each profile."""
     found: dict[str, Section] = {}
     for profile in profiles(results):
@@ -155,14 +155,14 @@ def _profiles(results: Results, plots: dict[str, Plot]) -> list[Section]:
     return list(found.values())
 
 
-def _trend(results: Results, trend: Trend, plots: dict[str, Plot]) -> Section:
+def _trend(results: StudyResults, trend: Trend, plots: dict[str, Plot]) -> Section:
     """How differences change along a condition."""
     heading, _ = CONDITIONS[trend.unit]
-    items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend, results.looks.intervals)]
+    items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend, results.policy.intervals)]
     return Section(f"trend-{trend.name}", heading, items, trend_text(results, trend))
 
 
-def _images(results: Results, with_images: bool) -> Section:
+def _images(results: StudyResults, with_images: bool) -> Section:
     """The tables about test images, and the images on which variants differ most."""
     tables = (images_table, classes_table, agreement_table, disagreement_table)
     section = Section("images", "Test images", present(*(table(results) for table in tables)))
@@ -175,7 +175,7 @@ def _images(results: Results, with_images: bool) -> Section:
     return section
 
 
-def _differences(results: Results, plots: dict[str, Plot]) -> Section:
+def _differences(results: StudyResults, plots: dict[str, Plot]) -> Section:
     section = Section("differences", "Differences from the baseline")
     if results.others:
         section.items.extend(present(plots.get("differences"), baseline_table(results)))
@@ -185,7 +185,7 @@ def _differences(results: Results, plots: dict[str, Plot]) -> Section:
     return section
 
 
-def _factors(results: Results, plots: dict[str, Plot]) -> Section:
+def _factors(results: StudyResults, plots: dict[str, Plot]) -> Section:
     """The figures of a table come before it: main effects, then every pair of factors."""
     tables = {table.name: table for table in factor_tables(results)}
     order = (plots.get("main-effects"), *(tables.get(name) for name in ("contrasts", "effects")))
@@ -195,7 +195,7 @@ def _factors(results: Results, plots: dict[str, Plot]) -> Section:
         *map(tables.get, ("simple-effects", "interactions", "terms")),
     )
     items = present(*order, *pairs)
-    trouble = results.factorial_trouble
+    trouble = results.factors.skipped_reason
     return Section(
         "factors", "Factors and interactions", items, [f"No linear model was fitted: {trouble}"] if trouble else []
     )

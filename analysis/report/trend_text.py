@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
-from analysis.profiles import profiles
 from analysis.report.tables.trends import NOT_TESTED, spread_number, spread_verdict, verdict_of
-from analysis.results import Results
+from analysis.results.profiles import profiles
+from analysis.results.study_results import StudyResults
+from analysis.results.trends import Trend
 from analysis.stats import SpreadChange
-from analysis.trends import Trend
 from vit.registry import REGISTRY
 
 CLAIMS = {"epochs": "with training", "training images": "with more training images"}
@@ -27,17 +27,17 @@ CONDITIONS = {
 """unit of a condition -> its heading and its explanation"""
 
 
-def trend_text(results: Results, trend: Trend) -> list[str]:
+def trend_text(results: StudyResults, trend: Trend) -> list[str]:
     """Return the answer of a section on a condition: the spread of the kinds, the pairs, and the runs that are left out."""
-    return [spread_text(results, trend), *([] if results.looks.plan else [_pairs(trend)]), *_left_out(results, trend)]
+    return [spread_text(results, trend), *([] if results.policy.plan else [_pairs(trend)]), *_left_out(results, trend)]
 
 
-def spread_text(results: Results, trend: Trend) -> str:
+def spread_text(results: StudyResults, trend: Trend) -> str:
     """Return the claim that differences between kinds shrink, and its verdict."""
     found, (first, last) = trend.spread, (trend.points[0], trend.points[-1])
     claim = f"Claim: differences between variants shrink {CLAIMS[trend.unit]}."
     if not math.isfinite(found.p):
-        return f"{claim} Not tested: {_LOOKS if results.looks.plan else _why_not(found)}."
+        return f"{claim} Not tested: {_LOOKS if results.policy.plan else _why_not(found)}."
     verdict = {"shrinks": "they shrink", "grows": "they grow"}.get(spread_verdict(found), "not shown")
     kinds = formatting.plural(len(trend.kinds), "variant")
     which = " with a positional embedding" if len(trend.kinds) < len(trend.rows) else ""
@@ -76,12 +76,12 @@ def _pairs(trend: Trend) -> str:
     )
 
 
-def _left_out(results: Results, trend: Trend) -> list[str]:
+def _left_out(results: StudyResults, trend: Trend) -> list[str]:
     """The variants and runs that this section cannot use."""
     said = []
     if trend.missing:
         listed = formatting.listing([formatting.quoted(row) for row in trend.missing])
-        of = " with a seed of this look" if results.looks.plan else ""
+        of = " with a seed of this look" if results.policy.plan else ""
         said.append(f"Left out, because no run{of} has finished: {listed}.")
     if diverged := len(results.study.of("diverged")):
         runs = formatting.plural(diverged, "diverged run")
@@ -89,7 +89,7 @@ def _left_out(results: Results, trend: Trend) -> list[str]:
     return said
 
 
-def trend_methods(results: Results) -> list[tuple[str, str]]:
+def trend_methods(results: StudyResults) -> list[tuple[str, str]]:
     """Return the explanation of the tests, for the section "Methods"; empty where there is no such condition."""
     if not results.trends:
         return []
@@ -109,14 +109,14 @@ def trend_methods(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def profile_methods(results: Results) -> list[tuple[str, str]]:
+def profile_methods(results: StudyResults) -> list[tuple[str, str]]:
     """Return the explanation of few-shot accuracies and of other images; empty where there are none."""
     headings = {profile.heading for profile in profiles(results)}
     found = [(term, text) for term, text in _PROFILES if term in headings]
     return [(term, f"{text}{_resizing(results)}" if term == SIZES else text) for term, text in found]
 
 
-def _resizing(results: Results) -> str:
+def _resizing(results: StudyResults) -> str:
     """How the positional embeddings of the study carry over to another image size."""
     kinds = [name for name in REGISTRY if name in set(results.study.settings().get("model.pos_embed", []))]
     said = ""

@@ -9,8 +9,8 @@ from analysis.figures.tuning_figures import tuning_plots
 from analysis.report.document import Item, Section
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import number_cell, variant_cells, variant_columns
-from analysis.results import Results
-from analysis.tuning import TuningResults
+from analysis.results.study_results import StudyResults
+from analysis.results.tuning import TuningResults
 from experiments.tuned import Range
 
 SAMPLERS = {
@@ -22,7 +22,7 @@ PRUNERS = {"halving": "Successive halving (ASHA)", "hyperband": "Hyperband"}
 STATUSES = ("finished", "pruned", "diverged", "failed")
 
 
-def tuning_section(results: Results) -> Section | None:
+def tuning_section(results: StudyResults) -> Section | None:
     """Return the section "Tuning"; None for a study that was not tuned."""
     found = results.tuning
     if found is None:
@@ -63,7 +63,7 @@ def _stopped(found: TuningResults) -> str:
     return f"{pruner or 'The pruner'} stopped {which}."
 
 
-def choices_table(results: Results, found: TuningResults) -> Table:
+def choices_table(results: StudyResults, found: TuningResults) -> Table:
     """Return the settings chosen for each variant, and what its trials cost."""
     tuning, metric = found.tuning, found.metric
     columns = (
@@ -96,7 +96,7 @@ def choices_table(results: Results, found: TuningResults) -> Table:
     return Table("tuning", caption, columns, tuple(rows), (note,))
 
 
-def importances_table(results: Results, found: TuningResults) -> Table | None:
+def importances_table(results: StudyResults, found: TuningResults) -> Table | None:
     """Return Optuna's importances of the settings; None where they are not known for any variant."""
     tuning = found.tuning
     known = [variant for variant in found.expected if tuning.variants[variant].importances]
@@ -120,7 +120,7 @@ def importances_table(results: Results, found: TuningResults) -> Table | None:
     return Table("tuning-importances", caption, columns, rows, (note,))
 
 
-def tuning_facts(results: Results) -> list[tuple[str, str]]:
+def tuning_facts(results: StudyResults) -> list[tuple[str, str]]:
     """Return the methods of the tuning; empty for a study that was not tuned."""
     if results.tuning is None:
         return []
@@ -134,7 +134,7 @@ def tuning_facts(results: Results) -> list[tuple[str, str]]:
     ]
 
 
-def tuning_warnings(results: Results) -> list[str]:
+def tuning_warnings(results: StudyResults) -> list[str]:
     """Say where the choice lies at an end of its range, and where the trials had other settings than the runs."""
     found = results.tuning
     if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.audit import audit_warnings
 from analysis.report.tuning import tuning_warnings
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.pooling import unrecorded_plugins
 from analysis.sources.runs_table import ENDED, RunsTable, changed_images, not_held_fixed
 
@@ -13,7 +13,7 @@ SLOW = 2.0  # a run is reported as slow from this multiple of the median of its 
 MOST_VALUES = 6  # values of a setting that are listed
 
 
-def warnings(results: Results) -> list[str]:
+def warnings(results: StudyResults) -> list[str]:
     """Return every warning, the most important first."""
     study = results.study
     return [
@@ -80,7 +80,7 @@ def _plugins(study: RunsTable) -> list[str]:
     return said
 
 
-def _time(results: Results) -> list[str]:
+def _time(results: StudyResults) -> list[str]:
     said = []
     if len(machines := results.study.of(*ENDED)["hardware"].dropna().unique()) > 1:
         said.append(

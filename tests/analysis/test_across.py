@@ -7,7 +7,7 @@ from synthetic import on_dataset, write_study
 
 from analysis.across import aggregate_studies
 from analysis.report.across import across_document
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 

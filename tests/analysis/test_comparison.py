@@ -7,7 +7,7 @@ from synthetic import write_study
 
 from analysis.comparison import compare_studies
 from analysis.report.compare import compare_document
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 

@@ -13,7 +13,7 @@ from analysis.main import main, record_look
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
@@ -63,7 +63,7 @@ def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_p
     assert [look.most for look in read_looks(second)] == [5, 10]
     again = read_folder(second)  # the same seeds again are no new look
     record_look(again)
-    assert len(read_looks(second)) == len(analyze(again).looks.looks) == 2
+    assert len(read_looks(second)) == len(analyze(again).conduct.looks) == 2
 
 
 def test_a_report_of_one_seed_is_no_look(tmp_path):
@@ -159,10 +159,10 @@ def test_before_the_first_look_nothing_is_tested(write, tmp_path):
 
 def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ended(tmp_path):
     waiting = unfinished(6, 10) | {("none", 2): "absent"}
-    assert results_at(tmp_path / "a", 6, looks=[3, 5], statuses=waiting).looks.waiting
+    assert results_at(tmp_path / "a", 6, looks=[3, 5], statuses=waiting).policy.waiting
     lost = unfinished(6, 10) | {("none", 2): "diverged"}
     results = results_at(tmp_path / "b", 6, looks=[3, 5], statuses=lost)
-    assert results.looks.tests.seeds == (0, 1, 2, 3, 4)
+    assert results.policy.looks.seeds == (0, 1, 2, 3, 4)
     assert (results.versus["learned-1d"].n, results.versus["learned-1d"].dropped) == (4, 1)
 
 

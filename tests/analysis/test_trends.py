@@ -14,7 +14,7 @@ from analysis.report.headline import headline
 from analysis.report.study_report import study_document
 from analysis.report.tables.trends import trend_tables
 from analysis.report.trend_text import profile_methods, spread_text, trend_text
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.read import read
 from vit.registry import REGISTRY
 
@@ -177,7 +177,7 @@ def test_the_size_of_training_is_among_the_other_sizes(tmp_path):
     (figure,) = (plot.figure for plot in profile_plots(results) if plot.name == "img-sizes")
     assert [text.get_text() for text in figure.axes[0].get_xticklabels()] == ["4", "8", "16"]
     drawn = [bars.lines[0].get_data()[1] for bars in figure.axes[0].containers]
-    trained = [100 * results.mean(variant).value for variant in results.variants]
+    trained = [100 * results.mean(variant).value for variant in results.variants.names]
     assert sorted(y[1] for y in drawn) == pytest.approx(sorted(trained))
 
 
@@ -310,7 +310,7 @@ def test_with_planned_looks_the_trends_are_not_tested(tmp_path):
     said = " ".join(trend_text(results, trend))
     assert "Not tested: the study plans looks, and the tests of this section are for one look." in said
     assert "significantly" not in said
-    for table in trend_tables(trend, results.looks.intervals):
+    for table in trend_tables(trend, results.policy.intervals):
         assert "Changes are not tested. Intervals are adjusted for the planned looks only." in table.notes
     assert (
         "95 % intervals over 3 seeds. Intervals are adjusted for the planned looks only."

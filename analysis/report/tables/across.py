@@ -77,7 +77,7 @@ def improvement_table(across: AcrossDatasets) -> Table | None:
         f"Differences from the baseline {formatting.quoted(across.first.study.baseline)}, averaged over the datasets."
     )
     margin = formatting.margin(metric, across.margin)
-    looks = " and for the planned looks" if across.looks is not None and across.looks.plan else ""
+    looks = " and for the planned looks" if across.policy is not None and across.policy.plan else ""
     note = (
         f"Verdict: t test and equivalence test (within ±{margin}) of the average difference, paired by seed within each "
         f"dataset, Holm-adjusted over the variants{looks}, alpha = {alpha_text()}. Probability of improvement: every run of the "
@@ -96,7 +96,7 @@ def datasets_table(across: AcrossDatasets) -> Table:
             Column("n", (f"{name}_n",), help="finished runs"),
         ]
     rows = []
-    for variant in across.first.variants:
+    for variant in across.first.variants.names:
         row = [Cell(variant, (variant,))]
         for results in across.studies.values():
             mean = results.mean(variant)
@@ -123,7 +123,7 @@ def dataset_differences_table(across: AcrossDatasets) -> Table | None:
         for variant in across.first.others
     ]
     baseline = formatting.quoted(across.first.study.baseline)
-    planned = any(results.looks.plan for results in across.studies.values())
+    planned = any(results.policy.plan for results in across.studies.values())
     adjusted = "adjusted for the planned looks only" if planned else "not adjusted"
     caption = f"Differences from {baseline} on each dataset, paired by seed, with 95 % intervals ({adjusted})."
     return Table("dataset-differences", caption, tuple(columns), tuple(rows))

@@ -10,8 +10,7 @@ import pandas as pd
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.report.render import Cell, Column
-from analysis.results import Results
-from analysis.sources.runs_table import factor_levels
+from analysis.results.study_results import StudyResults
 from analysis.stats import Comparison, Estimate
 from experiments.metric import Metric
 
@@ -27,12 +26,12 @@ _EXCLUDED = {
 }
 
 
-def anchor(results: Results, variant: str) -> str:
+def anchor(results: StudyResults, variant: str) -> str:
     """Return the link to a variant's runs. It holds the variant's number, since the name is the user's text."""
-    return f"#runs-v{results.variants.index(variant)}"
+    return results.variants.anchor(variant)
 
 
-def counts_note(results: Results) -> str:
+def counts_note(results: StudyResults) -> str:
     """Say how many runs finished, and name the runs that are excluded."""
     study = results.study
     planned = study.runs[study.runs["status"] != "unplanned"]
@@ -44,13 +43,13 @@ def counts_note(results: Results) -> str:
     return " ".join(lines)
 
 
-def baseline_name(results: Results) -> str:
+def baseline_name(results: StudyResults) -> str:
     """Return what the head of a column calls the baseline: its name, unless that is long or has commas."""
     name = brief_names(results)[results.study.baseline]
     return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
 
 
-def margin_text(results: Results) -> str:
+def margin_text(results: StudyResults) -> str:
     """Return the study's equivalence margin with its unit: "1 point"."""
     return formatting.margin(results.study.metric, results.study.margin)
 
@@ -60,9 +59,9 @@ def points(metric: Metric) -> str:
     return ", points" if metric.is_share else ""
 
 
-def variant_columns(results: Results) -> tuple[Column, ...]:
+def variant_columns(results: StudyResults) -> tuple[Column, ...]:
     """Return the columns that identify a variant: one for each factor of a grid, else one with its name."""
-    if _grid(results) is None:
+    if results.variants.levels is None:
         return (Column("variant", ("variant",), numeric=False, key=True),)
     first, *others = results.study.factors
     fields = [("variant", first), *((factor,) for factor in others)]
@@ -70,28 +69,16 @@ def variant_columns(results: Results) -> tuple[Column, ...]:
     return tuple(Column(name, each, numeric=False, key=True) for name, each in zip(names, fields))
 
 
-def variant_cells(results: Results, variant: str) -> tuple[Cell, ...]:
+def variant_cells(results: StudyResults, variant: str) -> tuple[Cell, ...]:
     """Return the cells under `variant_columns`; the first one links to the variant's runs."""
-    grid, place = _grid(results), results.variants.index(variant)
+    grid, place = results.variants.levels, results.variants.names.index(variant)
     if grid is None:
         return (Cell(brief_names(results)[variant], (variant,), place, anchor(results, variant)),)
-    first, *others = grid[variant]
+    first, *others = grid.loc[variant]
     return (
         Cell(first, (variant, first), place, anchor(results, variant)),
         *(Cell(level, (level,), place) for level in others),
     )
-
-
-def _grid(results: Results) -> dict[str, tuple[str, ...]] | None:
-    """variant -> its levels in a study of several factors; None where they are unknown or do not identify variants."""
-    factors = results.study.factors
-    if len(factors) < 2:
-        return None
-    runs = results.study.runs.drop_duplicates("variant").set_index("variant").reindex(results.variants)
-    columns = [factor_levels(runs, factor) for factor in factors]
-    grid = dict(zip(results.variants, zip(*columns)))
-    unknown = any(level is None or level == "nan" for levels in grid.values() for level in levels)
-    return None if unknown or len(set(grid.values())) < len(grid) else grid
 
 
 def count_cell(n: int) -> Cell:
@@ -149,7 +136,7 @@ def difference_cell(compared: Comparison, metric: Metric, href: str = "") -> Cel
     return interval_cell(compared.diff, metric, href, signed=True)
 
 
-def mark(results: Results, variant: str) -> str:
+def mark(results: StudyResults, variant: str) -> str:
     """Return "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
 
     Without a test it is "". A verdict that depends on diverged runs shows nothing.
@@ -158,32 +145,27 @@ def mark(results: Results, variant: str) -> str:
         return ""
     if results.mean(variant).value == results.mean(results.best).value:
         return "best"
-    if variant in results.equal_to_best:
+    if variant in results.comparisons.equivalent_to(results.best):
         return "equal"
-    pair = _with_best(results).get(variant)
+    pair = results.comparisons.with_variant(results.best).get(variant)
     return "best" if pair and (pair.verdict == "not enough evidence" or pair.depends_on_diverged) else ""
 
 
-def mark_note(results: Results) -> str:
+def mark_note(results: StudyResults) -> str:
     """Explain the marks of `mark`."""
     if results.best is None:
         return ""
-    if not _with_best(results):
+    if not results.comparisons.with_variant(results.best):
         return "Bold: highest mean." if not results.study.metric.lower_is_better else "Bold: lowest mean."
     bold = "Bold: the best mean, and every mean that is not shown to be worse than the best."
-    return bold + (f" †: equivalent to the best (within ±{margin_text(results)})." if results.equal_to_best else "")
+    return bold + (
+        f" †: equivalent to the best (within ±{margin_text(results)})."
+        if results.comparisons.equivalent_to(results.best)
+        else ""
+    )
 
 
-def _with_best(results: Results) -> dict[str, Comparison]:
-    """Variant -> its comparison with the best variant, where that was tested."""
-    return {
-        (set(pair) - {results.best}).pop(): compared
-        for pair, compared in results.pairs.items()
-        if results.best in pair and math.isfinite(compared.p_holm)
-    }
-
-
-def verdict_note(results: Results) -> str:
+def verdict_note(results: StudyResults) -> str:
     """Explain the column of verdicts in one sentence; empty where there is nothing to compare."""
     if not results.others:
         return ""
@@ -191,7 +173,7 @@ def verdict_note(results: Results) -> str:
     half = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
     return (
         f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
-        f"Holm-adjusted over all pairs {'of variants' if results.pairs else 'with the baseline'}{half}{' and for the planned looks' * bool(results.looks.plan)}, alpha = 5 %."
+        f"Holm-adjusted over all pairs {'of variants' if results.pairs else 'with the baseline'}{half}{' and for the planned looks' * bool(results.policy.plan)}, alpha = 5 %."
         + (
             " Depends on diverged runs: the verdict changes if diverged runs are counted at chance level."
             if depends

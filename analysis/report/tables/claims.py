@@ -10,7 +10,7 @@ from analysis.claims.claim import Published
 from analysis.report.claim_text import evidence_text
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import margin_text
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 
 _PUBLISHED = (
     "A published accuracy comes from a single run. This study contradicts it only if it lies outside the prediction "
@@ -22,7 +22,7 @@ _MORE_SEEDS = (
 )
 
 
-def claims_table(results: Results) -> Table | None:
+def claims_table(results: StudyResults) -> Table | None:
     """Return the table of published claims; None where the study tests none of them."""
     if not results.claims:
         return None
@@ -54,7 +54,7 @@ def claims_table(results: Results) -> Table | None:
     return Table("claims", "Published claims and the outcome in this study.", columns, tuple(rows), _notes(results))
 
 
-def _beside_verdicts(results: Results, result: ClaimResult) -> str:
+def _beside_verdicts(results: StudyResults, result: ClaimResult) -> str:
     """Why a claim holds for pairs that have no verdict; empty where that is not so."""
     pairs = {frozenset(evidence.variants) for evidence in result.hypotheses}
     undecided = [
@@ -71,7 +71,7 @@ def _beside_verdicts(results: Results, result: ClaimResult) -> str:
     )
 
 
-def _notes(results: Results) -> tuple[str, ...]:
+def _notes(results: StudyResults) -> tuple[str, ...]:
     published = {isinstance(result.claim, Published) for result in results.claims}
     needed = [formatting.seeds_needed(result.more_seeds) for result in results.claims]
     return (
@@ -82,7 +82,7 @@ def _notes(results: Results) -> tuple[str, ...]:
         ),
         "Undecided here: neither a claim nor its opposite is shown, or the outcome changes if diverged runs are counted at "
         "chance level. All outcomes are Holm-adjusted over the claims of this table, alpha = 5 %.",
-        _MARGIN.format(margin=margin_text(results), intervals=results.looks.intervals),
+        _MARGIN.format(margin=margin_text(results), intervals=results.policy.intervals),
         *((_PUBLISHED,) if True in published else ()),
         *((_SECOND_SET,) if results.others else ()),
         *((_MORE_SEEDS,) if any(text != formatting.DASH for text in needed) else ()),

@@ -54,7 +54,7 @@ def compared_table(both: TwoStudies) -> Table:
     notes = [
         f"Only in {name}: {formatting.listing(only)}."
         for name, each in (("A", a), ("B", b))
-        if (only := sorted(set(each.variants) - set(both.shared)))
+        if (only := sorted(set(each.variants.names) - set(both.shared)))
     ]
     notes += [f"{name}: {counts_note(each)}" for name, each in (("A", a), ("B", b))]
     caption = "Variants in both studies: mean ± half-width of the 95 % interval, and B − A, paired by seed."

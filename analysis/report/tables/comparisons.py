@@ -20,7 +20,7 @@ from analysis.report.tables.cells import (
     variant_columns,
     verdict_cell,
 )
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.stats import PairedComparison
 from analysis.stats.power import FEW_SEEDS
 from experiments.metric import Metric
@@ -37,7 +37,7 @@ _SEEDS_NEEDED = (
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
 
 
-def baseline_table(results: Results) -> Table:
+def baseline_table(results: StudyResults) -> Table:
     """Return the difference of each variant from the baseline."""
     rows = tuple(
         (*variant_cells(results, variant), *_cells(results, variant, results.versus[variant]))
@@ -52,15 +52,15 @@ def baseline_table(results: Results) -> Table:
     )
 
 
-def pairs_table(results: Results) -> Table | None:
+def pairs_table(results: StudyResults) -> Table | None:
     """Return the difference of each pair of variants; None where every pair contains the baseline."""
-    if len(results.variants) < 3 or not results.pairs:
+    if len(results.variants.names) < 3 or not results.pairs:
         return None
     brief = brief_names(results)
     rows = tuple(
         (
-            Cell(brief[a], (a,), results.variants.index(a), anchor(results, a)),
-            Cell(brief[b], (b,), results.variants.index(b), anchor(results, b)),
+            Cell(brief[a], (a,), results.variants.names.index(a), anchor(results, a)),
+            Cell(brief[b], (b,), results.variants.names.index(b), anchor(results, b)),
             *_cells(results, a, compared),
         )
         for (a, b), compared in results.pairs.items()
@@ -74,7 +74,7 @@ def pairs_table(results: Results) -> Table | None:
     return Table("pairs", "All pairs of variants (variant − reference), paired by seed.", columns, rows, notes)
 
 
-def _notes(results: Results, compared: Sequence[PairedComparison]) -> tuple[str, ...]:
+def _notes(results: StudyResults, compared: Sequence[PairedComparison]) -> tuple[str, ...]:
     """Explain the columns; `compared` is the content of the table."""
     family = len(results.pairs) or len(compared)
     pairs = f"{family} pairs {'of variants' if results.pairs else 'with the baseline'}"
@@ -83,10 +83,10 @@ def _notes(results: Results, compared: Sequence[PairedComparison]) -> tuple[str,
     if results.factorial is not None:  # pairs and factors share alpha
         adjusted += " and multiplied by 2 (pairs and factors share the 5 %)"
         level = f"2.5 % / {family}" if family > 1 else "2.5 %"
-    if results.looks.plan:
+    if results.policy.plan:
         adjusted += ", and adjusted for the planned looks"
         level = f"the level of this look, for {level} over all looks"
-    intervals = f" {_ADJUSTED.format(intervals=results.looks.intervals)}" if family > 1 else ""
+    intervals = f" {_ADJUSTED.format(intervals=results.policy.intervals)}" if family > 1 else ""
     notes = [
         f"n: seeds with a result for both variants. CI: confidence interval.{intervals}",
         f"p: paired t test. Equivalence p: two one-sided t tests (TOST) within ±{margin_text(results)}. Both are {adjusted}. "
@@ -95,15 +95,15 @@ def _notes(results: Results, compared: Sequence[PairedComparison]) -> tuple[str,
         "Minimum detectable difference: the smallest true difference that the t test detects with 80 % power at alpha = "
         f"{level}.{_SEEDS_NEEDED if _any_seeds_needed(results, compared) else ''}",
     ]
-    if results.floor:
+    if results.policy.floor:
         notes.append(
             "Accuracies change in steps of one image, so seeds can have equal accuracies by chance. The tests therefore "
-            f"use a standard deviation of at least half an image ({100 * results.floor:.2g} points) for each run."
+            f"use a standard deviation of at least half an image ({100 * results.policy.floor:.2g} points) for each run."
         )
     return tuple(notes)
 
 
-def _any_seeds_needed(results: Results, compared: Sequence[PairedComparison]) -> bool:
+def _any_seeds_needed(results: StudyResults, compared: Sequence[PairedComparison]) -> bool:
     """Whether a table shows the column of seeds needed: without any value it is left out."""
     return any(formatting.seeds_needed(c.seeds_needed) != formatting.DASH for c in (*compared, *results.pairs.values()))
 
@@ -127,7 +127,7 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
     )
 
 
-def _cells(results: Results, variant: str, c: PairedComparison) -> tuple[Cell, ...]:
+def _cells(results: StudyResults, variant: str, c: PairedComparison) -> tuple[Cell, ...]:
     metric = results.study.metric
     scale, half = metric.scale, formatting.half_width(c.diff) * metric.scale
     better, needed = c.paired_improvement, c.seeds_needed

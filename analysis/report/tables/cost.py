@@ -7,7 +7,7 @@ import math
 from analysis import formatting
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import variant_cells, variant_columns
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 
 _COLUMNS = {
     "params": Column("parameters", ("params",), help="trainable values"),
@@ -29,10 +29,11 @@ _COLUMNS = {
 _WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
-def cost_table(results: Results) -> Table:
+def cost_table(results: StudyResults) -> Table:
     """Return the table of costs, one row for each variant."""
     rows = tuple(
-        (*variant_cells(results, variant), *cost_cells(results, variant, *_COLUMNS)) for variant in results.variants
+        (*variant_cells(results, variant), *cost_cells(results, variant, *_COLUMNS))
+        for variant in results.variants.names
     )
     caption = "Cost of each variant. Times are medians over the variant's runs."
     note = (
@@ -47,7 +48,7 @@ def cost_columns(*names: str) -> tuple[Column, ...]:
     return tuple(_COLUMNS[name] for name in names)
 
 
-def cost_cells(results: Results, variant: str, *names: str) -> tuple[Cell, ...]:
+def cost_cells(results: StudyResults, variant: str, *names: str) -> tuple[Cell, ...]:
     """Return a variant's cells under `cost_columns`."""
     cost = results.cost.loc[variant]
     return tuple(_cell(name, float(cost[name])) for name in names)

@@ -8,7 +8,7 @@ from analysis import formatting
 from analysis.formatting import factor_name
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import interval_cell, p_cell, points
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.stats import Factorial
 from experiments.metric import Metric
 
@@ -16,13 +16,13 @@ _FACTOR = Column("factor", ("factor",), numeric=False, key=True)
 _LEVEL = Column("level", ("level",), numeric=False, key=True)
 
 
-def factor_tables(results: Results) -> list[Table]:
+def factor_tables(results: StudyResults) -> list[Table]:
     """Return all tables of factors; none for a study of one factor, or without a complete grid."""
     fitted, names = results.factorial, results.study.names
     if fitted is None:
         return []
     tables = [terms_table(fitted, names), means_table(fitted, names), contrasts_table(fitted, names)]
-    return [*tables, simple_table(fitted, names, results.looks.intervals), interactions_table(fitted, names)]
+    return [*tables, simple_table(fitted, names, results.policy.intervals), interactions_table(fitted, names)]
 
 
 def terms_table(fitted: Factorial, names: Mapping[str, str]) -> Table:

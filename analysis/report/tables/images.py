@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from analysis import formatting
 from analysis.figures.labels import brief_names
-from analysis.image_results import MOST_IMAGES
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     baseline_name,
@@ -19,7 +18,8 @@ from analysis.report.tables.cells import (
     variant_cells,
     variant_columns,
 )
-from analysis.results import Results
+from analysis.results.images import MOST_IMAGES
+from analysis.results.study_results import StudyResults
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -28,7 +28,7 @@ MOST_CLASSES = 20  # columns of a table by class
 MOST_VARIANTS = 20  # columns of the table of agreement
 
 
-def images_table(results: Results) -> Table | None:
+def images_table(results: StudyResults) -> Table | None:
     """Return the intervals for new seeds, and for new seeds and new test images; None without test predictions."""
     images = results.images
     if images is None:
@@ -65,12 +65,12 @@ def images_table(results: Results) -> Table | None:
         "“New seeds and images”: use this interval for a statement about new test images. All verdicts and p-values of this "
         "report are about new seeds, not about new images."
     )
-    if results.looks.plan:
+    if results.policy.plan:
         note += " Intervals of differences have the level of the planned look."
     return Table("images", caption, columns, tuple(rows), (note,))
 
 
-def classes_table(results: Results) -> Table | None:
+def classes_table(results: StudyResults) -> Table | None:
     """Return the test accuracy of each variant by class; None without test predictions or with too many classes."""
     images = results.images
     if images is None:
@@ -90,7 +90,7 @@ def classes_table(results: Results) -> Table | None:
     return Table("classes", f"Test accuracy by class{METRIC.unit}, mean over the seeds.", columns, rows)
 
 
-def agreement_table(results: Results) -> Table | None:
+def agreement_table(results: StudyResults) -> Table | None:
     """Return how often runs of two variants are both right or both wrong; None with one variant or too many."""
     images = results.images
     if images is None or not 1 < len(images.comparable) <= MOST_VARIANTS:
@@ -108,7 +108,7 @@ def agreement_table(results: Results) -> Table | None:
     return Table("agreement", caption, columns, rows, ("Mean over all pairs of runs. Diagonal: runs of one variant.",))
 
 
-def disagreement_table(results: Results) -> Table | None:
+def disagreement_table(results: StudyResults) -> Table | None:
     """Return the test images on which the variants differ most; None where they do not differ."""
     found = results.images.disagreement(MOST_IMAGES) if results.images is not None else []
     if results.images is None or not found:

@@ -12,7 +12,7 @@ from analysis.claims.literature import PAPER_TABLE_8
 from analysis.claims.settings import KIND, SITE, site_of, variant_settings
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import anchor, estimate_cell, mark, mark_note
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
 """The table's columns with the paper's own heads."""
@@ -24,7 +24,7 @@ NOTE = (
 )
 
 
-def paper_table(results: Results) -> Table | None:
+def paper_table(results: StudyResults) -> Table | None:
     """Return the paper's table, kinds by sites, with this study's means; None for any other study."""
     places = _places(results)
     if not places:
@@ -50,7 +50,7 @@ def paper_table(results: Results) -> Table | None:
     return Table("table8", caption, tuple(head), tuple(rows), (NOTE, mark_note(results)))
 
 
-def _ours(results: Results, variant: str | None) -> Cell:
+def _ours(results: StudyResults, variant: str | None) -> Cell:
     if variant is None:
         return Cell(formatting.DASH, sort=math.nan)
     mean = results.mean(variant)
@@ -58,7 +58,7 @@ def _ours(results: Results, variant: str | None) -> Cell:
     return Cell(f"{cell.text} ({mean.n})", (*cell.data, mean.n), cell.sort, cell.href, cell.mark)
 
 
-def _places(results: Results) -> dict[str, tuple[str, str]]:
+def _places(results: StudyResults) -> dict[str, tuple[str, str]]:
     """variant -> its (kind, site) in the paper's table; empty unless the study has the paper's factors and kinds.
 
     That is: the factors are the kind, the site or both, the metric is an accuracy, and no images are shuffled or generated.

@@ -8,7 +8,7 @@ from fractions import Fraction
 from analysis import formatting
 from analysis.claims.theory import LEARNED, STANDARD_ERRORS, Expected, derived, verdict
 from analysis.report.render import Cell, Column, ExtraColumns
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from experiments.data.probes import IMAGES
 
 COLUMNS = (
@@ -18,7 +18,7 @@ COLUMNS = (
 WORDS = {"as derived": "as expected", "less": "lower", "more": "higher"}
 
 
-def probe_columns(results: Results) -> ExtraColumns:
+def probe_columns(results: StudyResults) -> ExtraColumns:
     """Return the columns that the main table has in addition if the runs used a probe; else none."""
     known = derived(results.study)
     if not known:

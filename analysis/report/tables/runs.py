@@ -8,18 +8,18 @@ from urllib.parse import quote
 from analysis import formatting
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import anchor, baseline_name, points, variant_cells, variant_columns
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import ENDED, METRICS
 from experiments.metric import Metric
 
 
-def runs_table(results: Results, linked: bool = True) -> Table:
+def runs_table(results: StudyResults, linked: bool = True) -> Table:
     """Return all runs, variant by variant, with their differences from the baseline's run on the same seed.
 
     `linked` makes each seed a link to the run's record.
     """
     study, runs = results.study, results.study.runs
-    others = [metric for metric in METRICS if metric in results.means and metric != study.metric]
+    others = [metric for metric in METRICS if metric in results.means.by_metric and metric != study.metric]
     columns = (
         *variant_columns(results),
         Column("seed", key=True),
@@ -34,7 +34,7 @@ def runs_table(results: Results, linked: bool = True) -> Table:
     )
     shown = ["run", "run_id", "seed", "status", "epochs", study.metric, *others, "device_seconds"]  # of some seventy
     rows, groups = [], []
-    for variant in results.variants:
+    for variant in results.variants.names:
         names = tuple(Cell(cell.text, sort=cell.sort) for cell in variant_cells(results, variant))
         own = runs.loc[runs["variant"] == variant, shown].to_dict("records")
         rows += [(*names, *_cells(results, variant, run, others, linked)) for run in own]
@@ -42,7 +42,7 @@ def runs_table(results: Results, linked: bool = True) -> Table:
     return Table("runs", "All runs.", columns, tuple(rows), groups=tuple(groups))
 
 
-def _cells(results: Results, variant: str, run: dict, others: list[Metric], linked: bool) -> tuple[Cell, ...]:
+def _cells(results: StudyResults, variant: str, run: dict, others: list[Metric], linked: bool) -> tuple[Cell, ...]:
     study = results.study
     metric = study.metric
     base = results.values[study.baseline].get(run["seed"], math.nan)
@@ -64,6 +64,6 @@ def _number(value: float, metric: Metric, signed: bool = False) -> str:
     return formatting.number(value, 2 if metric.is_share else 4, signed)
 
 
-def _link(results: Results, run: dict) -> str:
+def _link(results: StudyResults, run: dict) -> str:
     """The path from the report's folder to the run's record; empty where there is no record."""
     return f"../{quote(run['run'])}/summary.json" if results.study.folder and run["status"] in ENDED else ""

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 from analysis import formatting
-from analysis.profiles import Profile
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import (
     anchor,
@@ -18,15 +17,17 @@ from analysis.report.tables.cells import (
     variant_cells,
     variant_columns,
 )
-from analysis.results import ALPHA, Results
+from analysis.results.policy import ALPHA
+from analysis.results.profiles import Profile
+from analysis.results.study_results import StudyResults
+from analysis.results.trends import Trend
 from analysis.stats import SizeChange, SpreadChange
-from analysis.trends import Trend
 from experiments.metric import PERMUTED
 
 UNDECIDED, NOT_TESTED = "not enough evidence", "not tested"
 
 
-def profile_table(results: Results, profile: Profile) -> Table:
+def profile_table(results: StudyResults, profile: Profile) -> Table:
     """Return the table of a metric under several conditions; its further metrics are details."""
     metrics = [*profile.metrics, *profile.details]
     folded = [metric for metric in profile.details if metric != PERMUTED]
@@ -37,9 +38,12 @@ def profile_table(results: Results, profile: Profile) -> Table:
     rows = tuple(
         (
             *variant_cells(results, variant),
-            *(estimate_cell(results.means[metric][variant], metric, anchor(results, variant)) for metric in metrics),
+            *(
+                estimate_cell(results.means.by_metric[metric][variant], metric, anchor(results, variant))
+                for metric in metrics
+            ),
         )
-        for variant in results.variants
+        for variant in results.variants.names
     )
     counts = [mean.n for _, means in profile.means.values() for mean in means.values()]
     caption = f"{profile.about}: mean ± half-width of the 95 % confidence interval over {formatting.seeds(counts)}."

@@ -26,7 +26,7 @@ from analysis.report.tables.cells import (
     verdict_note,
 )
 from analysis.report.tables.cost import cost_cells, cost_columns
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import METRICS
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -38,7 +38,7 @@ _DIVERGED = Column(
 )
 
 
-def variants_table(results: Results) -> Table:
+def variants_table(results: StudyResults) -> Table:
     """Return the main table: each variant's mean, its difference from the baseline, the verdict, and its cost."""
     metric, extra = results.study.metric, probe_columns.probe_columns(results)
     difference = Column(
@@ -46,7 +46,7 @@ def variants_table(results: Results) -> Table:
         ("diff", "diff_low", "diff_high"),
         help="mean over the seeds that both variants have",
     )
-    lost = any(rate.value > 0 for rate in results.divergence.values())
+    lost = any(rate.value > 0 for rate in results.conduct.divergence.values())
     columns = (
         *variant_columns(results),
         Column("n", ("n",), help="finished runs, one for each seed"),
@@ -58,13 +58,13 @@ def variants_table(results: Results) -> Table:
         *(replace(column, detail=True) for column in cost_columns("params", "flops_per_image", "device_seconds")),
     )
     rows = []
-    for variant in results.variants:
+    for variant in results.variants.names:
         versus, mean = results.versus[variant], results.mean(variant)
         rows.append(
             (
                 *variant_cells(results, variant),
                 count_cell(mean.n),
-                *((_diverged(results.divergence[variant]),) if lost else ()),
+                *((_diverged(results.conduct.divergence[variant]),) if lost else ()),
                 estimate_cell(mean, metric, anchor(results, variant), mark(results, variant)),
                 difference_cell(versus, metric, anchor(results, variant)),
                 verdict_cell(versus),
@@ -77,17 +77,20 @@ def variants_table(results: Results) -> Table:
     return Table("variants", caption, columns, tuple(rows), tuple(note for note in notes if note))
 
 
-def metrics_table(results: Results) -> Table:
+def metrics_table(results: StudyResults) -> Table:
     """Return the table with the mean of every metric."""
-    metrics = [metric for metric in METRICS if metric in results.means]
+    metrics = [metric for metric in METRICS if metric in results.means.by_metric]
     columns = (*variant_columns(results), Column("n", ("n",)), *map(_metric_column, metrics))
     rows = tuple(
         (
             *variant_cells(results, variant),
             count_cell(results.mean(variant).n),
-            *(estimate_cell(results.means[metric][variant], metric, anchor(results, variant)) for metric in metrics),
+            *(
+                estimate_cell(results.means.by_metric[metric][variant], metric, anchor(results, variant))
+                for metric in metrics
+            ),
         )
-        for variant in results.variants
+        for variant in results.variants.names
     )
     caption = "All metrics after the last epoch: mean ± half-width of the 95 % confidence interval."
     return Table("metrics", caption, columns, rows, (counts_note(results),))
@@ -98,7 +101,7 @@ def _metric_column(metric: Metric) -> Column:
     return replace(estimate_column(metric, metric), detail=metric.startswith("train/"))
 
 
-def spread_table(results: Results) -> Table:
+def spread_table(results: StudyResults) -> Table:
     """Return the table of how the runs of each variant vary."""
     metric, scale = results.study.metric, results.study.metric.scale
     columns = (
@@ -110,8 +113,8 @@ def spread_table(results: Results) -> Table:
         Column("maximum", ("highest",)),
     )
     rows = []
-    for variant in results.variants:
-        mean, spread = results.mean(variant), results.spread[variant]
+    for variant in results.variants.names:
+        mean, spread = results.mean(variant), results.means.spread[variant]
         places = formatting.decimals(spread.sd * scale, 2 if metric.is_share else 4)
         rows.append(
             (
@@ -132,7 +135,7 @@ def _diverged(rate: Estimate) -> Cell:
     return Cell(text, (rate.value, rate.low, rate.high), rate.value)
 
 
-def _no_interval_note(results: Results) -> str:
-    if any(math.isnan(formatting.half_width(results.mean(variant))) for variant in results.variants):
+def _no_interval_note(results: StudyResults) -> str:
+    if any(math.isnan(formatting.half_width(results.mean(variant))) for variant in results.variants.names):
         return "A mean without ± has no interval: it comes from a single seed, or from equal values."
     return ""

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from synthetic import on_dataset, write_study
 
-from analysis.image_results import MOST_IMAGES
 from analysis.report import write
 from analysis.report.study_report import study_document
-from analysis.results import analyze
+from analysis.results.images import MOST_IMAGES
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from experiments.config import RunConfig

@@ -13,7 +13,7 @@ from synthetic import write_study
 from analysis.figures import inspect, model_figures, style
 from analysis.report import write
 from analysis.report.study_report import model_section, study_document
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments import config as configuration
 from experiments.data import loading

@@ -15,7 +15,7 @@ from analysis.figures.labels import VariantStyle, labels
 from analysis.figures.panel_figures import draw_panels
 from analysis.figures.variant_lines import Condition, Line
 from analysis.report import write
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -42,7 +42,7 @@ def test_every_seed_is_a_point(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
     plot, _ = drawn(means.accuracy, results)
     dots = [line for line in plot.figure.axes[0].lines if line.get_marker() == "o"]
-    for dot, variant in zip(dots, results.variants):
+    for dot, variant in zip(dots, results.variants.names):
         finite = sorted(100 * value for value in results.values[variant].values() if math.isfinite(value))
         assert sorted(dot.get_xdata()) == pytest.approx(finite, rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
@@ -158,7 +158,7 @@ def test_a_grid_with_a_missing_combination_is_a_heat_map(tmp_path):
 
 def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
     results = results_of(tmp_path)
-    for index, variant in enumerate(results.variants):
+    for index, variant in enumerate(results.variants.names):
         colours = {}
         for plot in _all(results):
             for part in plot.figure.findobj(lambda artist, i=index: str(artist.get_gid()).startswith(f"v{i}-")):
@@ -214,7 +214,7 @@ def test_long_names_that_differ_in_the_middle_stay_different(tmp_path):
         factors={"model.act": variants},
         levels=lambda v: {"model.act": v},
     )
-    shown = labels(results, results.variants)
+    shown = labels(results, results.variants.names)
     assert len(set(shown)) == len(variants)
     plot, _ = drawn(means.accuracy, results)
     assert [text.get_text() for text in plot.figure.axes[0].get_yticklabels()] == shown

@@ -11,10 +11,10 @@ import study_file
 from synthetic import on_dataset, state_plan, write_study
 
 from analysis.across import aggregate_studies
-from analysis.looks import this_look
 from analysis.report import write
 from analysis.report.across import across_document, stratified_document
-from analysis.results import analyze
+from analysis.results.conduct import this_look
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from analysis.sources.read import read
 from experiments.errors import UserError

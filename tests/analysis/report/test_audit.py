@@ -10,7 +10,7 @@ from synthetic import write_study
 from analysis.report import write
 from analysis.report.study_report import study_document
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from analysis.sources.plan_changes import plan_changes

@@ -7,7 +7,7 @@ from synthetic import write_study
 
 from analysis.report import write
 from analysis.report.compare import compare_document
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override
 from experiments.errors import UserError

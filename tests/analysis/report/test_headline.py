@@ -20,7 +20,7 @@ from analysis.report.study_report import study_document
 from analysis.report.tables.claims import claims_table
 from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from analysis.sources.read import read
 from analysis.sources.run_folders import read_runs
@@ -337,10 +337,13 @@ def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
 def test_one_variant_with_few_seeds_does_not_hide_what_the_others_can_detect(tmp_path):
     accuracy = {"none": 0.7, "learned-1d": 0.7, "cpe": 0.7, "rope-2d": 0.7}
     results = without_runs(write_study(tmp_path, accuracy=accuracy, spread=0.01), "rope-2d", {2, 3, 4})
-    results = replace(
-        results,
-        versus={v: replace(c, detectable=1.0 if v == "rope-2d" else c.detectable) for v, c in results.versus.items()},
+    change = lambda pair, c: replace(c, detectable=1.0 if "rope-2d" in pair else c.detectable)  # noqa: E731
+    compared = replace(
+        results.comparisons,
+        versus={v: change((v,), c) for v, c in results.versus.items()},
+        pairs={pair: change(pair, c) for pair, c in results.pairs.items()},
     )
+    results = replace(results, comparisons=compared)
     last = headline(results)[-1]
     assert (
         "the minimum detectable difference is" in last and "there are too few seeds to detect any difference." in last
@@ -362,7 +365,10 @@ def test_the_best_mean_of_other_seeds_is_not_called_better_than_a_variant_that_b
     accuracy = {"none": 0.5, "learned-1d": 0.6, "learned-2d": 0.6, "cpe": 0.8, "rope-2d": 0.79}
     results = results_of(tmp_path, accuracy=accuracy, spread=0.0005, seeds=5)
     assert results.best == "cpe"
-    best = replace(results, best="rope-2d")
+    means = results.means.by_metric["test/acc"]
+    higher = {"test/acc": {**means, "rope-2d": replace(means["rope-2d"], value=0.81)}}
+    best = replace(results, means=replace(results.means, by_metric=higher))
+    assert best.best == "rope-2d"
     assert (
         "it is significantly better than 3 of the 4 other variants. On the seeds that both have, cpe is significantly better."
         in " ".join(headline(best))

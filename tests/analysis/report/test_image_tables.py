@@ -13,7 +13,7 @@ from analysis.report.headline import headline
 from analysis.report.methods import scope
 from analysis.report.study_report import study_document
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
-from analysis.results import Results, analyze
+from analysis.results.study_results import StudyResults, analyze
 from analysis.sources.read import read
 from experiments.runs import record
 from experiments.runs.predictions import to_bytes
@@ -23,7 +23,7 @@ LEARNED = [[1, 1, 1, 0], [1, 1, 1, 1]]
 LABELS = [0, 0, 1, 1]
 
 
-def results_of(tmp_path: Path, **hits: list[list[int]]) -> Results:
+def results_of(tmp_path: Path, **hits: list[list[int]]) -> StudyResults:
     """Results of a study with these hits, by variant (with _ for -) and seed."""
     names = {name.replace("_", "-"): runs for name, runs in hits.items()}
     folder = write_study(tmp_path, accuracy=dict.fromkeys(names, 0.5), seeds=2)
@@ -37,7 +37,7 @@ def results_of(tmp_path: Path, **hits: list[list[int]]) -> Results:
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> StudyResults:
     return results_of(tmp_path, none=NONE, learned_1d=LEARNED)
 
 
@@ -45,7 +45,7 @@ def texts(table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in table.rows]
 
 
-def test_intervals_of_differences_by_hand(results: Results) -> None:
+def test_intervals_of_differences_by_hand(results: StudyResults) -> None:
     """learned-1d - none: seed 0: 0 0 1 0, seed 1: 0 1 1 1. Means of seeds 1/4 and 3/4."""
     row = dict(zip((column.title for column in images_table(results).columns), images_table(results).rows[1]))
     value, low, high = row["new seeds: difference from none, points"].data
@@ -63,23 +63,23 @@ def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path: Pat
     folder = write_study(tmp_path, seeds=10, looks=[5, 10], statuses={("none", s): "incomplete" for s in range(5, 10)})
     add_predictions(folder)
     results = analyze(read(str(folder)))
-    assert results.looks.tests is not None and len(results.looks.tests.seeds) == 5
+    assert results.policy.looks is not None and len(results.policy.looks.seeds) == 5
     for variant, versus in results.images.versus.items():
         found, expected = versus.seeds, results.versus[variant].diff
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
     assert "level of the planned look" in images_table(results).notes[0]
 
 
-def test_accuracy_by_class_by_hand(results: Results) -> None:
+def test_accuracy_by_class_by_hand(results: StudyResults) -> None:
     assert texts(classes_table(results)) == [["none", "75.0", "0.0"], ["learned-1d", "100.0", "75.0"]]
 
 
-def test_agreement_by_hand(results: Results) -> None:
+def test_agreement_by_hand(results: StudyResults) -> None:
     """The two runs of none agree on 3 of 4 images. With the runs of learned-1d they agree on 3, 2, 2 and 1 images."""
     assert texts(agreement_table(results)) == [["none", "75.0", "50.0"], ["learned-1d", "50.0", "75.0"]]
 
 
-def test_images_on_which_variants_differ_most_come_first(results: Results) -> None:
+def test_images_on_which_variants_differ_most_come_first(results: StudyResults) -> None:
     assert texts(disagreement_table(results)) == [
         ["2", "1", "learned-1d: 100 %", "none: 0 %"],
         ["1", "0", "learned-1d: 100 %", "none: 50 %"],

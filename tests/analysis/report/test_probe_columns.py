@@ -9,7 +9,7 @@ from synthetic import write_study
 from analysis.report import render
 from analysis.report.study_report import summary
 from analysis.report.tables.variants import variants_table
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
 

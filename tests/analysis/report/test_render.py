@@ -19,7 +19,7 @@ from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.paper import paper_table
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
 HOSTILE = [

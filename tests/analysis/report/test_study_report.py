@@ -16,7 +16,7 @@ from analysis.report.tables.comparisons import baseline_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from analysis.sources.run_folders import read_runs
 from experiments.runs import record
@@ -71,7 +71,7 @@ def test_seeds_of_one_configuration_have_a_report(tmp_path):
 )
 def test_factors_that_cannot_be_tested_have_no_effects_and_a_reason(tmp_path, seeds, lost, said):
     results = analyze(read_folder(write_factorial(tmp_path, seeds=seeds, statuses=lost)))
-    assert results.factorial is None and said in results.factorial_trouble
+    assert results.factorial is None and said in results.factors.skipped_reason
     document = study_document(results)
     assert not any("significant effect" in paragraph or "interaction" in paragraph for paragraph in headline(results))
     assert said.encode() in write.make(document)["report.md"].replace(b"\\_", b"_")
@@ -98,14 +98,16 @@ def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
 def test_half_an_image_has_its_size(tmp_path):
     results = results_of(tmp_path, seeds=2)
     for images, said in ((360, "(0.14 points)"), (10_000, "(0.005 points)"), (50_000, "(0.001 points)")):
-        notes = " ".join(baseline_table(replace(results, floor=0.5 / images)).notes)
+        notes = " ".join(baseline_table(replace(results, policy=replace(results.policy, floor=0.5 / images))).notes)
         assert f"half an image {said}" in notes
 
 
 def test_the_family_of_tests_is_named(tmp_path):
     results = results_of(tmp_path, seeds=3)
     assert "adjusted over all pairs of variants," in verdict_note(results)
-    many = replace(results, pairs={})  # too many variants to compare all pairs
+    many = replace(
+        results, comparisons=replace(results.comparisons, pairs={})
+    )  # too many variants to compare all pairs
     assert "adjusted over all pairs with the baseline," in verdict_note(many)
     assert "p Holm-adjusted over all pairs with the baseline" in headline(many)[0]
 

@@ -19,7 +19,7 @@ from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
 from analysis.report.tables.variants import spread_table, variants_table
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override
 
@@ -201,7 +201,7 @@ def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
         ["2", "softmax"],
     ]
     rows = list(csv.DictReader(io.StringIO(render.to_csv(table))))
-    assert [row["variant"] for row in rows] == results.variants
+    assert [row["variant"] for row in rows] == results.variants.names
     assert [row["model.head"] for row in rows] == ["logits", "softmax"] * 2
 
 
@@ -259,7 +259,7 @@ def test_a_claim_that_holds_beside_an_undecided_pair_is_explained(tmp_path):
     evidence = {row[0].text: row[2].text for row in claims_table(results).rows}
     assert "not enough evidence" not in " ".join(evidence.values())
     pairs = {pair: replace(compared, verdict="not enough evidence") for pair, compared in results.pairs.items()}
-    table = claims_table(replace(results, pairs=pairs))
+    table = claims_table(replace(results, comparisons=replace(results.comparisons, pairs=pairs)))
     (explained,) = (row[2].text for row in table.rows if row[1].text == "holds here")
     assert "The verdict on this pair is “not enough evidence”: verdicts are two-sided" in explained
     assert "so the report as a whole can have one in more than 5 % (at most 10 %)" in " ".join(table.notes)

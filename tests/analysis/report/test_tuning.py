@@ -13,7 +13,7 @@ from analysis.main import main
 from analysis.report.study_report import study_document
 from analysis.report.tuning import budget_text
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.read import read
 from experiments.config import RunConfig

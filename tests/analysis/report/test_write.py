@@ -12,7 +12,7 @@ from synthetic import write_study
 
 from analysis.report import write
 from analysis.report.study_report import study_document
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 
@@ -129,7 +129,7 @@ def test_values_under_the_pointer_are_those_of_the_records(tmp_path):
     results = results_of(tmp_path)
     tips = [json.loads(given["data-tips"]) for _, given in page_of(results).tags if "data-tips" in given]
     shown = {text for texts in tips for text in texts}
-    for variant in results.variants:
+    for variant in results.variants.names:
         for seed, value in results.values[variant].items():
             assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
     last = results.curves["val/acc"]["learned-1d"]

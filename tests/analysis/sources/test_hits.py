@@ -10,7 +10,7 @@ import pytest
 from synthetic import add_metrics, add_predictions, write_study
 
 from analysis.report.headline_limits import limits
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.exported import HITS, export
 from analysis.sources.hits import by_variant, from_bytes, to_bytes
 from analysis.sources.read import read

@@ -9,7 +9,7 @@ from synthetic import write_study
 from wandb.apis.public.summary import SummarySubDict
 
 from analysis.report.provenance import digest
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources import optuna_storage, wandb_project
 from analysis.sources.folder import read_folder
 from analysis.sources.imported import ImportedRun, infer
@@ -30,7 +30,7 @@ def recorded(tmp_path, **options):
 def same_numbers(results, folder):
     """The same statistics from both, to the last bit."""
     ours = analyze(read_folder(folder))
-    assert set(results.variants) == set(ours.variants)
+    assert set(results.variants.names) == set(ours.variants)
     for variant in ours.variants:
         assert results.values[variant] == ours.values[variant]
         assert repr(results.versus[variant]) == repr(ours.versus[variant])  # as text: NaN is not equal to itself

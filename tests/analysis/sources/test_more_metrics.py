@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from synthetic import add_metrics, write_study
 
-from analysis.results import analyze, count_diverged
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.read import read
 from experiments.errors import UserError
@@ -25,7 +25,7 @@ def test_such_a_metric_is_compared_like_any_other(tmp_path):
     for variant in usual.others:
         assert fewshot.versus[variant].diff.value == pytest.approx(usual.versus[variant].diff.value / 2)
     assert fewshot.study.metric.label == "5-shot accuracy (digits)"
-    assert usual.means["test/acc@2"]["none"].value == pytest.approx(usual.mean("none").value / 4)
+    assert usual.means.by_metric["test/acc@2"]["none"].value == pytest.approx(usual.mean("none").value / 4)
 
 
 def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_path):
@@ -35,7 +35,7 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     levels = {"test/acc": 0.1, "fewshot/digits/5": 0.1, "fewshot/cifar100/5": 0.01, "shift/1": 0.0}
     for metric, level in levels.items():
         results = analyze(read(str(folder), metric=metric))
-        assert count_diverged(results.study, results.values)["sinusoidal"][1] == level
+        assert results.policy.count_diverged(results.values)["sinusoidal"][1] == level
 
 
 def test_it_survives_an_export(tmp_path):

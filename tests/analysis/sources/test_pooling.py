@@ -4,7 +4,7 @@ import pytest
 from synthetic import write_study
 
 from analysis.report.warnings import warnings
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.read import read
 from experiments.errors import UserError
@@ -38,7 +38,7 @@ def test_other_parameter_counts_are_refused(folder):
     results = analyze(read(str(folder), skip_unreadable=True))
     assert (results.mean("row-only").n, results.mean("none").n) == (5, 6)
     assert "has 26,362 parameters, but most runs of row-only have 28,138" in results.study.troubles["v1-s0"]
-    assert results.counts.loc["row-only", "unreadable"] == 1
+    assert results.conduct.counts.loc["row-only", "unreadable"] == 1
 
 
 def test_other_sources_of_one_plugin_are_refused(folder):

@@ -13,7 +13,7 @@ import tiny
 
 from analysis.report import write
 from analysis.report.study_report import study_document
-from analysis.results import analyze
+from analysis.results.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.read import read
 from experiments import version

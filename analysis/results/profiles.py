@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from analysis.results import Results
+from analysis.results.study_results import StudyResults
 from analysis.sources.settings import cell_value
 from analysis.stats import Estimate
 from experiments.data.catalogue import DATASETS
@@ -50,12 +50,12 @@ class Profile:
         return [metric for metric, _ in self.means.values()]
 
 
-def profiles(results: Results) -> list[Profile]:
+def profiles(results: StudyResults) -> list[Profile]:
     """Every profile whose metrics the runs have measured, in the order of the report."""
     return [*_fewshot(results), *_sizes(results), *_shifts(results)]
 
 
-def _fewshot(results: Results) -> list[Profile]:
+def _fewshot(results: StudyResults) -> list[Profile]:
     found: dict[str, list[Metric]] = {}
     for metric in _known(results, lambda metric: metric.startswith(f"{FEWSHOT}/") and metric.epochs is None):
         found.setdefault(metric.fewshot_dataset or "", []).append(metric)
@@ -80,11 +80,16 @@ def _is_other(dataset: str, metric: Metric) -> bool:
     return metric.startswith(f"{FEWSHOT}-") and metric.fewshot_dataset == dataset and metric.epochs is None
 
 
-def _sizes(results: Results) -> list[Profile]:
+def _sizes(results: StudyResults) -> list[Profile]:
     metrics = _known(results, lambda metric: metric.base == "test/acc" and metric.img_size is not None)
     trained = _trained_size(results)
     final = Metric("test/acc")
-    if metrics and trained and final in results.means and all(metric.img_size != trained for metric in metrics):
+    if (
+        metrics
+        and trained
+        and final in results.means.by_metric
+        and all(metric.img_size != trained for metric in metrics)
+    ):
         metrics = [*metrics, final]
     at = f", trained at {trained:,} px" if trained else ""
     about = f"Test accuracy by image size{at}, without further training"
@@ -93,7 +98,7 @@ def _sizes(results: Results) -> list[Profile]:
     return [replace(profile, axis="test image size, px", to_scale=True) for profile in found]
 
 
-def _trained_size(results: Results) -> int:
+def _trained_size(results: StudyResults) -> int:
     """The size at which all variants were trained, in px; 0 where it differs or is not known."""
     sizes = set()
     settings = results.study.settings()
@@ -103,14 +108,14 @@ def _trained_size(results: Results) -> int:
     return side if isinstance(side, int) else 0
 
 
-def _shifts(results: Results) -> list[Profile]:
+def _shifts(results: StudyResults) -> list[Profile]:
     metrics = _known(results, lambda metric: metric.is_consistency)
     about = "Share of test images whose predicted class stays the same when the image is shifted"
     permuted = tuple(_known(results, lambda metric: metric == PERMUTED))
     number: Callable[[Metric], int] = lambda metric: int(metric.rpartition("/")[2])  # noqa: E731
     found = _one("shifts", "Shifted and permuted images", about, "px shift", results, metrics, number, permuted)
     if not found and permuted:
-        means = {"permuted": (permuted[0], results.means[permuted[0]])}
+        means = {"permuted": (permuted[0], results.means.by_metric[permuted[0]])}
         about = "Test accuracy with the patches of each image permuted"
         return [Profile("permuted", "Permuted images", about, "patches", "patches", ACCURACY, means)]
     return found
@@ -121,7 +126,7 @@ def _one(
     heading: str,
     about: str,
     unit: str,
-    results: Results,
+    results: StudyResults,
     metrics: list[Metric],
     number: Callable[[Metric], int],
     details: tuple[Metric, ...] = (),
@@ -131,12 +136,12 @@ def _one(
     return [Profile(name, heading, about, unit, unit, values, means, details)] if means else []
 
 
-def _known(results: Results, wanted: Callable[[Metric], bool]) -> list[Metric]:
-    return [metric for metric in map(Metric, results.means) if wanted(metric)]
+def _known(results: StudyResults, wanted: Callable[[Metric], bool]) -> list[Metric]:
+    return [metric for metric in map(Metric, results.means.by_metric) if wanted(metric)]
 
 
 def _by_point(
-    results: Results, metrics: Iterable[Metric], number: Callable[[Metric], int]
+    results: StudyResults, metrics: Iterable[Metric], number: Callable[[Metric], int]
 ) -> dict[str, tuple[Metric, dict[str, Estimate]]]:
     """The means of these metrics, the smallest number first."""
-    return {f"{number(metric):,}": (metric, results.means[metric]) for metric in sorted(metrics, key=number)}
+    return {f"{number(metric):,}": (metric, results.means.by_metric[metric]) for metric in sorted(metrics, key=number)}

@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis import stats
 from analysis.formatting import factor_name, level_name
-from analysis.looks import StudyLooks
+from analysis.results.policy import Policy
 from analysis.sources.runs_table import RunsTable, factor_levels
 from experiments.metric import Metric
 
@@ -53,19 +53,22 @@ class Trend:
         return [row for row in self.rows if row != self.baseline]
 
 
-def trends(study: RunsTable, floor: float, looks: StudyLooks) -> list[Trend]:
-    """Every trend of a study with at least two rows and two points. `floor`: the smallest standard deviation of a run.
+def trends(study: RunsTable, policy: Policy) -> list[Trend]:
+    """Every trend of a study with at least two rows and two points.
 
     With planned looks, intervals of differences are those of the look, over its seeds, and p-values are NaN: the tests are
     for one look. Nothing before the first planned look.
     """
     finished = study.of("finished")
-    runs = finished[[looks.may_test(seed) for seed in finished["seed"]]]
+    runs = finished[[policy.may_test(seed) for seed in finished["seed"]]]
     if runs.empty:
         return []
-    every = (_lengths(study, runs, floor, looks.confidence), *_factors(study, runs, floor, looks.confidence))
+    every = (
+        _lengths(study, runs, policy.floor, policy.confidence),
+        *_factors(study, runs, policy.floor, policy.confidence),
+    )
     found = [trend for trend in every if trend is not None]
-    return [_untested(trend) for trend in found] if looks.plan else found
+    return [_untested(trend) for trend in found] if policy.plan else found
 
 
 def _untested(trend: Trend) -> Trend:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis import stats
-from analysis.looks import StudyLooks
+from analysis.results.policy import Policy, smallest_sd
 from analysis.sources.hits import VariantHits, by_variant
 from analysis.sources.runs_table import RunsTable
+from experiments.metric import Metric
 
 MOST_IMAGES = 12
 """The images on which variants differ most that a report shows."""
@@ -68,29 +69,29 @@ class ImageResults:
         ]
 
 
-def image_results(study: RunsTable, floor: float, looks: StudyLooks) -> ImageResults | None:
+def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
     """Compute the statistics of the test images; None where no record holds test predictions.
 
-    `floor`: the smallest standard deviation that the test accuracy of a run is credited with. `looks` says
-    which seeds the differences use.
+    `policy` says which seeds the differences use.
     """
     stacked = by_variant(study.of("finished"), study.hits)
     hits = {variant: stacked[variant] for variant in study.variants if variant in stacked}
     if not hits:
         return None
+    floor = smallest_sd(study.of("finished"), Metric("test/acc"))
     means = {variant: stats.over_images(own.hits, floor=floor) for variant, own in hits.items()}
     baseline = hits.get(study.baseline)
     versus = {}
     for variant, own in hits.items():
         if baseline is not None and variant != study.baseline and own.images == baseline.images:
-            differences = _paired(own, baseline, looks)
+            differences = _paired(own, baseline, policy)
             if len(differences):
-                versus[variant] = stats.over_images(differences, looks.confidence, math.sqrt(2) * floor)
+                versus[variant] = stats.over_images(differences, policy.confidence, math.sqrt(2) * floor)
     return ImageResults(hits, means, versus)
 
 
-def _paired(a: VariantHits, b: VariantHits, looks: StudyLooks) -> np.ndarray:
+def _paired(a: VariantHits, b: VariantHits, policy: Policy) -> np.ndarray:
     """a - b on the seeds that both have and that may be tested: [seeds, images], -1, 0 or 1"""
-    common = [seed for seed in sorted(set(a.seeds) & set(b.seeds)) if looks.may_test(seed)]
+    common = [seed for seed in sorted(set(a.seeds) & set(b.seeds)) if policy.may_test(seed)]
     rows_a, rows_b = ([own.seeds.index(seed) for seed in common] for own in (a, b))
     return a.hits[rows_a].astype(np.int8) - b.hits[rows_b].astype(np.int8)

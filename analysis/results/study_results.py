@@ -1,0 +1,110 @@
+"""The answers of one study, one for each question. No logic of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis import stats
+from analysis.claims.check import ClaimResult
+from analysis.results.comparisons import Comparisons, study_comparisons
+from analysis.results.conduct import Conduct, study_conduct
+from analysis.results.cost import study_cost
+from analysis.results.curves import Curves, study_curves
+from analysis.results.factors import Factors, study_factors
+from analysis.results.images import ImageResults, image_results
+from analysis.results.means import Means, study_means
+from analysis.results.policy import Policy, study_policy
+from analysis.results.published import study_claims
+from analysis.results.trends import Trend, trends
+from analysis.results.tuning import TuningResults, tuning_results
+from analysis.results.variants import Variants, study_variants
+from analysis.sources.runs_table import ENDED, RunsTable
+from experiments.errors import UserError
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """A study and its answers. The report's sections receive the parts, never the whole."""
+
+    study: RunsTable
+    policy: Policy
+    variants: Variants
+    means: Means
+    comparisons: Comparisons
+    factors: Factors
+    claims: list[ClaimResult]
+    images: ImageResults | None
+    """None where no record holds test predictions"""
+    trends: list[Trend]
+    curves: Curves
+    cost: pd.DataFrame
+    conduct: Conduct
+    tuning: TuningResults | None
+    """None where the variants were not tuned"""
+
+    # Until all users take the parts:
+
+    @property
+    def values(self) -> dict[str, dict[int, float]]:
+        """variant -> seed -> the study's metric."""
+        return self.means.values
+
+    @property
+    def versus(self) -> dict[str, stats.PairedComparison]:
+        """Each variant against the baseline."""
+        return self.comparisons.versus
+
+    @property
+    def pairs(self) -> dict[tuple[str, str], stats.PairedComparison]:
+        """All pairs."""
+        return self.comparisons.pairs
+
+    @property
+    def other_pairs(self) -> dict[tuple[str, str], stats.PairedComparison]:
+        """Every pair without the baseline."""
+        return self.comparisons.other_pairs
+
+    @property
+    def best(self) -> str | None:
+        """The variant with the best mean."""
+        return self.means.best
+
+    @property
+    def factorial(self) -> stats.Factorial | None:
+        """The effects of a study of several factors."""
+        return self.factors.model
+
+    @property
+    def others(self) -> list[str]:
+        """Every variant but the baseline."""
+        return self.variants.others
+
+    def mean(self, variant: str) -> stats.Estimate:
+        """The variant's mean of the study's metric."""
+        return self.means.of(variant)
+
+
+def analyze(study: RunsTable) -> StudyResults:
+    """Answer every question. Raises `UserError` where no run has ended."""
+    if study.of(*ENDED).empty:
+        raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
+    policy, variants, means = study_policy(study), study_variants(study), study_means(study)
+    factors = study_factors(study, means, policy)
+    pairs_policy = policy.sharing_alpha(1 if factors.model is None else 2)
+    return StudyResults(
+        study=study,
+        policy=pairs_policy,
+        variants=variants,
+        means=means,
+        comparisons=study_comparisons(variants, means, pairs_policy),
+        factors=factors,
+        claims=study_claims(study, means, policy),
+        images=image_results(study, policy),
+        trends=trends(study, policy),
+        curves=study_curves(study),
+        cost=study_cost(study),
+        conduct=study_conduct(study),
+        tuning=tuning_results(study),
+    )
