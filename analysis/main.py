@@ -38,7 +38,7 @@ def _study_parser() -> Parser:
         "",
         _report,
         "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
-        "PNG and SVG.",
+        "SVG.",
         f"vit-report runs/position\n\n{OTHERS}",
         out="STUDY/report",
     )
@@ -128,6 +128,7 @@ def _parser(
     if out is not None:
         about = f"folder of the report; replaces an earlier report there (default: {out})"
         parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
+        parser.add_argument("--png", action="store_true", help="also write the figures as PNG")
         parser.add_argument("--open", action="store_true", help="open the report in the web browser")
     return parser
 
@@ -194,7 +195,8 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
         ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
         left = len(study.of("incomplete"))
         if ended and shown != (digest(study), left):
-            page = _write(_document(study, out, arguments), [study], out, arguments.watch if left else None)
+            refresh = arguments.watch if left else None
+            page = _write(_document(study, out, arguments), [study], out, arguments, refresh)
             print(f"{page}: {ended} of {planned} runs have ended", flush=True)
             arguments.open = arguments.open and not webbrowser.open(page.resolve().as_uri())
         elif shown is None:
@@ -289,7 +291,7 @@ def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
 
 def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
     """Write the report, and print its headline and the path of its page."""
-    page = _write(document, studies, out)
+    page = _write(document, studies, out, arguments)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
         print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
@@ -299,11 +301,14 @@ def _finish(document: Document, studies: Sequence[RunsTable], out: Path, argumen
     return 0
 
 
-def _write(document: Document, studies: Sequence[RunsTable], out: Path, refresh: int | None = None) -> Path:
+def _write(
+    document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace, refresh: int | None = None
+) -> Path:
     """Write the report and record that the studies were looked at; returns the path of its page."""
     from analysis.report import write
 
-    page = write.write(write.make(document, refresh=refresh), out)
+    png = arguments.png or getattr(arguments, "wandb", False)  # W&B shows no SVG
+    page = write.write(write.make(document, refresh, png), out)
     for study in studies:
         record_look(study)
     return page

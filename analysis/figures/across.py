@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
 from analysis import formatting
 from analysis.across import AGGREGATES, AcrossDatasets
 from analysis.figures import captions
-from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Plot, interval, plot, rows, short, shorts
+from analysis.figures.drawing import intervals, rows
+from analysis.figures.labels import VariantStyle, short, shorts
+from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Drawing, Plot, style
 
 
 def across_plots(across: AcrossDatasets) -> list[Plot]:
@@ -17,18 +17,19 @@ def across_plots(across: AcrossDatasets) -> list[Plot]:
     metric = across.first.study.metric
     means = {variant: found["mean"].estimate for variant, found in across.scores.items()}
     texts = captions.aggregates(metric, list(across.studies), means)
-    plots = [plot("across", lambda _: _aggregates(across), *texts)]
+    plots = [Plot("across", _aggregates(across), *texts)]
     if across.improvement:
         shares: Mapping[str, str] = {
             variant: f"{formatting.number(100 * found.estimate.value, 0)} %"
             for variant, found in across.improvement.items()
         }
         texts = captions.improvement(across.first.study.baseline, shares)
-        plots.append(plot("improvement", lambda _: _improvement(across), *texts))
+        plots.append(Plot("improvement", _improvement(across), *texts))
     return plots
 
 
-def _aggregates(across: AcrossDatasets) -> Figure:
+@style()
+def _aggregates(across: AcrossDatasets) -> Drawing:
     """Draw one panel for each aggregate, one row for each variant."""
     metric = across.first.study.metric
     names = [name for name in AGGREGATES if name in next(iter(across.scores.values()))]
@@ -36,14 +37,15 @@ def _aggregates(across: AcrossDatasets) -> Figure:
     for axes, name in zip(panels, names):
         for row, variant in enumerate(across.variants):
             baseline = variant == across.first.study.baseline
-            colour, marker = (INK, "D") if baseline else (PALETTE[0], "o")
-            interval(axes, across.scores[variant][name].estimate, row, metric, colour, marker)
+            look = VariantStyle(INK, "D") if baseline else VariantStyle(PALETTE[0], "o")
+            intervals(axes, [across.scores[variant][name].estimate], [row], metric, look)
         axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
         axes.set_xlabel(f"{metric.label}{metric.unit}")
     return figure
 
 
-def _improvement(across: AcrossDatasets) -> Figure:
+@style()
+def _improvement(across: AcrossDatasets) -> Drawing:
     """Draw the probability that each variant beats the baseline; the line at one half is no improvement."""
     variants = list(across.improvement)
     figure, (axes,) = rows(shorts(variants))

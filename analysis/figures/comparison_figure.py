@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
 from analysis.comparison import TwoStudies
 from analysis.figures import captions
-from analysis.figures.style import PALETTE, Plot, Tips, interval, name_artists, plot, rows, shorts
+from analysis.figures.drawing import intervals, legend, rows
+from analysis.figures.labels import VariantStyle, shorts
+from analysis.figures.style import PALETTE, Drawing, Plot, style
 
 
 def comparison_plot(both: TwoStudies) -> Plot:
     """Draw the means of both studies, one line for each variant."""
-    return plot("compared", lambda tips: _draw(both, tips), *captions.compared(both.a.study.metric, len(both.shared)))
+    return Plot("compared", _draw(both), *captions.compared(both.a.study.metric, len(both.shared)))
 
 
-def _draw(both: TwoStudies, tips: Tips) -> Figure:
+@style()
+def _draw(both: TwoStudies) -> Drawing:
     metric = both.a.study.metric
     figure, (axes,) = rows(shorts(both.shared))
     handles = []
-    sides = (("A", -0.14, both.a, PALETTE[1], "o"), ("B", 0.14, both.b, PALETTE[0], "D"))
-    for side, offset, results, colour, marker in sides:
+    sides = (("A", -0.14, both.a, VariantStyle(PALETTE[1], "o")), ("B", 0.14, both.b, VariantStyle(PALETTE[0], "D")))
+    for side, offset, results, look in sides:
         for row, variant in enumerate(both.shared):
             mean = results.mean(variant)
-            marks = interval(axes, mean, row + offset, metric, colour, marker)
-            name_artists(marks, f"{side}-{row}", tips, [captions.mean_text(f"{side}: {variant}", mean, metric)])
-        handles.append(axes.plot([], [], marker, color=colour)[0])
+            tips = [captions.mean_text(f"{side}: {variant}", mean, metric)]
+            drawn = intervals(axes, [mean], [row + offset], metric, look, id=f"{side}-{row}", tips=tips)
+        handles.append(drawn)
     axes.set_xlabel(f"{metric.label}{metric.unit}")
-    figure.legend(handles, ["A", "B"], loc="outside lower center", ncols=2)
+    legend(figure, handles, ["A", "B"])
     return figure

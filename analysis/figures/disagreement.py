@@ -1,4 +1,4 @@
-"""The figure of the test images on which variants differ most. Results and pictures in, a figure out."""
+"""The figure of the test images on which variants differ most. StudyResults and pictures in, a figure out."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from analysis import formatting
 from analysis.figures import captions
+from analysis.figures.drawing import legend
 from analysis.figures.inspect import Pictures, load_pictures
-from analysis.figures.labels import coloured, labels, legend_columns, variant_styles
-from analysis.figures.style import BAND, FAINT, Plot, narrow, plot, width
+from analysis.figures.labels import coloured, labels, variant_styles
+from analysis.figures.style import BAND, FAINT, Drawing, Plot, style
 from analysis.results.images import MOST_IMAGES
 from analysis.results.study_results import StudyResults
 from analysis.sources.settings import cell_value
 from experiments.errors import UserError
 
-ACROSS = 3  # images side by side
+ACROSS = 2  # images side by side
 ROW_HEIGHT = 1.3  # inches
 MOST_NUMBERED = 6  # variants up to which bars show their value
 LONGEST_CLASS = 14  # characters
@@ -52,17 +52,17 @@ def disagreement_plot(results: StudyResults) -> tuple[Plot | None, str]:
     classes = list(zip((index for index, _ in found), pictures.classes))
     ends: list[Mapping[str, float]] = [shares for _, shares in found]
     texts = captions.disagreement(classes, ends, len(colours) < len(ends[0]))
-    return plot("disagreement", lambda _: _draw(results, pictures, found, colours), *texts), ""
+    return Plot("disagreement", _draw(results, pictures, found, colours), *texts), ""
 
 
+@style()
 def _draw(
     results: StudyResults, pictures: Pictures, found: list[tuple[int, dict[str, float]]], colours: Mapping[str, str]
-) -> Figure:
+) -> Drawing:
     """Draw each image with its class, and beside it a bar for each variant that has a colour."""
-    across = 2 if narrow() else ACROSS
-    down = -(-len(found) // across)
-    figure = Figure(figsize=(width(), ROW_HEIGHT * down + 0.5))
-    grid = figure.subplots(down, 2 * across, squeeze=False, width_ratios=[1, 1.15] * across).reshape(-1, 2)
+    down = -(-len(found) // ACROSS)
+    figure = Drawing(ROW_HEIGHT * down + 0.3)
+    grid = figure.subplots(down, 2 * ACROSS, squeeze=False, width_ratios=[1, 1.15] * ACROSS).reshape(-1, 2)
     for place, (image, bars) in enumerate(grid):
         if place >= len(found):
             image.set_visible(False)
@@ -77,8 +77,7 @@ def _draw(
         image.set_axis_off()
         _bars(bars, [shares[variant] for variant in colours], list(colours.values()))
     handles = [figure.axes[0].plot([], [], "s", color=colour, ms=7)[0] for colour in colours.values()]
-    listed = labels(results, list(colours))
-    figure.legend(handles, listed, loc="outside lower center", ncols=legend_columns(listed), fontsize=9)
+    legend(figure, handles, labels(results, list(colours)))
     return figure
 
 

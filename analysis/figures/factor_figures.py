@@ -1,4 +1,4 @@
-"""The figures of a study of several factors: the levels of each factor, and every pair of factors. Results in, figures out."""
+"""The figures of a study of several factors: the levels of each factor, and every pair of factors. StudyResults in, figures out."""
 
 from __future__ import annotations
 
@@ -7,25 +7,12 @@ from itertools import combinations
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from analysis import formatting
 from analysis.figures import captions
-from analysis.figures.style import (
-    FAINT,
-    INK,
-    MARKERS,
-    PAPER,
-    Plot,
-    Tips,
-    interval,
-    name_artists,
-    narrow,
-    plot,
-    rows,
-    shorts,
-    width,
-)
+from analysis.figures.drawing import intervals, rows
+from analysis.figures.labels import VariantStyle, shorts
+from analysis.figures.style import FAINT, INK, MARKERS, PAPER, Drawing, Plot, style
 from analysis.formatting import factor_name, level_name
 from analysis.results.study_results import StudyResults
 from analysis.stats import Estimate, Factorial
@@ -33,7 +20,6 @@ from experiments.metric import Metric
 
 MOST_LINES = 5  # levels of a factor that are drawn as lines; a larger grid is a heat map
 MOST_ANNOTATED = 150  # cells of a heat map that show their value
-TILTED = 6  # levels from which the labels of a heat map are tilted
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)))
 
 
@@ -42,19 +28,20 @@ def main_effects(results: StudyResults) -> Plot | None:
     fitted = results.factorial
     if fitted is None:
         return None
-    return plot("main-effects", lambda tips: _draw_effects(results, fitted, tips), *captions.main_effects(results))
+    return Plot("main-effects", _draw_effects(results, fitted), *captions.main_effects(results))
 
 
-def _draw_effects(results: StudyResults, fitted: Factorial, tips: Tips) -> Figure:
+@style()
+def _draw_effects(results: StudyResults, fitted: Factorial) -> Drawing:
     metric = Metric(fitted.metric)
     found = [((f,), levels, mean) for f in fitted.factors for levels, mean in fitted.means[f,].items()]
     names = [" × ".join(_level_names(results, term, levels)) for term, levels, _ in found]
     figure, (axes,) = rows(shorts(names))
     for row, (name, (term, _, mean)) in enumerate(zip(names, found, strict=True)):
-        marks = interval(axes, mean, row, metric, INK, "D")
-        name_artists(marks, f"level-{row}", tips, [captions.mean_text(name, mean, metric)])
+        tips = [captions.mean_text(name, mean, metric)]
+        intervals(axes, [mean], [row], metric, VariantStyle(INK, "D"), id=f"level-{row}", tips=tips)
         if row and term != found[row - 1][0]:
-            axes.axhline(row - (0.72 if narrow() else 0.5), color=FAINT, lw=0.8)
+            axes.axhline(row - 0.5, color=FAINT, lw=0.8)
     axes.set_xlabel(f"mean {metric.label}{metric.unit}")
     return figure
 
@@ -67,7 +54,7 @@ def interactions(results: StudyResults) -> Plot | None:
     pairs = list(_pairs(results.factorial)) if results.factorial is not None else []
     if not pairs:
         return None
-    return plot("interactions", lambda tips: _draw_pairs(results, pairs, tips), *captions.interactions(results))
+    return Plot("interactions", _draw_pairs(results, pairs), *captions.interactions(results))
 
 
 def _pairs(fitted: Factorial) -> Iterator[tuple[str, str]]:
@@ -78,25 +65,22 @@ def _pairs(fitted: Factorial) -> Iterator[tuple[str, str]]:
             yield down, lines
 
 
-def _draw_pairs(results: StudyResults, pairs: list[tuple[str, str]], tips: Tips) -> Figure:
-    """One column of panels in a narrow figure, else two; all with the same scale."""
+@style()
+def _draw_pairs(results: StudyResults, pairs: list[tuple[str, str]]) -> Drawing:
+    """Panels below each other, all with the same scale."""
     assert results.factorial is not None
     metric, levels = Metric(results.study.metric), results.factorial.levels
-    across = 1 if narrow() or len(pairs) == 1 else 2
-    down = -(-len(pairs) // across)
     most = max(len(levels[factor]) for factor, _ in pairs)
-    figure = Figure(figsize=(width(), (1.25 + 0.5 * most) * down))
-    panels = figure.subplots(down, across, sharex=True, squeeze=False).ravel()
-    for number, (axes, pair) in enumerate(zip(panels, pairs, strict=False)):
-        _draw_pair(axes, results, pair, number, tips)
+    figure = Drawing((1.25 + 0.5 * most) * len(pairs))
+    panels = figure.subplots(len(pairs), 1, sharex=True, squeeze=False).ravel()
+    for number, (axes, pair) in enumerate(zip(panels, pairs, strict=True)):
+        _draw_pair(axes, results, pair, number)
         axes.set_xlabel(f"mean {metric.label}{metric.unit}")
         axes.tick_params(axis="x", labelbottom=True)
-    for axes in panels[len(pairs) :]:
-        axes.set_visible(False)
     return figure
 
 
-def _draw_pair(axes: Axes, results: StudyResults, pair: tuple[str, str], number: int, tips: Tips) -> None:
+def _draw_pair(axes: Axes, results: StudyResults, pair: tuple[str, str], number: int) -> None:
     fitted = results.factorial
     assert fitted is not None
     metric, (down, lines) = Metric(fitted.metric), pair
@@ -109,12 +93,11 @@ def _draw_pair(axes: Axes, results: StudyResults, pair: tuple[str, str], number:
         filling: dict[str, Any] = {"markerfacecolor": PAPER if at % 2 else INK, "markeredgecolor": INK}
         keys += axes.plot([], [], marker=MARKERS[at], **look, **filling)
         for row, (place, mean) in enumerate(cells):
-            marks = interval(axes, mean, place, metric, INK, MARKERS[at], size=5.5)
-            for mark in marks[:1]:
-                mark.set(**filling)
             names = _level_names(results, pair, (fitted.levels[down][row], level))
             tip = captions.mean_text(" × ".join(names), mean, metric)
-            name_artists(marks, f"pair-{number}-{at}-{row}", tips, [tip])
+            black, id = VariantStyle(INK, MARKERS[at]), f"pair-{number}-{at}-{row}"
+            mark, _, _ = intervals(axes, [mean], [place], metric, black, size=5.5, id=id, tips=[tip])
+            mark.set(**filling)
     rows_of, lines_of = (factor_name(factor, results.study.names) for factor in pair)
     axes.set_yticks(range(len(fitted.levels[down])), shorts(list(map(str, fitted.levels[down]))))
     axes.set_ylim(len(fitted.levels[down]) - 0.5, -0.5)
@@ -145,24 +128,25 @@ def heat_map(results: StudyResults) -> Plot | None:
     first = set(list(results.study.factors)[:2])
     if results.factorial is not None and any(set(pair) == first for pair in _pairs(results.factorial)):
         return None
-    return plot("interaction", lambda tips: _draw_heat_map(results), *captions.interaction(results))
+    return Plot("interaction", _draw_heat_map(results), *captions.interaction(results))
 
 
-def _draw_heat_map(results: StudyResults) -> Figure:
+@style()
+def _draw_heat_map(results: StudyResults) -> Drawing:
     import seaborn
 
     study = results.study
     assert results.factors.grid is not None
     table = results.factors.grid * study.metric.scale
     down, across = list(study.factors)[:2]
-    figure = Figure(figsize=(width(), min(1.4 + 0.42 * len(table), 14)))
+    figure = Drawing(min(1.4 + 0.42 * len(table), 14))
     axes = figure.subplots()
     seaborn.heatmap(
         table,
         ax=axes,
         cmap="cividis",
         annot=table.size <= MOST_ANNOTATED,
-        annot_kws={"fontsize": 8} if narrow() else None,
+        annot_kws={"fontsize": 8},
         fmt=f".{1 if study.metric.is_share else 3}f",
         linewidths=1,
         linecolor=PAPER,
@@ -170,8 +154,6 @@ def _draw_heat_map(results: StudyResults) -> Figure:
     )
     axes.set_xlabel(formatting.factor_name(across, study.names))
     axes.set_ylabel(formatting.factor_name(down, study.names))
-    tilted = len(table.columns) >= TILTED or narrow()
-    tilt: dict[str, Any] = {"rotation": 45, "ha": "right"} if tilted else {"rotation": 0, "ha": "center"}
-    axes.set_xticks(axes.get_xticks(), shorts(list(map(str, table.columns))), **tilt)
+    axes.set_xticks(axes.get_xticks(), shorts(list(map(str, table.columns))), rotation=45, ha="right")
     axes.set_yticks(axes.get_yticks(), shorts(list(map(str, table.index))), rotation=0)
     return figure

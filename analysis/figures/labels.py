@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, narrow, shorts
+from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
+from analysis.formatting import plain
 from analysis.results.study_results import StudyResults
 
 MOST_COLOURED = len(PALETTE)
-LEGEND_WIDTH, NARROW_LEGEND_WIDTH = 88, 44  # characters that fit on one line of a legend, with 8 for each mark
+LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
 
 
 class VariantStyle(NamedTuple):
@@ -16,17 +18,22 @@ class VariantStyle(NamedTuple):
 
     colour: str
     marker: str
-    dashes: str
+    dashes: str = "-"
+
+
+def numbered_style(index: int) -> VariantStyle:
+    """Return the style of the variant with this number; it is grey and small where the palette has no more colours."""
+    if index >= len(PALETTE):
+        return VariantStyle(FAINT, "o")
+    return VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
 
 
 def variant_styles(results: StudyResults) -> dict[str, VariantStyle]:
     """Return the style of every variant; variants without a colour of their own are small and grey."""
-    chosen = coloured(results)
-    found = dict.fromkeys(results.variants.names, VariantStyle(FAINT, "o", "-"))
-    others = [variant for variant in chosen if variant != results.study.baseline]
-    for index, variant in enumerate(others):
-        found[variant] = VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
-    return {**found, results.study.baseline: VariantStyle(INK, "D", "-")}
+    styles = dict.fromkeys(results.variants.names, VariantStyle(FAINT, "o"))
+    others = [variant for variant in coloured(results) if variant != results.study.baseline]
+    styles.update((variant, numbered_style(index)) for index, variant in enumerate(others))
+    return {**styles, results.study.baseline: VariantStyle(INK, "D")}
 
 
 def coloured(results: StudyResults) -> list[str]:
@@ -51,7 +58,16 @@ def labels(results: StudyResults, variants: list[str]) -> list[str]:
     return [shown[variant] for variant in variants]
 
 
-def legend_columns(names: list[str]) -> int:
-    """Return how many names fit side by side in a legend."""
-    width = NARROW_LEGEND_WIDTH if narrow() else LEGEND_WIDTH
-    return max(1, min(4, width // (max(map(len, names)) + 8)))
+def short(name: str, longest: int = LONGEST) -> str:
+    """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
+    name = plain(name)
+    return name if len(name) <= longest else f"{name[: longest - 14]}…{name[-13:]}"
+
+
+def shorts(names: Sequence[str]) -> list[str]:
+    """Return the names as `short` does, and longer where two different names would look the same."""
+    for longest in (LONGEST, *range(LONGEST_APART, max(map(len, names), default=0), 4)):
+        cut = [short(name, longest) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    return [plain(name) for name in names]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from analysis.figures import captions
-from analysis.figures.labels import VariantStyle, coloured, labels, legend_columns, variant_styles
+from analysis.figures.drawing import legend
+from analysis.figures.labels import VariantStyle, coloured, labels, numbered_style, shorts, variant_styles
 from analysis.figures.panel_figures import draw_panels
-from analysis.figures.style import FAINT, INK, MARKERS, PALETTE, Plot, Tips, narrow, plot, shorts, width
+from analysis.figures.style import FAINT, INK, PALETTE, Drawing, Plot, style
 from analysis.figures.variant_lines import Condition, Line, draw_line
 from analysis.results.profiles import Profile, profiles
 from analysis.results.study_results import StudyResults
@@ -36,13 +35,10 @@ def _trend_plot(results: StudyResults, trend: Trend) -> Plot:
 
     many = len(lines) > len(PALETTE)
 
-    def draw(tips: Tips) -> Figure:
-        figure = draw_panels(lines, None, along, tips) if many else draw_lines(lines, along, tips)
-        for axes in figure.axes:
-            axes.axhline(0, color=FAINT, lw=1, zorder=1)
-        return figure
-
-    return plot(f"trend-{trend.name}", draw, *captions.trend(trend, results.policy.intervals, panels=many))
+    figure = draw_panels(lines, None, along) if many else draw_lines(lines, along)
+    for axes in figure.axes:
+        axes.axhline(0, color=FAINT, lw=1, zorder=1)
+    return Plot(f"trend-{trend.name}", figure, *captions.trend(trend, results.policy.intervals, panels=many))
 
 
 def profile_plots(results: StudyResults) -> list[Plot]:
@@ -61,31 +57,25 @@ def _profile_plot(results: StudyResults, profile: Profile) -> Plot:
     along = Condition(list(profile.means), profile.places, profile.unit, (profile.axis, profile.values), metric)
     many, baseline = coloured(results) != results.variants.names, results.study.baseline
 
-    def draw(tips: Tips) -> Figure:
-        every = list(lines.values())
-        if many:
-            return draw_panels(every, lines[baseline], along, tips)
-        return draw_lines(every, along, tips)
-
-    return plot(profile.name, draw, *captions.profile(profile, names[baseline] if many else ""))
+    every = list(lines.values())
+    figure = draw_panels(every, lines[baseline], along) if many else draw_lines(every, along)
+    return Plot(profile.name, figure, *captions.profile(profile, names[baseline] if many else ""))
 
 
-def draw_lines(lines: Sequence[Line], along: Condition, tips: Tips) -> Figure:
+@style()
+def draw_lines(lines: Sequence[Line], along: Condition) -> Drawing:
     """Draw one line for each variant, with intervals. They are spread around each place, so that none hides another."""
-    columns = legend_columns([line.name for line in lines])
-    figure = Figure(figsize=(width(), (2.6 if narrow() else 3.2) + 0.19 * -(-len(lines) // columns)))
+    figure = Drawing(2.6)
     axes = figure.subplots()
     handles: list[Any] = []
     for number, line in enumerate(lines):
         shift = DODGE * ((number + 0.5) / len(lines) - 0.5)
-        look: dict[str, Any] = {"color": line.style.colour, "marker": line.style.marker, "ls": line.style.dashes}
-        handles.append(draw_line(axes, line, along, tips, look, shift))
+        handles.append(draw_line(axes, line, along, line.style, shift))
     axes.set_xticks(list(along.places), along.points)
     axes.set_xlabel(along.labels[0])
     axes.set_ylabel(along.labels[1])
     axes.grid(axis="y")
-    names = [line.name for line in lines]
-    figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=9)
+    legend(figure, handles, [line.name for line in lines])
     return figure
 
 
@@ -93,11 +83,7 @@ def _row_styles(results: StudyResults, trend: Trend) -> dict[str, VariantStyle]:
     """The style of each row: that of the variant, or one by its number where a row is not a variant."""
     if set(trend.rows) <= set(results.variants.names):
         return variant_styles(results)
-    found = {trend.baseline: VariantStyle(INK, "D", "-")}
-    for index, row in enumerate(trend.others):
-        known = index < len(PALETTE)
-        found[row] = VariantStyle(PALETTE[index], MARKERS[index], "-") if known else VariantStyle(FAINT, "o", "-")
-    return found
+    return {trend.baseline: VariantStyle(INK, "D"), **{row: numbered_style(i) for i, row in enumerate(trend.others)}}
 
 
 def _id(results: StudyResults, row: str, number: int) -> str:

@@ -6,18 +6,18 @@ import math
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from analysis import formatting
 from analysis.figures import captions
-from analysis.figures.labels import brief_names, coloured, labels, legend_columns, variant_styles
-from analysis.figures.style import Plot, Tips, name_artists, narrow, panels, plot
+from analysis.figures.drawing import identify, legend, panels
+from analysis.figures.labels import brief_names, coloured, labels, variant_styles
+from analysis.figures.style import Drawing, Plot, style
 from analysis.results.study_results import StudyResults
 from analysis.results.tuning import TuningResults
 
 RATE = "optim.lr"
-HEIGHT = 3.2  # inches
+HEIGHT = 2.8  # inches
 
 
 def tuning_plots(results: StudyResults) -> list[Plot]:
@@ -29,9 +29,9 @@ def tuning_plots(results: StudyResults) -> list[Plot]:
     plots = []
     if path is not None:
         texts = captions.tuning(path, variants)
-        plots.append(plot("tuning", lambda tips: _draw_trials(results, found, path, variants, tips), *texts))
+        plots.append(Plot("tuning", _draw_trials(results, found, path, variants), *texts))
     texts = captions.tuning_budget(variants)
-    return [*plots, plot("tuning-budget", lambda tips: _draw_budget(results, found, variants, tips), *texts)]
+    return [*plots, Plot("tuning-budget", _draw_budget(results, found, variants), *texts)]
 
 
 def _shown_setting(found: TuningResults) -> str | None:
@@ -40,9 +40,10 @@ def _shown_setting(found: TuningResults) -> str | None:
     return RATE if RATE in ranges else next(iter(ranges), None)
 
 
-def _draw_trials(results: StudyResults, found: TuningResults, path: str, variants: list[str], tips: Tips) -> Figure:
+@style()
+def _draw_trials(results: StudyResults, found: TuningResults, path: str, variants: list[str]) -> Drawing:
     """Filled marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices."""
-    figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
+    figure, (axes,) = panels(1, HEIGHT)
     metric = found.metric
     handles: dict[str, Any] = {}
     for variant in variants:
@@ -53,13 +54,13 @@ def _draw_trials(results: StudyResults, found: TuningResults, path: str, variant
         for kind, rows, fill in (("finished", trials[finished], own.colour), ("stopped", trials[~finished], "none")):
             marks = axes.plot(rows[path], rows[metric] * metric.scale, ms=4.5, mfc=fill, **look)
             texts = [_tip(results, found, variant, row) for row in rows.to_dict("records")]
-            name_artists(marks, f"v{index}-{kind}", tips, texts)
+            identify(marks, f"v{index}-{kind}", texts)
             handles[variant] = marks[0] if kind == "finished" else handles[variant]
         choice = found.tuning.variants[variant]
         best = axes.plot(
             choice.settings[path], choice.val_acc * metric.scale, ms=10, mec="white", mew=0.8, zorder=3, **look
         )
-        name_artists(best, f"v{index}-chosen", tips, [f"chosen for {brief_names(results)[variant]}"])
+        identify(best, f"v{index}-chosen", [f"chosen for {brief_names(results)[variant]}"])
     if found.tuning.space[path].log:
         axes.set_xscale("log")
         low, high = axes.get_xlim()
@@ -69,7 +70,7 @@ def _draw_trials(results: StudyResults, found: TuningResults, path: str, variant
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(formatting.factor_name(path, {RATE: "peak learning rate"}))
-    _finish(figure, axes, results, variants, handles, tips)
+    _finish(figure, axes, results, variants, handles)
     return figure
 
 
@@ -84,8 +85,9 @@ def _tip(results: StudyResults, found: TuningResults, variant: str, trial: dict[
     return f"{brief_names(results)[variant]}, trial {trial['trial']}: {value}, {ended}; {settings}"
 
 
-def _draw_budget(results: StudyResults, found: TuningResults, variants: list[str], tips: Tips) -> Figure:
-    figure, (axes,) = panels(1, HEIGHT, _legend_height(results, variants))
+@style()
+def _draw_budget(results: StudyResults, found: TuningResults, variants: list[str]) -> Drawing:
+    figure, (axes,) = panels(1, HEIGHT)
     metric = found.metric
     handles: dict[str, Any] = {}
     for variant in variants:
@@ -105,29 +107,18 @@ def _draw_budget(results: StudyResults, found: TuningResults, variants: list[str
             f"{brief_names(results)[variant]}, {formatting.plural(n, 'trial')}: {captions.value_text(float(value), metric)}"
             for n, value in enumerate(best.value, start=1)
         ]
-        name_artists(lines, f"v{index}-budget", tips, texts if every == 1 else ())
+        identify(lines, f"v{index}-budget", texts if every == 1 else ())
         handles[variant] = lines[0]
     axes.set_xlabel("budget: epochs trained in the trials of a variant")
-    _finish(figure, axes, results, variants, handles, tips)
+    _finish(figure, axes, results, variants, handles)
     return figure
 
 
-def _finish(
-    figure: Figure, axes: Axes, results: StudyResults, variants: list[str], handles: dict[str, Any], tips: Tips
-) -> None:
+def _finish(figure: Drawing, axes: Axes, results: StudyResults, variants: list[str], handles: dict[str, Any]) -> None:
     """Add the grid, the label of the accuracy and the legend."""
     assert results.tuning is not None
     metric = results.tuning.metric
     axes.set_ylabel(f"{metric.label}{metric.unit}")
     axes.grid()
-    names = labels(results, variants)
-    shown = [handles[variant] for variant in variants]
-    legend = figure.legend(shown, names, loc="outside lower center", ncols=legend_columns(names), fontsize=9)
-    for variant, text in zip(variants, legend.get_texts(), strict=True):
-        name_artists([text], f"v{results.variants.names.index(variant)}-legend", tips)
-
-
-def _legend_height(results: StudyResults, variants: list[str]) -> float:
-    """The height of the legend in inches."""
-    names = labels(results, variants)
-    return 0.19 * -(-len(names) // legend_columns(names)) + 0.1 * narrow()
+    ids = [f"v{results.variants.names.index(variant)}-legend" for variant in variants]
+    legend(figure, [handles[variant] for variant in variants], labels(results, variants), ids)

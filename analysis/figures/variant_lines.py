@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 
 from analysis import formatting
+from analysis.figures.drawing import intervals
 from analysis.figures.labels import VariantStyle
-from analysis.figures.style import Tips, bars, name_artists
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
@@ -43,13 +42,10 @@ class Line:
         """The means in the unit of the axis."""
         return [estimate.value * metric.scale for estimate in self.estimates]
 
-    def limits(self, metric: Metric) -> tuple[float, float]:
-        """What the estimates can be."""
-        return formatting.UNBOUNDED if self.signed else formatting.limits(metric)
-
     def tips(self, along: Condition) -> list[str]:
         """A text for each mark."""
-        scale, limits = along.metric.scale, self.limits(along.metric)
+        scale = along.metric.scale
+        limits = formatting.UNBOUNDED if self.signed else formatting.limits(along.metric)
         return [
             f"{self.name}, {point} {along.unit}: {formatting.with_interval(estimate, scale, self.signed, limits=limits)}"
             for point, estimate in zip(along.points, self.estimates, strict=True)
@@ -57,12 +53,20 @@ class Line:
 
 
 def draw_line(
-    axes: Axes, line: Line, along: Condition, tips: Tips, look: Mapping[str, Any], shift: float = 0, ms: float = 5
+    axes: Axes, line: Line, along: Condition, look: VariantStyle, shift: float = 0, size: float = 5
 ) -> ErrorbarContainer:
-    """Draw the means with their intervals. `look`: colour, marker and dashes, as matplotlib takes them."""
-    metric, places = along.metric, [place + shift for place in along.places]
-    error = bars(line.estimates, metric.scale, line.limits(metric))
-    handle = axes.errorbar(places, line.values(metric), yerr=error, ms=ms, lw=1.2, elinewidth=1.4, zorder=3, **look)
-    mark, _, segments = handle.lines
-    name_artists([mark, *segments], line.id, tips, line.tips(along))
-    return handle
+    """Draw the means with their intervals, joined by a line."""
+    places = [place + shift for place in along.places]
+    return intervals(
+        axes,
+        line.estimates,
+        places,
+        along.metric,
+        look,
+        vertical=True,
+        difference=line.signed,
+        size=size,
+        line=look.dashes,
+        id=line.id,
+        tips=line.tips(along),
+    )

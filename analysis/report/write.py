@@ -22,7 +22,6 @@ from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
-from matplotlib.figure import Figure
 
 from analysis.figures import style
 from analysis.figures.style import BAND, INK, PAPER, Plot
@@ -37,11 +36,17 @@ TEMPLATES = Path(__file__).parent / "templates"
 SVG_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
-def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
-    """Return every file of the report: name -> bytes. `refresh`: seconds after which the page reloads itself."""
+def make(document: Document, refresh: int | None = None, png: bool = False) -> dict[str, bytes]:
+    """Return every file of the report: name -> bytes.
+
+    `refresh`: seconds after which the page reloads itself. `png`: whether the figures are also written as PNG.
+    """
     with style.style():
-        drawn = {plot.name: _drawn(plot) for plot in document.plots}
-        inline = {plot.name: _inline(plot, drawn[plot.name][0]) for plot in document.plots}
+        drawn = {plot.name: svg(plot) for plot in document.plots}
+        pictures = {
+            plot.name: _saved(plot, format="png", metadata={"Software": None}) for plot in document.plots if png
+        }
+    inline = {plot.name: inline_svg(drawn[plot.name], plot) for plot in document.plots}
     shown = document.with_notes_once()
     files = {"report.html": _page(shown, inline, refresh).encode(), "report.md": _markdown(shown).encode()}
     for table in document.tables:
@@ -49,8 +54,8 @@ def make(document: Document, refresh: int | None = None) -> dict[str, bytes]:
         files[f"tables/{table.name}.tex"] = render.to_latex(table).encode()
     for name, frame in document.frames.items():
         files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
-    for name, (svg, png) in drawn.items():
-        files[f"figures/{name}.svg"], files[f"figures/{name}.png"] = svg.encode(), png
+    files |= {f"figures/{name}.svg": body.encode() for name, body in drawn.items()}
+    files |= {f"figures/{name}.png": body for name, body in pictures.items()}
     return files
 
 
@@ -188,56 +193,39 @@ def _two_lines(text: str) -> list[str]:
     return list(min(splits, key=lambda lines: max(map(len, lines))))
 
 
-def _inline(plot: Plot, svg: str) -> Markup:
-    """A figure for the page: in both widths, of which the page shows one."""
-    if plot.narrow is None:
-        return inline_svg(svg, plot, plot.name)
-    _lay_out(plot.narrow)
-    narrow = _saved(plot.narrow, format="svg", metadata=SVG_METADATA).decode()
-    return inline_svg(svg, plot, plot.name, "wide") + inline_svg(narrow, plot, f"{plot.name}-narrow", "narrow")
-
-
-def inline_svg(svg: str, plot: Plot, prefix: str, kind: str = "") -> Markup:
+def inline_svg(svg: str, plot: Plot) -> Markup:
     """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative text."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r' id="([^"]*)"', lambda found: f' id="{prefix}-{found[1]}"{_data(plot, found[1])}', body)
-    body = re.sub(r'(?<="#)|(?<=url\(#)', f"{prefix}-", body)
+    body = re.sub(r' id="([^"]*)"', lambda found: f' id="{plot.name}-{found[1]}"{_data(plot, found[1])}', body)
+    body = re.sub(r'(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
     for colour, name in ((INK, "ink"), (PAPER, "paper"), (BAND, "band")):
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
-    named = f'{box} class="{kind}" role="img" aria-label="{escape(render.plain(plot.alt))}"'
+    named = f'{box} role="img" aria-label="{escape(render.plain(plot.alt))}"'
     return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">') + Markup(rest)
 
 
 def _data(plot: Plot, gid: str) -> str:
     """What the script reads from an artist: the number of its variant, and the tips of its marks."""
     variant = re.match(r"v(\d+)-", gid)
-    tips = plot.tips.get(gid)
+    tips = plot.figure.tips.get(gid)
     return (f' data-variant="{variant[1]}"' if variant else "") + (
         f' data-tips="{escape(json.dumps([render.plain(tip) for tip in tips], ensure_ascii=False))}"' if tips else ""
     )
 
 
-def _drawn(plot: Plot) -> tuple[str, bytes]:
-    """The figure as SVG and as PNG, with the same layout."""
-    _lay_out(plot.figure)
-    svg = _saved(plot.figure, format="svg", metadata=SVG_METADATA).decode()
-    return svg, _saved(plot.figure, format="png", metadata={"Software": None})
+def svg(plot: Plot) -> str:
+    """Return the figure as a file of its own."""
+    return _saved(plot, format="svg", metadata=SVG_METADATA).decode()
 
 
-def _lay_out(figure: Figure) -> None:
-    """Place the parts of a figure once, so that all its formats look the same."""
-    with _without_glyph_warnings():
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-
-
-def _saved(figure: Figure, **options: Any) -> bytes:
+def _saved(plot: Plot, **options: Any) -> bytes:
     body = io.BytesIO()
     with _without_glyph_warnings():
-        figure.savefig(body, **options)
+        plot.figure.savefig(body, **options)
+    plot.figure.set_layout_engine("none")  # another format has the same layout
     return body.getvalue()
 
 

@@ -29,7 +29,7 @@ GROUPED: dict[str, Any] = {
 }
 MOST_TITLE = 128  # characters, a limit of W&B
 FIGURES = "report"  # the figures are logged as report/NAME
-FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.png\)$", re.MULTILINE)  # in report.md
+FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.svg\)$", re.MULTILINE)  # in report.md
 FULL_WIDTH, HEIGHT = 24, 12  # of a panel, in W&B's grid
 
 

@@ -174,7 +174,7 @@ def test_the_command_writes_the_section_the_figures_and_the_trials(folder, capsy
     table = pd.read_csv(report / "tables" / "tuning-trials.csv")
     assert len(table) == 24 and np.isnan(table["val/acc"]).sum() == 4
     for name in ("tuning", "tuning-budget"):
-        assert (report / "figures" / f"{name}.png").stat().st_size > 5000
+        assert (report / "figures" / f"{name}.svg").stat().st_size > 5000
 
 
 def test_trials_are_never_pooled_with_the_runs(folder):

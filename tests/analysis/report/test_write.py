@@ -21,9 +21,9 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PROBE = """<script>
 const hide = () => {
-  const figure = document.querySelector("#figure-curves"), name = figure.querySelector(".narrow .switch[data-variant='1']");
+  const figure = document.querySelector("#figure-curves"), name = figure.querySelector(".switch[data-variant='1']");
   name.dispatchEvent(new MouseEvent("click"));
-  return [...figure.querySelectorAll(".narrow [data-variant]")].filter((part) => getComputedStyle(part).visibility === "hidden")
+  return [...figure.querySelectorAll("[data-variant]")].filter((part) => getComputedStyle(part).visibility === "hidden")
     .map((part) => part.dataset.variant);
 };
 const filter = () => {
@@ -113,7 +113,7 @@ def test_every_figure_has_an_alternative_text(tmp_path):
     page = page_of(results_of(tmp_path))
     drawings = [given for tag, given in page.tags if tag == "svg"]
     assert all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
-    assert [given["class"] for given in drawings] == ["wide", "narrow"] * 4
+    assert len(drawings) == 4
 
 
 def test_every_note_is_shown_once(tmp_path):
@@ -174,7 +174,6 @@ def test_the_same_records_give_the_same_bytes(tmp_path):
         "tables/variants.csv",
         "tables/variants.tex",
         "figures/accuracy.svg",
-        "figures/accuracy.png",
         "tables/runs.csv",
     } <= set(first)
 

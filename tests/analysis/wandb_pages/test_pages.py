@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 import study_file
 from markdown_it import MarkdownIt
-from matplotlib.figure import Figure
 from synthetic import write_study
 from wandb_pages_server import PagesServer, View
 from wandb_server import Run
 
-from analysis.figures.style import Plot
+from analysis.figures.style import Drawing, Plot
 from analysis.main import main
 from analysis.report import write
 from analysis.report.document import Document, Section
@@ -48,14 +47,14 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
 def quick_document() -> Document:
     """A report with a headline, a table and a figure."""
     table = Table("variants", "A caption.", (Column("variant"), Column("accuracy")), ((Cell(HOSTILE), Cell("71.95")),))
-    plot = Plot("accuracy", Figure(figsize=(1, 1)), "A figure.", "Alternative text.")
+    plot = Plot("accuracy", Drawing(1), "A figure.", "Alternative text.")
     sections = [Section("result", "Results", [table, plot], ["A paragraph."])]
     return Document("position", "", "A summary.", (f"The headline {MARKUP}.",), ["A warning."], sections)
 
 
 def save(folder: Path) -> list[str]:
     document, out = quick_document(), folder / "report"
-    write.write(write.make(document), out)
+    write.write(write.make(document, png=True), out)
     return publish(read(str(folder)), document, out, Tracking())
 
 
