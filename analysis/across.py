@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from analysis import formatting, stats
-from analysis.claims.settings import Values
 from analysis.results.policy import ALPHA, Policy, chance_accuracy
 from analysis.results.study_results import StudyResults
 from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import ENDED
+from analysis.stats.comparisons import Values
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.runs.looks import Look

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from analysis import stats
-from analysis.claims.settings import Values
 from analysis.results.policy import ALPHA
 from analysis.results.study_results import StudyResults
 from analysis.sources.matching import check_same_levels
 from analysis.sources.runs_table import RunsTable
-from analysis.stats.comparisons import Rule, paired, verdicts
+from analysis.stats.comparisons import Rule, Values, paired, verdicts
 from experiments.errors import UserError
 
 Word = Literal["higher", "lower", "equivalent", "not enough evidence"]

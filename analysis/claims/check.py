@@ -24,7 +24,7 @@ import numpy as np
 
 from analysis.claims.claim import Claim
 from analysis.claims.hypotheses import Hypothesis
-from analysis.claims.settings import Values
+from analysis.stats.comparisons import Values
 from analysis.stats.estimates import Estimate
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.looks import Looks
@@ -36,48 +36,35 @@ Outcome = Literal["holds here", "does not hold here", "undecided here"]
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """One hypothesis as measured: the relation of the mean difference to the bound that it states, and the estimate."""
-
-    variants: tuple[str, ...]
-    """(a, b) for a - b, or (a,) for a - the published figure"""
-    relation: Literal["above", "within"]
-    bound: float
-    estimate: Estimate
-    """the mean difference with its 1 - 2 alpha interval"""
-    sd: float
-    """standard deviation of the differences"""
-    needs_prediction: bool
-    """whether it leans against a published figure of one run, which only a prediction interval can contradict"""
-
-
-@dataclass(frozen=True)
 class ClaimResult:
     """What a study says about a claim."""
 
     claim: Claim
-    verdict: Outcome
+    outcome: Outcome
     finished: Outcome
     """the outcome of the finished runs alone; `decisive` and `hits` are about it"""
     p: float
     """p of the claim being false, adjusted over the claims"""
-    p_against: float
-    """p of the claim being true, adjusted over the claims"""
-    hypotheses: tuple[Evidence, ...]
-    decisive: Evidence
+    hypotheses: tuple[Hypothesis, ...]
+    decisive: Hypothesis
     """of the hypotheses that stand as the outcome says, the one with the weakest support"""
+    estimate: Estimate
+    """the mean difference of the decisive hypothesis with its 1 - 2 alpha interval"""
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     more_seeds: SeedsNeeded | None
     """how many more seeds would decide the claim with 80 % power if the observed means were the true ones, for the range
     of the standard deviation of `seeds_needed_band`; None where it is decided, there are too few seeds to say, or looks are planned"""
-    n: int
-    """seeds behind the hypothesis with the fewest"""
+
+    @property
+    def n(self) -> int:
+        """Seeds behind the hypothesis with the fewest."""
+        return min(hypothesis.moments[2] for hypothesis in self.hypotheses)
 
     @property
     def depends_on_diverged(self) -> bool:
         """Whether the outcome is another one if diverged runs count as runs at chance level."""
-        return self.verdict != self.finished
+        return self.outcome != self.finished
 
 
 def check(
@@ -98,102 +85,69 @@ def check(
     """
     if not Metric(study.metric).is_accuracy:
         return []
-    margin = study.margin
-    found: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
+    distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
-        if hypotheses := claim.hypotheses(study, values, margin, floor):
-            found.setdefault((claim.kind, frozenset(each.variants for each in hypotheses)), (claim, hypotheses))
-    results = _judge(list(found.values()), alpha, looks)
+        if hypotheses := claim.hypotheses(study, values, floor):
+            key = type(claim), frozenset(hypothesis.variants for hypothesis in hypotheses)
+            distinct.setdefault(key, (claim, hypotheses))
+    results = _judge(list(distinct.values()), alpha, looks)
     if with_diverged is None:
         return results
-    counted = [(claim, claim.hypotheses(study, with_diverged, margin, floor)) for claim, _ in found.values()]
+    counted = [(claim, claim.hypotheses(study, with_diverged, floor)) for claim, _ in distinct.values()]
     return [
-        result if result.finished == other.finished else _undecided(result)
+        result if result.finished == other.finished else replace(result, outcome="undecided here")
         for result, other in zip(results, _judge(counted, alpha, looks), strict=True)
     ]
 
 
-def _judge(found: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Looks | None) -> list[ClaimResult]:
+def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Looks | None) -> list[ClaimResult]:
     """Decide each claim; all are one family."""
-    each_for = [
-        np.array([_p_value(hypothesis, "p_for", looks) for hypothesis in hypotheses]) for _, hypotheses in found
-    ]
-    each_against = [
-        holm([_p_value(hypothesis, "p_against", looks) for hypothesis in hypotheses]) for _, hypotheses in found
-    ]
-    tested = [np.isfinite(p).any() for p in each_for]
-    p_for = [np.nan_to_num(p, nan=1.0).max() if any_ else np.nan for p, any_ in zip(each_for, tested, strict=True)]
-    p_against = [np.nanmin(p) if any_ else np.nan for p, any_ in zip(each_against, tested, strict=True)]
-    adjusted = holm_exclusive(p_for, p_against)
-    level = alpha if looks is None else looks.level(alpha)
+    p_for = [np.array([hypothesis.p_for(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
+    p_against = [holm([hypothesis.p_against(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
+    largest = [np.nan_to_num(p, nan=1.0).max() if np.isfinite(p).any() else np.nan for p in p_for]
+    smallest = [np.nanmin(p) if np.isfinite(p).any() else np.nan for p in p_against]
+    adjusted = zip(*holm_exclusive(largest, smallest))
     results = []
-    for i, (claim, hypotheses) in enumerate(found):
+    for i, ((claim, hypotheses), (p, q)) in enumerate(zip(claims, adjusted, strict=True)):
         # what the adjustment over the claims does to a claim's p, it does to the p of each of its hypotheses
-        shown = each_for[i] * _factor(p_for[i], adjusted[0][i], len(found)) <= alpha
-        failed = each_against[i] * _factor(p_against[i], adjusted[1][i], len(found)) <= alpha
+        shown = p_for[i] * _factor(largest[i], p, len(claims)) <= alpha
+        failed = p_against[i] * _factor(smallest[i], q, len(claims)) <= alpha
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
-        decided = outcome != "undecided here"
         pick = {"does not hold here": failed, "holds here": shown, "undecided here": ~shown}[outcome]
-        evidence = tuple(_evidence(hypothesis, level) for hypothesis in hypotheses)
-        weakest = np.flatnonzero(pick)[np.argmax(np.nan_to_num(each_for[i][pick], nan=1.0))]
+        decisive = hypotheses[np.flatnonzero(pick)[np.argmax(np.nan_to_num(p_for[i][pick], nan=1.0))]]
+        undecided = [hypothesis for hypothesis, is_shown in zip(hypotheses, shown, strict=True) if not is_shown]
+        open_ = outcome == "undecided here" and looks is None
         results.append(
             ClaimResult(
                 claim=claim,
-                verdict=outcome,
+                outcome=outcome,
                 finished=outcome,
-                p=float(adjusted[0][i]),
-                p_against=float(adjusted[1][i]),
-                hypotheses=evidence,
-                decisive=evidence[weakest],
+                p=float(p),
+                hypotheses=tuple(hypotheses),
+                decisive=decisive,
+                estimate=decisive.estimate(alpha if looks is None else looks.level(alpha)),
                 hits=int(pick.sum()),
-                more_seeds=None if decided or looks else _more_seeds(hypotheses, ~shown, alpha / len(found)),
-                n=min(hypothesis.moments[2] for hypothesis in hypotheses),
+                more_seeds=_more_seeds(hypotheses, undecided, alpha / len(claims)) if open_ else None,
             )
         )
     return results
-
-
-def _p_value(hypothesis: Hypothesis, test: Literal["p_for", "p_against"], looks: Looks | None) -> float:
-    """A p-value of a hypothesis; with planned looks, for all looks so far."""
-
-    def at(diffs: np.ndarray) -> float:
-        return getattr(replace(hypothesis, diffs=diffs), test)()
-
-    return at(hypothesis.diffs) if looks is None else float(looks.p_value(at, hypothesis.diffs)[0])
 
 
 def _factor(p: float, adjusted: float, most: int) -> float:
     return adjusted / p if p > 0 else float(most)
 
 
-def _undecided(result: ClaimResult) -> ClaimResult:
-    return replace(result, verdict="undecided here")
+def _more_seeds(hypotheses: list[Hypothesis], undecided: list[Hypothesis], alpha: float) -> SeedsNeeded | None:
+    """For the range of the standard deviation that the seeds leave open, if the observed means are true.
 
-
-def _evidence(hypothesis: Hypothesis, alpha: float) -> Evidence:
-    return Evidence(
-        variants=hypothesis.variants,
-        relation=hypothesis.relation,
-        bound=hypothesis.bound,
-        estimate=hypothesis.estimate(alpha),
-        sd=hypothesis.moments[1],
-        needs_prediction=hypothesis.needs_prediction,
-    )
-
-
-def _more_seeds(hypotheses: list[Hypothesis], undecided: np.ndarray, alpha: float) -> SeedsNeeded | None:
-    """For the range of the standard deviation that the seeds leave open."""
-    if any(np.isnan(each.moments[1]) or each.moments[2] < FEW_SEEDS for each in hypotheses):
+    One false hypothesis is enough to decide a claim, otherwise each open one must be shown.
+    """
+    if any(np.isnan(sd) or n < FEW_SEEDS for _, sd, n in (hypothesis.moments for hypothesis in hypotheses)):
         return None
-    spreads = np.array([sd_quantiles(*each.moments[1:]) for each in hypotheses])
-    return SeedsNeeded(*(_more(hypotheses, undecided, alpha, sds) for sds in spreads.T))
-
-
-def _more(hypotheses: list[Hypothesis], undecided: np.ndarray, alpha: float, sds: np.ndarray) -> int | None:
-    """If the observed means are true: one false hypothesis is enough, otherwise each open one must be shown."""
-    each = list(zip(hypotheses, undecided, sds.tolist(), strict=True))
-    against = [hypothesis.missing(alpha / len(each), sd) for hypothesis, _, sd in each if not hypothesis.leans_for()]
-    if against:
-        return min((more for more in against if more is not None), default=None)
-    wanted = [hypothesis.missing(alpha, sd) for hypothesis, open_, sd in each if open_]
-    return None if None in wanted else max(more for more in wanted if more is not None)
+    false = [hypothesis for hypothesis in hypotheses if not hypothesis.leans_for()]
+    level, ends = alpha / len(hypotheses) if false else alpha, []
+    for end in (0, 1):
+        seeds = [each.more_seeds(level, float(sd_quantiles(*each.moments[1:])[end])) for each in false or undecided]
+        known = [more for more in seeds if more is not None]
+        ends.append(min(known, default=None) if false else max(known) if len(known) == len(seeds) else None)
+    return SeedsNeeded(*ends)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import permutations
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 
-from analysis.claims.hypotheses import AboveHypothesis, AlikeHypothesis, Hypothesis, PublishedHypothesis
-from analysis.claims.settings import KIND, Values, differ_only, flat_settings, variant_settings
-from analysis.stats.comparisons import paired
+from analysis.claims.hypotheses import Hypothesis
+from analysis.claims.settings import KIND, differ_only, flat_settings, variant_settings
+from analysis.stats.comparisons import Values, paired
 from experiments.study import StudyPlan
 
 
@@ -23,11 +24,10 @@ class Claim(ABC):
     id: str
     statement: str
     source: str
-    kind: ClassVar[str] = ""
 
     @abstractmethod
-    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
-        """The hypotheses that the claim makes about a study; empty where it makes none.
+    def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
+        """The hypotheses that the claim makes about a study, with its margin; empty where it makes none.
 
         `floor` is the smallest standard deviation of one run.
         """
@@ -37,45 +37,38 @@ class Claim(ABC):
 class Above(Claim):
     """One level of a setting beats another, all else equal, by more than the margin or (`at_all`) by any amount."""
 
-    kind: ClassVar[str] = "difference"
     path: str = KIND
     higher: frozenset[str] = frozenset()
     """levels; empty means all but `lower`"""
     lower: frozenset[str] = frozenset()
     at_all: bool = False
 
-    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
         settings = variant_settings(study, values)
+        level = {variant: own.get(self.path) for variant, own in settings.items()}
         pairs = [
             (a, b)
             for a, b in permutations(settings, 2)
-            if settings[b].get(self.path) in self.lower
-            and self._is_higher(settings[a].get(self.path))
+            if level[b] in self.lower
+            and (level[a] in self.higher if self.higher else level[a] not in self.lower)
             and differ_only(settings[a], settings[b], self.path, study.tuned_settings)
         ]
-        bound = 0.0 if self.at_all else margin
-        return [
-            AboveHypothesis((a, b), diffs, bound, math.sqrt(2) * floor) for (a, b), diffs in _differences(values, pairs)
-        ]
-
-    def _is_higher(self, level: object) -> bool:
-        return level in self.higher if self.higher else level not in self.lower
+        return _on_pairs(values, pairs, "above", 0.0 if self.at_all else study.margin, floor)
 
 
 @dataclass(frozen=True)
 class Alike(Claim):
     """The levels of a setting differ by less than the margin, all else equal, for these kinds of embedding only."""
 
-    kind: ClassVar[str] = "equivalence"
     path: str = KIND
     kinds: frozenset[str] = frozenset()
     """empty means all but none"""
 
-    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
         settings = {
-            variant: found
-            for variant, found in variant_settings(study, values).items()
-            if found.get(KIND, "none") != "none" and (not self.kinds or found[KIND] in self.kinds)
+            variant: own
+            for variant, own in variant_settings(study, values).items()
+            if own.get(KIND, "none") != "none" and (not self.kinds or own[KIND] in self.kinds)
         }
         pairs = [
             (a, b)
@@ -84,36 +77,34 @@ class Alike(Claim):
             if settings[a].get(self.path) != settings[b].get(self.path)
             and differ_only(settings[a], settings[b], self.path, study.tuned_settings)
         ]
-        return [
-            AlikeHypothesis((a, b), diffs, margin, math.sqrt(2) * floor)
-            for (a, b), diffs in _differences(values, pairs)
-        ]
+        return _on_pairs(values, pairs, "within", study.margin, floor)
 
 
 @dataclass(frozen=True)
 class Published(Claim):
     """A preset reaches the test accuracy that its source reports, within the margin."""
 
-    kind: ClassVar[str] = "published figure"
     preset: str = ""
-    accuracy: float = float("nan")
+    accuracy: float = math.nan
 
-    def hypotheses(self, study: StudyPlan, values: Values, margin: float, floor: float = 0.0) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
         if study.preset != self.preset or study.metric != "test/acc":
             return []
         from experiments.presets import preset
 
-        own = flat_settings(preset(self.preset).model_dump(mode="json"), {})
+        published = flat_settings(preset(self.preset).model_dump(mode="json"), {})
         return [
-            PublishedHypothesis((variant,), np.array(list(values[variant].values())) - self.accuracy, margin, floor)
+            Hypothesis((variant,), np.array([*values[variant].values()]) - self.accuracy, "within", study.margin, floor)
             for variant, settings in variant_settings(study, values).items()
-            if settings == own
+            if settings == published
         ]
 
 
-def _differences(values: Values, pairs: list[tuple[str, str]]) -> list[tuple[tuple[str, str], np.ndarray]]:
-    """Each pair with its differences seed by seed (seeds,)."""
-    if not pairs:
+def _on_pairs(
+    values: Values, pairs: Iterable[tuple[str, str]], relation: Literal["above", "within"], bound: float, floor: float
+) -> list[Hypothesis]:
+    """A hypothesis on the differences of each pair, seed by seed."""
+    if not (pairs := list(pairs)):
         return []
     a, b, _ = paired(values, pairs)
-    return list(zip(pairs, a - b))
+    return [Hypothesis(pair, row, relation, bound, math.sqrt(2) * floor) for pair, row in zip(pairs, a - b)]

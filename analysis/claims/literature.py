@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from analysis import formatting
 from analysis.claims.claim import Above, Alike, Claim, Published
-from analysis.claims.settings import HEAD, SITE
+from analysis.claims.settings import HEAD, KIND, SITE, site_of
+from experiments.metric import Metric
 
 PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run per cell)"
 PAPER_TABLE_8: dict[tuple[str, str], float] = {
@@ -18,6 +22,25 @@ PAPER_TABLE_8: dict[tuple[str, str], float] = {
     ("relative", "stem"): 0.64032,
 }
 """(row, column) -> accuracy, as printed. "stem" is the column "Default/Stem", which also holds relative attention."""
+
+
+def paper_places(
+    metric: Metric, varied: Iterable[str], settings: Mapping[str, Mapping[str, Any]]
+) -> dict[tuple[str, str], str]:
+    """(kind, site) in the paper's table -> variant; empty for a study without its factors and kinds.
+
+    Its factors are the kind, the site or both, and the metric is an accuracy. `varied`: the settings that the study varies.
+    `settings`: those of each variant.
+    """
+    varied, kinds = set(varied), {kind for kind, _ in PAPER_TABLE_8}
+    if KIND not in varied or not varied <= {KIND, SITE} or not metric.is_accuracy:
+        return {}
+    places = {}
+    for variant, own in settings.items():
+        kind, site = str(own.get(KIND)), str(own.get(SITE))
+        places[kind, "stem" if (kind, "stem") in PAPER_TABLE_8 and site == site_of(kind) else site] = variant
+    return places if len(places) > 1 and all(kind in kinds for kind, _ in places) else {}
+
 
 PAPER_KINDS = frozenset(kind for kind, _ in PAPER_TABLE_8) - {"none"}
 

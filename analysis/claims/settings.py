@@ -6,14 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from analysis.sources.settings import PLACES
+from analysis.stats.comparisons import Values
 from experiments.data.catalogue import DATASETS
 from experiments.study import StudyPlan
 from vit.registry import REGISTRY
 
 KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", "data.shuffle_patches"
-
-Values = Mapping[str, Mapping[int, float]]
-"""variant -> seed -> the study's metric, not finite where the run diverged"""
 
 
 def site_of(kind: str, site: str | None = None) -> str:
@@ -29,19 +27,18 @@ def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, An
     Variants without values and controls are left out.
     """
     levels = {run.variant: run.levels for run in study.runs}
-    found = {
+    settings = {
         variant: flat_settings(study.base, levels[variant] | study.tuned_for(variant))
         for variant in values
         if variant in levels
     }
-    return {variant: settings for variant, settings in found.items() if not is_control(settings)}
+    return {variant: own for variant, own in settings.items() if not is_control(own)}
 
 
 def is_control(settings: Mapping[str, Any]) -> bool:
     """Whether runs with these settings say nothing about a published figure: shuffled or generated images."""
     dataset = DATASETS.get(settings.get("data.name", ""))
-    shuffled = settings.get(SHUFFLED)
-    return bool(shuffled == True) or (dataset is not None and dataset.source == "generated")  # noqa: E712
+    return bool(settings.get(SHUFFLED)) or (dataset is not None and dataset.source == "generated")
 
 
 def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import math
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.formatting import plural, quoted
-from analysis.report.claim_text import evidence_text
 from analysis.report.headline_factors import factor_paragraphs
 from analysis.report.headline_limits import limits
 from analysis.report.headline_looks import looks_paragraph, not_tested_yet
@@ -28,6 +27,7 @@ from analysis.report.phrases import (
     spelled,
     value_text,
 )
+from analysis.report.sections.claims import evidence
 from analysis.report.tables.cells import margin_text
 from analysis.report.trend_text import spread_text
 from analysis.results.study_results import StudyResults
@@ -70,8 +70,8 @@ def _single_variant(results: StudyResults) -> tuple[str, ...]:
     percent = " %" if study.metric.is_share else ""
     interval = formatting.bounds(mean, study.metric.scale, signed=False)
     published = [
-        f"Published claim: {result.claim.statement} {result.verdict.capitalize()}: {evidence_text(result)}"
-        for result in results.claims
+        f"Published claim: {result.claim.statement} {result.outcome.capitalize()}: {evidence(result)}"
+        for result in results.published.claims
     ]
     return mean_text, " ".join([f"The 95 % interval of the mean is {interval}{percent}.", *published])
 

@@ -13,12 +13,14 @@ from analysis.report.document import Document, Item, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.provenance import provenance, reproduce, varying
-from analysis.report.tables.claims import claims_table
+from analysis.report.sections.claims import claims_table
+from analysis.report.sections.paper import paper_table
+from analysis.report.table import Table
+from analysis.report.tables.cells import mark, mark_note
 from analysis.report.tables.comparisons import MOST_PAIR_ROWS, baseline_table, pairs_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
-from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
 from analysis.report.tables.trends import profile_table, trend_tables
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
@@ -129,8 +131,8 @@ def _sections(results: StudyResults, models: Section | None, with_images: bool) 
     sections = [
         *([main, _differences(results, plots), factors] if results.factorial is None else []),
         *([factors, main, _differences(results, plots)] if results.factorial is not None else []),
-        Section("paper", "Published figures: ViT paper, Table 8", present(paper_table(results))),
-        Section("claims", "Published claims", present(claims_table(results))),
+        Section("paper", "Published figures: ViT paper, Table 8", present(_paper(results))),
+        Section("claims", "Published claims", present(_claims(results))),
         *_profiles(results, plots),
         *(_trend(results, trend, plots) for trend in results.trends),
         Section("curves", "Learning curves", present(plots.get("curves"))),
@@ -144,6 +146,18 @@ def _sections(results: StudyResults, models: Section | None, with_images: bool) 
         reproduce(results.study),
     ]
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
+
+
+def _claims(results: StudyResults) -> Table | None:
+    comparisons, variants = results.comparisons, results.variants
+    return claims_table(
+        results.published.claims, comparisons.pairs, variants, results.policy, results.tuning is not None
+    )
+
+
+def _paper(results: StudyResults) -> Table | None:
+    marks = (lambda variant: mark(results, variant)), mark_note(results)
+    return paper_table(results.published.paper, results.means, results.variants, *marks)
 
 
 def _profiles(results: StudyResults, plots: dict[str, Plot]) -> list[Section]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from analysis import stats
 from analysis.sources.runs_table import ENDED, RunsTable
-from analysis.stats.comparisons import PairedComparison, compare_pairs
+from analysis.stats.comparisons import PairedComparison, Values, compare_pairs
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 
 ALPHA = 0.05
-
-Values = Mapping[str, Mapping[int, float]]
-"""variant -> seed -> the metric, NaN for a run without a final value"""
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,35 @@
-"""What a study says about published claims."""
+"""What a study says about published claims and tables."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.literature import published_claims
+from analysis.claims.literature import paper_places, published_claims
+from analysis.claims.settings import variant_settings
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.sources.runs_table import RunsTable
 from experiments.metric import Metric
 
 
-def study_claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
-    """The claims about the study's variants. None where its margin is of another unit than its metric."""
+@dataclass(frozen=True)
+class PublishedResults:
+    """What the study says about each published claim that it tests, and its place in a published table."""
+
+    claims: list[ClaimResult]
+    paper: dict[tuple[str, str], str]
+    """(kind, site) in Table 8 of the ViT paper -> variant; empty for a study that does not vary these"""
+
+
+def published_results(study: RunsTable, means: Means, policy: Policy) -> PublishedResults:
+    """Compare a study with what was published."""
+    settings = variant_settings(study.plan, means.values)
+    return PublishedResults(_claims(study, means, policy), paper_places(study.metric, study.varied, settings))
+
+
+def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
+    """None where the study's margin is of another unit than its metric."""
     if policy.waiting or Metric(study.stated_plan.metric).is_share != study.metric.is_share:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis import stats
-from analysis.claims.check import ClaimResult
 from analysis.results.comparisons import Comparisons, study_comparisons
 from analysis.results.conduct import Conduct, study_conduct
 from analysis.results.cost import study_cost
@@ -16,7 +15,7 @@ from analysis.results.factors import Factors, study_factors
 from analysis.results.images import ImageResults, image_results
 from analysis.results.means import Means, study_means
 from analysis.results.policy import Policy, study_policy
-from analysis.results.published import study_claims
+from analysis.results.published import PublishedResults, published_results
 from analysis.results.trends import Trend, trends
 from analysis.results.tuning import TuningResults, tuning_results
 from analysis.results.variants import Variants, study_variants
@@ -34,7 +33,7 @@ class StudyResults:
     means: Means
     comparisons: Comparisons
     factors: Factors
-    claims: list[ClaimResult]
+    published: PublishedResults
     images: ImageResults | None
     """None where no record holds test predictions"""
     trends: list[Trend]
@@ -100,7 +99,7 @@ def analyze(study: RunsTable) -> StudyResults:
         means=means,
         comparisons=study_comparisons(variants, means, pairs_policy),
         factors=factors,
-        claims=study_claims(study, means, policy),
+        published=published_results(study, means, policy),
         images=image_results(study, policy),
         trends=trends(study, policy),
         curves=study_curves(study),

@@ -148,7 +148,7 @@ def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
 def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
     assert {compared.verdict for compared in results.pairs.values()} == {"not enough evidence"}
-    assert results.claims == [] and results.factorial is None
+    assert results.published.claims == [] and results.factorial is None
     first, second = headline(results)
     assert first.startswith(
         "Nothing is tested yet: the first planned look is at 5 seeds, and all runs of 3 seeds have ended."

@@ -13,11 +13,9 @@ from markdown_it import MarkdownIt
 from synthetic import write_factorial, write_study
 
 from analysis.report import render
-from analysis.report.tables.claims import claims_table
 from analysis.report.tables.comparisons import baseline_table, pairs_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
-from analysis.report.tables.paper import paper_table
 from analysis.report.tables.variants import metrics_table, spread_table, variants_table
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
@@ -86,8 +84,8 @@ def test_latex_has_the_parts_of_a_booktabs_table(tmp_path):
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (Debian: texlive-latex-base)")
 def test_latex_compiles(tmp_path):
     usual, odd = results_of(tmp_path / "a"), hostile(tmp_path / "b")
-    makers = (variants_table, baseline_table, pairs_table, metrics_table, cost_table, paper_table)
-    made = [make(each) for make in (*makers, spread_table, claims_table) for each in (usual, odd)] + factor_tables(
+    makers = (variants_table, baseline_table, pairs_table, metrics_table, cost_table, spread_table)
+    made = [make(each) for make in makers for each in (usual, odd)] + factor_tables(
         analyze(read_folder(write_factorial(tmp_path / "c")))
     )
     body = "\n".join(render.to_latex(table) for table in made if table is not None)

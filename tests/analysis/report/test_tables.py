@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +11,13 @@ from synthetic import write_factorial, write_study
 from analysis.formatting import shared_decimals
 from analysis.report import render
 from analysis.report.tables.cells import counts_note
-from analysis.report.tables.claims import claims_table
 from analysis.report.tables.comparisons import baseline_table
 from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
-from analysis.report.tables.paper import paper_table
 from analysis.report.tables.runs import runs_table
 from analysis.report.tables.variants import spread_table, variants_table
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
-from experiments.config import RunConfig, override
 
 
 def results_of(tmp_path, **options):
@@ -96,47 +92,6 @@ def test_csv_holds_the_data_in_full(tmp_path):
         values = np.array(list(results.values[row["variant"]].values()))
         assert float(row["test/acc"]) == pytest.approx(values.mean(), rel=1e-14) and int(row["n"]) == 5
     assert [float(row["flops_per_image"]) for row in rows] == [9.1e5, 9.2e5, 9.3e5, 9.4e5]
-
-
-def test_the_papers_table_has_all_its_figures_and_this_studys(tmp_path):
-    accuracy = {"none": 0.7, "learned-1d": 0.95, "learned-2d": 0.94}
-    table = paper_table(results_of(tmp_path, accuracy=accuracy))
-    text = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
-    assert [text[kind][0] for kind in ("none", "learned-1d", "learned-2d", "relative")] == [
-        "61.38",
-        "64.21",
-        "64.00",
-        "64.03",
-    ]
-    assert text["learned-1d"][2] == "63.96" and text["learned-2d"][4] == "64.02"
-    assert text["relative"][1] == "–" and text["learned-2d"][1].endswith("(5)")
-
-
-def test_a_study_of_other_kinds_has_no_paper_table(tmp_path):
-    assert paper_table(results_of(tmp_path)) is None  # sinusoidal is not in the paper's table
-
-
-def test_the_papers_table_uses_the_plan_for_a_run_that_has_not_ended(tmp_path):
-    """The first run of learned-1d has no record of its site; the base of the study says every layer."""
-    base = override(RunConfig(), {"model.pos_embed": "learned-1d", "model.pos_site": "every-layer"}).model_dump()
-    results = results_of(
-        tmp_path, accuracy={"learned-1d": 0.9, "learned-2d": 0.8}, base=base, statuses={("learned-1d", 0): "incomplete"}
-    )
-    rows = {row[0].text: row[1:] for row in paper_table(results).rows}
-    heads = [column.title for column in paper_table(results).columns[1:]]
-    for kind in ("learned-1d", "learned-2d"):
-        filled = [head for head, cell in zip(heads, rows[kind]) if "this study" in head and cell.text != "–"]
-        assert filled == ["Every Layer: this study, %"]
-
-
-def test_other_studies_have_no_published_figures(tmp_path):
-    results = results_of(
-        tmp_path,
-        accuracy={"1": 0.8, "2": 0.9},
-        factors={"model.depth": [1, 2]},
-        levels=lambda v: {"model.depth": int(v)},
-    )
-    assert paper_table(results) is None and "paper" not in render.to_csv(variants_table(results)).splitlines()[0]
 
 
 def test_a_mean_of_one_seed_has_no_interval(tmp_path):
@@ -252,14 +207,3 @@ def test_spread_against_numpy(tmp_path):
         values = sorted(results.values[row["variant"]].values())
         assert float(row["sd"]) == pytest.approx(np.std(values, ddof=1), rel=1e-12)
         assert (float(row["lowest"]), float(row["highest"])) == (values[0], values[-1])
-
-
-def test_a_claim_that_holds_beside_an_undecided_pair_is_explained(tmp_path):
-    results = analyze(read_folder(write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9})))
-    evidence = {row[0].text: row[2].text for row in claims_table(results).rows}
-    assert "not enough evidence" not in " ".join(evidence.values())
-    pairs = {pair: replace(compared, verdict="not enough evidence") for pair, compared in results.pairs.items()}
-    table = claims_table(replace(results, comparisons=replace(results.comparisons, pairs=pairs)))
-    (explained,) = (row[2].text for row in table.rows if row[1].text == "holds here")
-    assert "The verdict on this pair is “not enough evidence”: verdicts are two-sided" in explained
-    assert "so the report as a whole can have one in more than 5 % (at most 10 %)" in " ".join(table.notes)

@@ -125,7 +125,7 @@ def test_claims_over_two_planned_looks():
             values = {kind: dict(enumerate(accuracies[:n])) for kind, accuracies in zip(kinds, row)}
             found = check(LITERATURE, study, values, looks=Looks(PLAN, tuple(range(n))))
             wrong += [
-                each.verdict == ("does not hold here" if each.claim.id.endswith("kinds") else "holds here")
+                each.outcome == ("does not hold here" if each.claim.id.endswith("kinds") else "holds here")
                 for each in found
             ]
         false.append(any(wrong))
