@@ -210,7 +210,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
 def _compare(arguments: Namespace) -> int:
     """The report that compares two studies."""
     from analysis.report import write
-    from analysis.report.compare import compare_document
+    from analysis.report.two_studies_report import compare_document
     from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import check_one_dataset
 
@@ -226,17 +226,16 @@ def _compare(arguments: Namespace) -> int:
 
 def _across(arguments: Namespace) -> int:
     """The report over several datasets."""
-    from analysis.across import aggregate_studies
     from analysis.report import write
-    from analysis.report.across import across_document
+    from analysis.report.across_report import across_document
     from analysis.results.study_results import analyze
 
     sources = list(map(_located, arguments.studies))
     out = _out(sources[0], "report-across", arguments)
     write.check_replaceable(out)
     studies = [_read(source, arguments) for source in sources]
-    across = aggregate_studies(list(map(analyze, studies)))
-    return _finish(across_document(across, arguments.command), studies, out, arguments)
+    document = across_document(list(map(analyze, studies)), arguments.command)
+    return _finish(document, studies, out, arguments)
 
 
 def _export(arguments: Namespace) -> int:
@@ -277,7 +276,7 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
 
 
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
-    from analysis.report.across import stratified_document
+    from analysis.report.across_report import stratified_document
     from analysis.report.study_report import model_section, study_document
     from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import datasets_of

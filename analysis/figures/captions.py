@@ -200,37 +200,6 @@ def profile(profile: Profile, baseline: str = "") -> tuple[str, str]:
     return caption, f"{caption} With {point} {profile.unit}: {_list(texts)}."
 
 
-def compared(metric: Metric, count: int) -> tuple[str, str]:
-    """Return the caption and the alternative text of the comparison of two studies with `count` common variants."""
-    caption = f"{metric.label.capitalize()} of the variants in both studies: mean and 95 % interval."
-    return (
-        caption,
-        f"Means and intervals of {formatting.plural(count, 'variant')} in A and B. The values are in the table.",
-    )
-
-
-def aggregates(metric: Metric, datasets: Sequence[str], means: Mapping[str, Estimate]) -> tuple[str, str]:
-    """Return the caption and the alternative text of the aggregates over datasets: variant -> its mean over them."""
-    over = formatting.listing([plain(name) for name in datasets])
-    caption = f"{metric.label.capitalize()} over {over} with equal weight: estimates and 95 % intervals for new seeds."
-    listed = [
-        f"{plain(variant)}: {formatting.with_interval(mean, metric.scale, limits=formatting.limits(metric))}"
-        for variant, mean in means.items()
-    ]
-    return caption, f"Mean {metric.label} over {over}, with 95 % intervals. {_list(listed)}."
-
-
-def improvement(baseline: str, shares: Mapping[str, str]) -> tuple[str, str]:
-    """Return the caption and the alternative text of the probabilities of improvement: variant -> its probability."""
-    caption = (
-        f"Probability that a run of a variant beats a run of {formatting.quoted(baseline)} on the same dataset, averaged over "
-        "the datasets, with 95 % intervals. The line at 50 % means no improvement. Colour and marker show the verdict on the "
-        "average difference, which is a separate test."
-    )
-    listed = [f"{plain(variant)}: {share}" for variant, share in shares.items()]
-    return caption, f"Probability of improvement over {plain(baseline)}. {_list(listed)}."
-
-
 def disagreement(
     images: Sequence[tuple[int, str]], shares: Sequence[Mapping[str, float]], some: bool
 ) -> tuple[str, str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from analysis.sources.by_dataset import DATASET, datasets_of
-from analysis.sources.runs_table import RunsTable
-from analysis.sources.settings import PLACES, cell_value, level_text
+from analysis.sources.runs_table import IMAGES, RunsTable
+from analysis.sources.settings import cell_value, level_text
+from experiments.config import LOCATIONS, locations
+from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
 
@@ -45,23 +47,26 @@ def check_same_levels(
 
 
 def differing_settings(one: RunsTable, other: RunsTable, variants: Iterable[str]) -> list[tuple[str, str, str]]:
-    """The settings besides the factors that differ for a variant of both studies: (path, in `one`, in `other`).
+    """What differs for a variant of both studies besides the factors: (path, in `one`, in `other`).
 
-    A setting that differs between variants has its values in the order of the variants.
+    These are settings, the numbers of images and the digest of their files. What differs between variants has its values in
+    the order of the variants. What is not recorded is not compared.
     """
-    factors = {*one.varied, *other.varied}
-    found: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
+    names = {name for study in (one, other) for name in datasets_of(study)} & DATASETS.keys()
+    places = {"seed"} | set(LOCATIONS).intersection(*map(locations, names))  # where files are is no difference
+    differing: dict[str, tuple[dict[str, None], dict[str, None]]] = {}
     for variant in variants:
         a, b = (_settings(study, variant) for study in (one, other))
         for path in a:
-            if path in b and path not in factors and path not in PLACES and a[path] != b[path]:
-                values = found.setdefault(path, ({}, {}))
+            if path in b and path not in {*one.varied, *other.varied, *places} and a[path] != b[path]:
+                values = differing.setdefault(path, ({}, {}))
                 values[0][a[path]] = values[1][b[path]] = None
-    return [(path, ", ".join(a), ", ".join(b)) for path, (a, b) in found.items()]
+    return [(path, ", ".join(a), ", ".join(b)) for path, (a, b) in differing.items()]
 
 
 def _settings(study: RunsTable, variant: str) -> dict[str, str]:
-    """The recorded settings of a variant as text, by dotted path; a setting that differs between its runs is left out."""
+    """The recorded settings and images of a variant as text; one that differs between its runs is left out."""
     runs = study.runs[study.runs["variant"] == variant]
-    texts = {path: {level_text(cell_value(cell)) for cell in runs[path].dropna()} for path in runs if "." in str(path)}
-    return {str(path): values.pop() for path, values in texts.items() if len(values) == 1}
+    paths = [path for path in runs if "." in str(path) or path in (*IMAGES, "image_files")]
+    texts = {str(path): {level_text(cell_value(cell)) for cell in runs[path].dropna()} for path in paths}
+    return {path: values.pop() for path, values in texts.items() if len(values) == 1}

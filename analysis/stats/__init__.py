@@ -7,7 +7,7 @@ number of seeds can show, `resolution` finds the step of an accuracy, `images` d
 of seeds, `batches` compares runs of different machines or commits, and `best_of` says how good the best of some trials is.
 """
 
-from analysis.stats.aggregate import Aggregate, AverageDifference, aggregates, compare_averages, improvement
+from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.best_of import expected_best
 from analysis.stats.comparisons import (

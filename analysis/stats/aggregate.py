@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.stats.comparisons import Rule, Verdict
+from analysis.stats.comparisons import Comparison, Rule, Verdict
 from analysis.stats.estimates import Estimate, moments, t_interval
 from analysis.stats.holm import holm_exclusive
 from analysis.stats.looks import Looks
@@ -34,16 +34,6 @@ class Aggregate:
 
     estimate: Estimate
     percentile: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class AverageDifference:
-    """One variant minus another, averaged over the datasets with equal weight, and the verdict."""
-
-    diff: Estimate
-    p: float
-    p_holm: float
-    verdict: Verdict
 
 
 def aggregates(samples: Samples, floors: Sequence[float]) -> dict[str, Aggregate]:
@@ -102,9 +92,7 @@ def stratified_mean(samples: Samples, floors: Sequence[float]) -> tuple[float, f
     return float(centres.mean()), float(np.sqrt(total) / len(samples)), float(df)
 
 
-def compare_averages(
-    differences: Mapping[str, Samples], floors: Sequence[float], rule: Rule
-) -> dict[str, AverageDifference]:
+def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float], rule: Rule) -> dict[str, Comparison]:
     """Variant -> its paired differences from the baseline (seeds,) by dataset, compared on average over the datasets.
 
     The tests are those of `comparisons` with the standard error over seeds within datasets. The variants are the family.
@@ -133,7 +121,7 @@ def compare_averages(
             verdict = "better" if better else "worse"
         n = sum(int(np.isfinite(sample).sum()) for sample in samples)
         diff = Estimate(float(centre[i]), float(low[i]), float(high[i]), n)
-        found[variant] = AverageDifference(diff, float(p[i]), float(p_holm[i]), verdict)
+        found[variant] = Comparison(diff=diff, p=float(p[i]), p_holm=float(p_holm[i]), verdict=verdict)
     return found
 
 

@@ -130,7 +130,7 @@ def test_a_study_with_the_dataset_as_a_factor_is_reported_by_dataset(tmp_path, c
     )
     status, _, _ = run(capsys, folder)
     text = (folder / "report" / "report.md").read_text()
-    assert status == 0 and "worse" not in text and "a statement about these two datasets only" in text
+    assert status == 0 and "worse" not in text and "## Each dataset" in text
     status, _, err = run(capsys, "compare", folder, folder)
     assert status == 2 and "vit-report across A B" in err
 

@@ -1,0 +1,104 @@
+"""How two studies differ: the same variants at two commits, two scales or two datasets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from analysis import stats
+from analysis.results.policy import Values
+from analysis.results.study_results import StudyResults
+from analysis.sources.matching import check_same_levels
+from analysis.stats import Comparison, PairedComparison, Rule
+from analysis.stats.comparisons import compare_pairs
+from experiments.errors import UserError
+from experiments.metric import Metric
+
+Side = tuple[Values, Values]
+"""the values of study A and those of study B"""
+
+
+@dataclass(frozen=True)
+class TwoStudies:
+    """How the variants of both studies A and B changed. Verdicts are words for `outcome`."""
+
+    metric: Metric
+    shared: list[str]
+    """the variants of both studies, in A's order"""
+    changes: dict[str, PairedComparison]
+    """variant -> B - A of the metric, paired by seed; the variants are the family of Holm's adjustment"""
+    shifts: dict[str, PairedComparison]
+    """variant that is no baseline -> B - A of its difference from the baseline.
+
+    Two verdicts that differ do not show that the differences do: Gelman and Stern, The American Statistician 60 (2006),
+    328-331.
+    """
+
+
+def outcome(change: Comparison) -> str:
+    """What a difference B − A shows: B is "higher", "lower" or "equivalent", or there is "not enough evidence"."""
+    return {"better": "higher", "worse": "lower"}.get(change.verdict, change.verdict)
+
+
+def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
+    """Compare the variants that both studies have, by A's margin, for one look.
+
+    Raises `UserError` where the studies share no variant, have different metrics, or use a name for different variants.
+    """
+    one, two = a.study, b.study
+    if one.metric != two.metric:
+        raise UserError(
+            f"compare: {one.name} measures {one.metric}, {two.name} measures {two.metric}; they cannot be compared"
+        )
+    shared = [variant for variant in one.variants if variant in two.variants]
+    if not shared:
+        raise UserError(f"compare: {one.name} and {two.name} share no variant")
+    check_same_levels("compare", one, two, shared)
+    baselines = {one.baseline, two.baseline}
+    others = [variant for variant in shared if variant not in baselines]
+    floor = math.hypot(a.policy.floor, b.policy.floor)
+    rules = [Rule(one.margin, a.policy.alpha, floor=smallest) for smallest in (floor, math.sqrt(2) * floor)]
+    finished = a.means.values, b.means.values
+    counted = a.policy.count_diverged(a.means.values), b.policy.count_diverged(b.means.values)
+    unknown = a.policy.unknown_chance | b.policy.unknown_chance
+
+    def to_baseline(values: Side) -> Side:
+        return _minus(values[0], one.baseline), _minus(values[1], two.baseline)
+
+    return TwoStudies(
+        one.metric,
+        shared,
+        _changes(shared, finished, counted, rules[0], unknown),
+        _changes(
+            others, to_baseline(finished), to_baseline(counted), rules[1], {*others} if unknown & baselines else unknown
+        ),
+    )
+
+
+def _minus(values: Values, baseline: str) -> Values:
+    """variant -> seed -> its value minus the baseline's on the same seed."""
+    base = values[baseline]
+    return {
+        variant: {seed: value - base[seed] for seed, value in runs.items() if seed in base}
+        for variant, runs in values.items()
+    }
+
+
+def _changes(
+    variants: list[str], finished: Side, counted: Side, rule: Rule, unknown: Collection[str]
+) -> dict[str, PairedComparison]:
+    """B - A for each variant, with its verdict where diverged runs count; "not enough evidence" where that is `unknown`."""
+    changes, again = (_paired(variants, values, rule) for values in (finished, counted))
+    return {
+        variant: stats.with_diverged(
+            changes[variant], "not enough evidence" if variant in unknown else again[variant].verdict
+        )
+        for variant in variants
+    }
+
+
+def _paired(variants: list[str], values: Side, rule: Rule) -> dict[str, PairedComparison]:
+    sides = {f"{name} {variant}": runs[variant] for name, runs in zip("AB", values) for variant in variants}
+    compared = compare_pairs(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule)
+    return dict(zip(variants, compared.values()))

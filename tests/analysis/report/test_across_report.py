@@ -1,0 +1,206 @@
+"""The report over several datasets: which texts and tables it has, and a study with the dataset among its factors."""
+
+import csv
+import io
+import json
+import re
+import shutil
+
+import pytest
+import study_file
+from synthetic import on_dataset, state_plan, write_study
+
+from analysis.report import write
+from analysis.report.across_report import across_document, stratified_document
+from analysis.report.text import text
+from analysis.results.conduct import this_look
+from analysis.results.study_results import analyze
+from analysis.sources.folder import read_folder
+from analysis.sources.read import read
+from experiments.errors import UserError
+from experiments.metric import Metric
+from experiments.runs import record
+from experiments.runs.looks import add_look
+
+COMMAND = "vit-report across a b"
+ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}
+SAME_SIGN = text("averages", "signs", opposite=[], metric=Metric("test/acc"))
+
+
+def document_of(tmp_path, accuracies, **options):
+    """The report over the datasets of `accuracies`: dataset -> variant -> accuracy."""
+    studies = [
+        analyze(read_folder(write_study(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)))
+        for name, accuracy in accuracies.items()
+    ]
+    return across_document(studies, COMMAND)
+
+
+def test_the_headline_has_the_size_of_an_average_and_its_signs(tmp_path):
+    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": {**ACCURACY, "learned-1d": 0.9}})
+    answer, signs, _ = document.headline
+    assert re.search(r"than none: learned-1d by 2\d\.\d+ points \(95 % CI", answer)
+    assert signs == SAME_SIGN
+
+
+@pytest.mark.parametrize("there", [0.75, 0.8])
+def test_the_headline_names_a_dataset_on_which_the_average_does_not_hold(tmp_path, there):
+    """The variant is below the baseline there, or equal to it."""
+    accuracies = {"digits": {"none": 0.5, "cpe": 0.9}, "mnist": {"none": 0.8, "cpe": there}}
+    document = document_of(tmp_path, accuracies, spread=0.0)
+    assert re.search(r" cpe on mnist \((−5\.00|0\.00) points\)\.$", document.headline[1])
+    assert "digits" not in document.headline[1]
+
+
+def test_the_headline_names_diverged_runs_and_left_out_variants(tmp_path):
+    lost = {("cpe", seed): "diverged" for seed in range(4)}
+    document = document_of(tmp_path, {"digits": ACCURACY, "mnist": ACCURACY}, statuses=lost)
+    expected = text("averages", "diverged", lost={"digits": 4, "mnist": 4}, depending=[])
+    assert document.headline[-2] == expected
+    assert "cpe (1 finished run on digits and 1 finished run on mnist)" in document.headline[-1]
+
+
+def test_it_is_a_complete_report(tmp_path):
+    accuracies = {"digits": ACCURACY, "mnist": ACCURACY, "cifar100": ACCURACY}
+    document = document_of(tmp_path, accuracies, statuses={("cpe", 3): "incomplete"})
+    files = write.make(document)
+    tables = ("across", "normalised", "improvement", "datasets", "dataset-differences", "runs", "curves")
+    assert {f"tables/{name}.csv" for name in tables} <= set(files)
+    assert {"figures/across.svg", "figures/improvement.svg", "report.md"} <= set(files)
+    assert COMMAND.encode() in files["report.html"] and files == write.make(document)
+    assert not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
+    rows = list(csv.DictReader(io.StringIO(files["tables/across.csv"].decode())))
+    assert [row["variant"] for row in rows] == list(ACCURACY)
+    for row in rows:
+        for name in ("iqm", "mean", "median"):
+            for kind in ("", "_bootstrap"):
+                assert float(row[f"{name}{kind}_low"]) <= float(row[name]) <= float(row[f"{name}{kind}_high"])
+    assert len(files["tables/runs.csv"].decode().splitlines()) == 1 + 3 * 15
+
+
+CELLS = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e in ("none", "cpe")}
+
+
+def stratified_folder(tmp_path, **options):
+    """A study whose factors are the dataset and the positional embedding."""
+    return write_study(
+        tmp_path,
+        accuracy=dict(zip(CELLS, (0.2, 0.3, 0.8, 0.9))),
+        factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
+        levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), CELLS[variant])),
+        **options,
+    )
+
+
+def stratified(tmp_path, **options):
+    """Its report."""
+    return stratified_document(read_folder(stratified_folder(tmp_path, **options)))
+
+
+def absent(dataset="", seeds=range(5), kind=""):
+    """Runs that have not started."""
+    return {(cell, seed): "absent" for cell in CELLS for seed in seeds if dataset in cell and kind in cell}
+
+
+def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
+    """The report compares within datasets. It does not call one dataset better than another."""
+    document = stratified(tmp_path)
+    assert "report.html" in write.make(document)
+    assert re.search(r"than none: cpe by (9|10)\.\d+ points", document.headline[0])
+    assert "name=mnist" not in " ".join(document.headline)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "runs"), [(absent("digits"), 0), (absent("digits", range(1, 5)), 1)], ids=["no run", "one run"]
+)
+def test_a_dataset_with_too_few_runs_of_the_baseline_is_left_out(tmp_path, statuses, runs):
+    """One dataset remains, so it is the report of that dataset."""
+    document = stratified(tmp_path, statuses=statuses)
+    assert document.warnings[0] == text("averages", "waiting", dataset="digits", baseline="none", runs=runs)
+    assert "variants" in [table.name for table in document.tables] and "cpe" in document.headline[0]
+    assert len(document.frames["runs"]) == 10
+
+
+def test_with_one_seed_on_each_dataset_it_is_the_report_of_the_first(tmp_path):
+    document = stratified(tmp_path, seeds=1)
+    assert document.warnings[0] == text("averages", "waiting", dataset="mnist", baseline="none", runs=1)
+    assert set(document.frames["runs"]["data.name"]) == {"digits"}
+
+
+def test_a_variant_with_one_run_is_not_compared(tmp_path):
+    document = stratified(tmp_path, statuses=absent(seeds=range(1, 5), kind="cpe"))
+    assert "improvement" not in [table.name for table in document.tables]
+    assert document.headline[0].startswith("No variant is compared over the datasets")
+
+
+def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
+    folder = stratified_folder(tmp_path)
+    state_plan(folder)
+    assert "changed" not in " ".join(stratified_document(read_folder(folder)).warnings)
+    plan = study_file.read_study(folder)
+    study_file.write_study(folder, {**{key: value for key, value in plan.items() if key != "schema"}, "margin": 0.3})
+    said = " ".join(stratified_document(read_folder(folder)).warnings)
+    assert "digits: The margin was changed" in said and "baseline was changed" not in said
+
+
+def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
+    folder = stratified_folder(tmp_path)
+    (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
+    shutil.copytree(folder / "v0-s0", folder / "extra")
+    excluded = stratified_document(read_folder(folder, skip_unreadable=True)).excluded
+    assert [run for run, _ in excluded] == ["mnist: v3-s4", "extra"]
+
+
+@pytest.mark.parametrize("only", [None, "digits"])
+def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
+    settings = {"settings": {"optim.lr": 0.1}, "trial": 0, "val/acc": 0.9, "epochs": 4}
+    trial = {"trial": 0, "seed": 10, "status": "finished", "epochs": 4, "val/acc": 0.9, "val/loss": 1.0}
+    search = {"study": "position", "objective": "val/acc", "sampler": "tpe", "pruner": "none", "budget": 1}
+    tuned = {
+        **search,
+        "base": {},
+        "code": {},
+        "space": {"optim.lr": {"low": 1e-4, "high": 0.1, "log": True}},
+        "variants": {cell: {"levels": {}, **settings} for cell in CELLS},
+        "trials": [{**trial, "variant": cell, "settings": settings["settings"]} for cell in CELLS],
+    }
+    document = stratified(tmp_path, tuned=tuned, statuses=absent("mnist") if only else {})
+    said = " ".join(document.warnings)
+    assert "other settings than the runs" not in said and "at or near an end of" in said
+    assert "report.html" in write.make(document)
+
+
+def test_runs_without_a_plan_need_the_same_variants_on_each_dataset(tmp_path):
+    folder = stratified_folder(tmp_path, seeds=2)
+    (folder / record.STUDY).unlink()
+    for path in folder.glob(f"*/{record.CONFIG}"):
+        config = json.loads(path.read_text())
+        if (config["data"]["name"], config["model"]["pos_embed"]) == ("mnist", "none"):
+            shutil.rmtree(path.parent)
+    with pytest.raises(UserError, match="have different variants: 'none' only on digits"):
+        stratified_document(read(str(folder)))
+
+
+def test_nothing_is_tested_before_the_first_planned_look(tmp_path):
+    """Three seeds have ended on both datasets, and more on digits; the first look is at five."""
+    left = absent("mnist", range(3, 10)) | absent("digits", range(5, 10))
+    document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=left)
+    assert "the first planned look is at 5 seeds, and all runs of 3 seeds have ended" in document.headline[0]
+    assert "improvement" not in [table.name for table in document.tables]
+
+
+def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
+    """Seven seeds have ended, so the look at five counts, at the O'Brien-Fleming level of half the information."""
+    document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=absent(seeds=range(7, 10)))
+    headline = " ".join(document.headline)
+    assert "5 seeds per dataset" in headline and "for the planned looks" in headline
+    assert "0.31 % instead of 5 %" in headline  # Lan and DeMets (1983)
+    assert "The next look is at 10 seeds." in headline
+
+
+def test_a_repeated_look_without_a_plan_is_said(tmp_path):
+    stratified(tmp_path / "three", statuses=absent(seeds=range(3, 5)))
+    folder = stratified_folder(tmp_path / "five")
+    add_look(folder, this_look(read_folder(tmp_path / "three" / "position")))
+    headline = " ".join(stratified_document(read_folder(folder)).headline)
+    assert "second look at this study (first at 3 seeds)" in headline

@@ -1,0 +1,71 @@
+"""The comparison of two studies: which texts its headline has, and its files."""
+
+import re
+
+from synthetic import write_study
+
+from analysis.report import write
+from analysis.report.text import text
+from analysis.report.two_studies_report import compare_document
+from analysis.results.study_results import analyze
+from analysis.sources.folder import read_folder
+from experiments.config import RunConfig, override
+
+COMMAND = "vit-report compare a b"
+
+
+def results_of(tmp_path, **options):
+    return analyze(read_folder(write_study(tmp_path, **options)))
+
+
+def at_depth(depth):
+    return lambda variant: {"model.pos_embed": variant, "model.depth": depth}
+
+
+def test_the_headline_has_each_outcome_with_its_size(tmp_path):
+    a = results_of(tmp_path / "a", accuracy={"none": 0.7, "learned-1d": 0.9})
+    b = results_of(tmp_path / "b", accuracy={"none": 0.9, "learned-1d": 0.7})
+    first, second, third = compare_document(a, b, COMMAND).headline
+    diff = 100 * (b.means.of("learned-1d").value - a.means.of("learned-1d").value)  # the seeds are the same
+    lower, points = re.search(r"Lower: (\S+) by ([\d.]+) points \(95 % CI", first).groups()
+    assert lower == "learned-1d" and abs(float(points) + diff) < 0.05 and "Higher: none by" in first
+    assert "Lower: learned-1d by" in second and "none by" not in second
+    assert third == text("two_studies", "limit", alpha=0.05, settings=[], more=0)
+
+
+def test_a_variant_with_one_shared_seed_is_not_called_tested(tmp_path):
+    a, b = (
+        results_of(tmp_path / name, accuracy={"none": 0.7, "cpe": 0.9}, seeds=n) for name, n in (("a", 5), ("b", 1))
+    )
+    first, second, _ = compare_document(a, b, COMMAND).headline
+    assert re.search("Not tested.*: none and cpe", first) and re.search("Not tested.*: the variant cpe", second)
+    assert "significant" not in first + second
+
+
+def test_the_headline_names_settings_that_differ_and_the_baselines(tmp_path):
+    accuracy = {"none": 0.7, "learned-1d": 0.9, "cpe": 0.8}
+    a = results_of(tmp_path / "a", accuracy=accuracy, seeds=3)
+    b = results_of(tmp_path / "b", accuracy=accuracy, seeds=3, baseline="learned-1d", levels=at_depth(5))
+    headline = compare_document(a, b, COMMAND).headline
+    differing = [("model.depth", str(override(RunConfig(), {}).model.depth), "5")]
+    assert headline[-1] == text("two_studies", "limit", alpha=0.05, settings=differing, more=0)
+    assert "(A: none; B: learned-1d)" in headline[1]
+
+
+def test_diverged_runs_are_named_with_the_outcomes_that_depend_on_them(tmp_path):
+    options = {"accuracy": {"none": 0.7, "learned-1d": 0.8}, "spread": 0.001, "seeds": 6}
+    lost = {("learned-1d", seed): "diverged" for seed in range(3)}
+    a, b = results_of(tmp_path / "a", **options), results_of(tmp_path / "b", statuses=lost, **options)
+    expected = text("two_studies", "diverged", lost={"B": 3}, changes=["learned-1d"], shifts=["learned-1d"])
+    assert expected in compare_document(a, b, COMMAND).headline
+
+
+def test_it_is_a_complete_report(tmp_path):
+    a, b = results_of(tmp_path / "a", seeds=3), results_of(tmp_path / "b", seeds=3, margin=0.02)
+    files = write.make(compare_document(a, b, COMMAND))
+    assert {"report.html", "report.md", "tables/compared.csv", "tables/verdicts.tex", "figures/compared.svg"} <= set(
+        files
+    )
+    assert b"A: 0.01; B: 0.02" in files["report.html"]
+    assert COMMAND.encode() in files["report.html"]
+    assert files == write.make(compare_document(a, b, COMMAND))
