@@ -13,17 +13,19 @@ from analysis.report.document import Document, Item, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.provenance import provenance, reproduce, varying
+from analysis.report.render import from_frame
 from analysis.report.sections.claims import claims_table
+from analysis.report.sections.cost import cost_section
+from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, pairs_table
+from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
+from analysis.report.sections.variants import mark, mark_note, variants_table
 from analysis.report.table import Table
-from analysis.report.tables.cells import mark, mark_note
-from analysis.report.tables.comparisons import MOST_PAIR_ROWS, baseline_table, pairs_table
-from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
+from analysis.report.tables.probe_columns import probe_columns
 from analysis.report.tables.runs import runs_table
 from analysis.report.tables.trends import profile_table, trend_tables
-from analysis.report.tables.variants import metrics_table, spread_table, variants_table
 from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
 from analysis.report.warnings import warnings
@@ -44,8 +46,7 @@ def study_document(
     `with_images`, the dataset is loaded to show test images, if the records hold test predictions.
     """
     study = results.study
-    sections = _sections(results, models, with_images)
-    pairs = pairs_table(results)
+    pairs = pairs_table(results.variants, results.comparisons)
     linked = study.folder is not None and (out is None or out.absolute().parent == study.folder.absolute())
     return Document(
         title=title(study),
@@ -53,10 +54,10 @@ def study_document(
         summary=summary(results),
         headline=headline(results),
         warnings=warnings(results),
-        sections=sections,
+        sections=_sections(results, pairs, models, with_images),
         runs=runs_table(results, linked),
         excluded=sorted(study.troubles.items()),
-        files=[pairs] if pairs is not None and len(pairs.rows) > MOST_PAIR_ROWS else [],
+        files=[from_frame(pairs)] if pairs is not None and len(pairs.frame) > MOST_PAIR_ROWS else [],
         frames={"runs": study.runs, "curves": study.curves, **_trials(results)},
         linked=linked,
     )
@@ -119,7 +120,7 @@ def model_section(results: StudyResults, skip_unreadable: bool = False) -> Secti
     return Section("model-figures", "Model figures", list(plots), paragraphs)
 
 
-def _sections(results: StudyResults, models: Section | None, with_images: bool) -> list[Section]:
+def _sections(results: StudyResults, pairs: Table | None, models: Section | None, with_images: bool) -> list[Section]:
     """Every section but the list of runs, in order; empty sections are left out.
 
     A study of several factors starts with its factors; the combinations of their levels come after them.
@@ -127,19 +128,24 @@ def _sections(results: StudyResults, models: Section | None, with_images: bool) 
     plots = {plot.name: plot for plot in all_plots(results)}
     factors = _factors(results, plots)
     heading = "Results" if results.factorial is None else "Combinations"
-    main = Section("result", heading, present(variants_table(results), plots.get("accuracy")))
+    variants, means, compared = results.variants, results.means, results.comparisons
+    table = variants_table(
+        variants, means, compared, results.cost, results.conduct, results.policy, probe_columns(results)
+    )
+    main = Section("result", heading, present(table, plots.get("accuracy")))
+    difference = differences(variants, compared, pairs, results.policy, plots.get("differences"))
     sections = [
-        *([main, _differences(results, plots), factors] if results.factorial is None else []),
-        *([factors, main, _differences(results, plots)] if results.factorial is not None else []),
+        *([main, difference, factors] if results.factorial is None else []),
+        *([factors, main, difference] if results.factorial is not None else []),
         Section("paper", "Published figures: ViT paper, Table 8", present(_paper(results))),
         Section("claims", "Published claims", present(_claims(results))),
         *_profiles(results, plots),
         *(_trend(results, trend, plots) for trend in results.trends),
         Section("curves", "Learning curves", present(plots.get("curves"))),
         tuning_section(results),
-        Section("cost", "Cost", present(plots.get("cost"), cost_table(results))),
+        cost_section(variants, results.cost, plots.get("cost")),
         _images(results, with_images),
-        Section("metrics", "All metrics", [metrics_table(results), spread_table(results)]),
+        metrics(variants, means, results.conduct),
         models,
         methods(results),
         provenance(results.study),
@@ -156,7 +162,8 @@ def _claims(results: StudyResults) -> Table | None:
 
 
 def _paper(results: StudyResults) -> Table | None:
-    marks = (lambda variant: mark(results, variant)), mark_note(results)
+    means, compared = results.means, results.comparisons
+    marks = (lambda variant: mark(variant, means, compared)), mark_note(means, compared, results.policy)
     return paper_table(results.published.paper, results.means, results.variants, *marks)
 
 
@@ -186,16 +193,6 @@ def _images(results: StudyResults, with_images: bool) -> Section:
         plot, reason = disagreement_plot(results)
         section.items.extend(present(plot))
         section.paragraphs.extend([reason] if reason else [])
-    return section
-
-
-def _differences(results: StudyResults, plots: dict[str, Plot]) -> Section:
-    section = Section("differences", "Differences from the baseline")
-    if results.others:
-        section.items.extend(present(plots.get("differences"), baseline_table(results)))
-        pairs = pairs_table(results)
-        if pairs and len(pairs.rows) <= MOST_PAIR_ROWS:
-            section.items.append(pairs)
     return section
 
 

@@ -22,6 +22,10 @@ class Conduct:
     """looks at different numbers of seeds, in order; the last one is this"""
     counts: pd.DataFrame
     """a row for each variant, a column for each of `STATUSES`"""
+    planned: int
+    finished: int
+    excluded: dict[str, list[str]]
+    """status -> what the runs with another status than "finished" are called; "unplanned" is such a status"""
     divergence: dict[str, stats.Estimate]
     """variant -> share of its ended runs that diverged, with its exact interval"""
     batches: stats.BatchEffect
@@ -32,7 +36,22 @@ def study_conduct(study: RunsTable) -> Conduct:
     """The conduct of a study, as its records are now."""
     counts = pd.crosstab(study.runs["variant"], study.runs["status"])
     counts = counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0)
-    return Conduct(study_looks(study), counts, _divergence(study), _batches(study.of("finished"), study.metric))
+    runs = {status: _named(study.of(status)) for status in (*STATUSES[1:], "unplanned")}
+    finished = study.of("finished")
+    return Conduct(
+        looks=study_looks(study),
+        counts=counts,
+        planned=len(study.runs) - len(runs["unplanned"]),
+        finished=len(finished),
+        excluded={status: names for status, names in runs.items() if names},
+        divergence=_divergence(study),
+        batches=_batches(finished, study.metric),
+    )
+
+
+def _named(runs: pd.DataFrame) -> list[str]:
+    columns = zip(runs["run"], runs["variant"], runs["seed"])
+    return [f"{variant}, seed {seed}" if variant else run for run, variant, seed in columns]
 
 
 def this_look(study: RunsTable) -> Look:

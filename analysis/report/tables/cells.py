@@ -5,25 +5,15 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import pandas as pd
-
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.report.render import Cell, Column
+from analysis.report.text import text
 from analysis.results.study_results import StudyResults
 from analysis.stats import Comparison, Estimate
 from experiments.metric import Metric
 
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
-MOST_RUNS = 6  # excluded runs that a note names; the others are counted
-
-_EXCLUDED = {
-    "diverged": "diverged (infinite or undefined loss; excluded from means)",
-    "pruned": "pruned (stopped early; excluded from means)",
-    "incomplete": "incomplete (not started or not finished; the sweep's command resumes them)",
-    "unreadable": "unreadable (changed or damaged records; skipped on request)",
-    "unplanned": "in the folder but not in the plan (not used)",
-}
 
 
 def anchor(results: StudyResults, variant: str) -> str:
@@ -33,14 +23,7 @@ def anchor(results: StudyResults, variant: str) -> str:
 
 def counts_note(results: StudyResults) -> str:
     """Say how many runs finished, and name the runs that are excluded."""
-    study = results.study
-    planned = study.runs[study.runs["status"] != "unplanned"]
-    lines = [f"{len(study.of('finished'))} of {len(planned)} planned runs finished."]
-    for status, words in _EXCLUDED.items():
-        runs = study.of(status)
-        if len(runs):
-            lines.append(f"{len(runs)} {words}: {_named(runs)}.")
-    return " ".join(lines)
+    return text("conduct", "counts", conduct=results.conduct)
 
 
 def baseline_name(results: StudyResults) -> str:
@@ -134,57 +117,3 @@ def difference_cell(compared: Comparison, metric: Metric, href: str = "") -> Cel
     if compared.verdict == "baseline":
         return Cell("", (0.0, 0.0, 0.0), 0.0)
     return interval_cell(compared.diff, metric, href, signed=True)
-
-
-def mark(results: StudyResults, variant: str) -> str:
-    """Return "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
-
-    Without a test it is "". A verdict that depends on diverged runs shows nothing.
-    """
-    if results.best is None or not results.mean(variant).n:
-        return ""
-    if results.mean(variant).value == results.mean(results.best).value:
-        return "best"
-    if variant in results.comparisons.equivalent_to(results.best):
-        return "equal"
-    pair = results.comparisons.with_variant(results.best).get(variant)
-    return "best" if pair and (pair.verdict == "not enough evidence" or pair.depends_on_diverged) else ""
-
-
-def mark_note(results: StudyResults) -> str:
-    """Explain the marks of `mark`."""
-    if results.best is None:
-        return ""
-    if not results.comparisons.with_variant(results.best):
-        return "Bold: highest mean." if not results.study.metric.lower_is_better else "Bold: lowest mean."
-    bold = "Bold: the best mean, and every mean that is not shown to be worse than the best."
-    return bold + (
-        f" †: equivalent to the best (within ±{margin_text(results)})."
-        if results.comparisons.equivalent_to(results.best)
-        else ""
-    )
-
-
-def verdict_note(results: StudyResults) -> str:
-    """Explain the column of verdicts in one sentence; empty where there is nothing to compare."""
-    if not results.others:
-        return ""
-    depends = any(compared.depends_on_diverged for compared in results.versus.values())
-    half = " and multiplied by 2 (pairs and factors share the 5 %)" if results.factorial is not None else ""
-    return (
-        f"Verdict: paired t test and equivalence test (within ±{margin_text(results)}) against {formatting.quoted(results.study.baseline)}, "
-        f"Holm-adjusted over all pairs {'of variants' if results.pairs else 'with the baseline'}{half}{' and for the planned looks' * bool(results.policy.plan)}, alpha = 5 %."
-        + (
-            " Depends on diverged runs: the verdict changes if diverged runs are counted at chance level."
-            if depends
-            else ""
-        )
-    )
-
-
-def _named(runs: pd.DataFrame) -> str:
-    names = [
-        f"{variant}, seed {seed}" if variant else run
-        for run, variant, seed in zip(runs["run"], runs["variant"], runs["seed"])
-    ]
-    return "; ".join(names[:MOST_RUNS]) + (f"; and {len(names) - MOST_RUNS} more" if len(names) > MOST_RUNS else "")

@@ -7,32 +7,42 @@ from fractions import Fraction
 
 from analysis import formatting
 from analysis.claims.theory import LEARNED, STANDARD_ERRORS, Expected, derived, verdict
-from analysis.report.render import Cell, Column, ExtraColumns
+from analysis.report import formats
+from analysis.report.sections.variants import ExtraColumns
+from analysis.report.table import Column
 from analysis.results.study_results import StudyResults
 from experiments.data.probes import IMAGES
 
 COLUMNS = (
-    Column("expected, %", ("derived_chance", "derived_alone", "derived_border"), help="derived from symmetry"),
-    Column("measured", ("as_derived",), numeric=False, help="compared with the expected accuracy"),
+    Column("expected, %", formats.text("_derived"), sort="derived_alone", note="derived from symmetry"),
+    Column("measured", formats.text("_as_derived"), numeric=False, note="compared with the expected accuracy"),
 )
 WORDS = {"as derived": "as expected", "less": "lower", "more": "higher"}
 
 
-def probe_columns(results: StudyResults) -> ExtraColumns:
-    """Return the columns that the main table has in addition if the runs used a probe; else none."""
+def probe_columns(results: StudyResults) -> ExtraColumns | None:
+    """Return the columns that the main table has in addition if the runs used a probe; else None."""
     known = derived(results.study)
     if not known:
-        return ExtraColumns()
+        return None
     notes = _notes(sorted({each.chance for each in known.values()}))
-    return ExtraColumns(COLUMNS, lambda variant: _cells(known.get(variant), results.mean(variant).value), notes)
+    fields = {v: _fields(known.get(v), results.mean(v).value) for v in results.variants.names}
+    return ExtraColumns(fields, COLUMNS, notes)
 
 
-def _cells(known: Expected | None, measured: float) -> tuple[Cell, ...]:
+def _fields(known: Expected | None, measured: float) -> dict[str, object]:
     if known is None:
-        return Cell(formatting.DASH, (math.nan,) * 3, math.nan), Cell(formatting.DASH, ("",))
+        numbers = dict.fromkeys(("derived_chance", "derived_alone", "derived_border"), math.nan)
+        return {**numbers, "as_derived": "", "_derived": formatting.DASH, "_as_derived": formatting.DASH}
     outcome = verdict(known, measured)
-    data = tuple(map(float, (known.chance, known.alone, known.border)))
-    return Cell(_range(known), data, data[1]), Cell(WORDS.get(outcome, formatting.DASH), (outcome,))
+    return {
+        "derived_chance": float(known.chance),
+        "derived_alone": float(known.alone),
+        "derived_border": float(known.border),
+        "as_derived": outcome,
+        "_derived": _range(known),
+        "_as_derived": WORDS.get(outcome, formatting.DASH),
+    }
 
 
 def _notes(chances: list[Fraction]) -> tuple[str, ...]:

@@ -1,14 +1,10 @@
 """Expected accuracies on the probes beside the measured ones. The expected figures are counted by hand."""
 
-import csv
-import io
-
 import pytest
+from report_tables import main_table, texts
 from synthetic import write_study
 
-from analysis.report import render
 from analysis.report.study_report import summary
-from analysis.report.tables.variants import variants_table
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
@@ -18,17 +14,12 @@ def table_of(tmp_path, accuracy, data="probe-where", spread=0.0, **more):
     folder = write_study(
         tmp_path, accuracy=accuracy, spread=spread, levels=lambda kind: {"model.pos_embed": kind, **settings}
     )
-    return variants_table(analyze(read_folder(folder)))
-
-
-def rows_of(table):
-    return {row["variant"]: row for row in csv.DictReader(io.StringIO(render.to_csv(table)))}
+    return main_table(analyze(read_folder(folder)))
 
 
 def shown(table, variant):
-    titles = [column.title for column in table.columns]
-    row = next(row for row in table.rows if row[0].text == variant)
-    return tuple(row[titles.index(title)].text for title in ("expected, %", "measured"))
+    row = next(row for row in texts(table) if row["variant"] == variant)
+    return tuple(row[label] for label in ("expected, %", "measured"))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +54,7 @@ def test_measured_and_expected_accuracy(data, kind, measured, figures, outcome, 
 
 
 def test_the_csv_has_the_figures_in_full(tmp_path):
-    row = rows_of(table_of(tmp_path, {"none": 1 / 16, "alibi-2d": 0.18}))["alibi-2d"]
+    row = table_of(tmp_path, {"none": 1 / 16, "alibi-2d": 0.18}).data.iloc[1]
     known = [float(row[f"derived_{part}"]) for part in ("chance", "alone", "border")]
     assert known == [1 / 16, 1 / 16, 3 / 16]
     assert row["as_derived"] == "as derived"
@@ -71,20 +62,19 @@ def test_the_csv_has_the_figures_in_full(tmp_path):
 
 def test_too_shallow_models_have_no_expected_accuracy(tmp_path):
     table = table_of(tmp_path, {"none": 0.1, "cpe": 0.2}, **{"model.depth": 1})
-    assert "derived" not in render.to_csv(table).splitlines()[0]
+    assert "derived_alone" not in table.data
     table = table_of(tmp_path / "gap", {"none": 0.1, "cpe": 0.2}, **{"model.depth": 1, "model.pool": "gap"})
     assert shown(table, "cpe") == ("6.25 to 100", "as expected")
 
 
 def test_other_images_have_no_expected_accuracy(tmp_path):
     table = table_of(tmp_path, {"none": 0.7, "cpe": 0.9}, data="digits")
-    assert "derived" not in render.to_csv(table).splitlines()[0]
+    assert "derived_alone" not in table.data
 
 
 def test_a_probe_has_no_published_figures(tmp_path):
     table = table_of(tmp_path, {"none": 1 / 16, "learned-1d": 1.0, "relative": 0.9})
-    assert "paper" not in render.to_csv(table).splitlines()[0]
-    assert "derived" in render.to_csv(table).splitlines()[0]
+    assert "derived_alone" in table.data
 
 
 def test_without_a_prefix_token_rope_encodes_no_absolute_position(tmp_path):
@@ -99,7 +89,7 @@ def test_without_a_prefix_token_rope_encodes_no_absolute_position(tmp_path):
 def test_models_that_the_derivation_does_not_cover_have_no_expected_accuracy(tmp_path, changes):
     """Shuffled patches have no position, and with a convolutional stem a token sees its neighbours' pixels."""
     table = table_of(tmp_path, {"none": 1 / 16, "learned-1d": 1 / 16}, **changes)
-    assert "derived" not in render.to_csv(table).splitlines()[0]
+    assert "derived_alone" not in table.data
 
 
 def test_a_variant_whose_first_run_is_missing_is_still_compared(tmp_path):
@@ -107,7 +97,7 @@ def test_a_variant_whose_first_run_is_missing_is_still_compared(tmp_path):
     folder = write_study(
         tmp_path, accuracy={"none": 1 / 16, "cpe": 0.9}, levels=levels, statuses={("cpe", 0): "incomplete"}
     )
-    assert shown(variants_table(analyze(read_folder(folder))), "cpe") == ("6.25 to 100", "as expected")
+    assert shown(main_table(analyze(read_folder(folder))), "cpe") == ("6.25 to 100", "as expected")
 
 
 def test_a_study_of_several_probes_names_each_chance_level(tmp_path):
@@ -120,7 +110,7 @@ def test_a_study_of_several_probes_names_each_chance_level(tmp_path):
         levels=lambda probe: {"data.name": probe, "model.pos_embed": "learned-1d", "model.patch_size": 2},
     )
     found = analyze(read_folder(folder))
-    table = variants_table(found)
+    table = main_table(found)
     assert [shown(table, probe) for probe in probes] == [("100", "as expected")] * 2
     assert any("Chance is 6.25 % and 25 %, depending on the probe." in note for note in table.notes)
     assert "on digits" not in summary(found) and "on probe" not in summary(found)

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from report_tables import baseline_table, cost_table, main_table, metrics_table, pairs_table, spread_table
 from synthetic import write_factorial, write_study
 
 from analysis.report import render
-from analysis.report.tables.comparisons import baseline_table, pairs_table
-from analysis.report.tables.cost import cost_table
 from analysis.report.tables.factors import factor_tables
-from analysis.report.tables.variants import metrics_table, spread_table, variants_table
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
@@ -46,7 +44,7 @@ def hostile(tmp_path):
 
 
 def test_names_are_text_in_markdown(tmp_path):
-    table = variants_table(hostile(tmp_path))
+    table = render.from_frame(main_table(hostile(tmp_path)))
     tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(render.to_markdown(table))
     inline = [token for token in tokens if token.type == "inline"]
     kinds = {child.type for token in inline for child in token.children}
@@ -58,7 +56,7 @@ def test_names_are_text_in_markdown(tmp_path):
 
 
 def test_names_are_text_in_latex(tmp_path):
-    text = render.to_latex(variants_table(hostile(tmp_path)))
+    text = render.to_latex(render.from_frame(main_table(hostile(tmp_path))))
     assert r"\input" not in text and r"\textbackslash{}input\{h\}" in text
     for row in text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines():
         assert len(re.findall(r"(?<!\\)&", row)) == 7 and row.endswith(r" \\") and not re.search(r"(?<!\\)\$x", row)
@@ -66,7 +64,7 @@ def test_names_are_text_in_latex(tmp_path):
 
 
 def test_latex_has_the_parts_of_a_booktabs_table(tmp_path):
-    text = render.to_latex(variants_table(results_of(tmp_path)))
+    text = render.to_latex(render.from_frame(main_table(results_of(tmp_path))))
     parts = [
         r"\begin{table}",
         r"\caption{",
@@ -84,10 +82,9 @@ def test_latex_has_the_parts_of_a_booktabs_table(tmp_path):
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex (Debian: texlive-latex-base)")
 def test_latex_compiles(tmp_path):
     usual, odd = results_of(tmp_path / "a"), hostile(tmp_path / "b")
-    makers = (variants_table, baseline_table, pairs_table, metrics_table, cost_table, spread_table)
-    made = [make(each) for make in makers for each in (usual, odd)] + factor_tables(
-        analyze(read_folder(write_factorial(tmp_path / "c")))
-    )
+    makers = (main_table, baseline_table, pairs_table, metrics_table, cost_table, spread_table)
+    made = [render.from_frame(make(each)) for make in makers for each in (usual, odd)]
+    made += factor_tables(analyze(read_folder(write_factorial(tmp_path / "c"))))
     body = "\n".join(render.to_latex(table) for table in made if table is not None)
     source = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + body + "\\end{document}\n"
     (tmp_path / "t.tex").write_text(source)

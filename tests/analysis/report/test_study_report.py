@@ -11,10 +11,6 @@ from synthetic import write_factorial, write_study
 from analysis.report import write
 from analysis.report.headline import headline
 from analysis.report.study_report import study_document
-from analysis.report.tables.cells import verdict_note
-from analysis.report.tables.comparisons import baseline_table
-from analysis.report.tables.cost import cost_table
-from analysis.report.tables.variants import variants_table
 from analysis.report.warnings import warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
@@ -83,42 +79,6 @@ def test_pairs_without_a_result_do_not_need_more_seeds(tmp_path):
     assert not any("too few seeds" in paragraph for paragraph in headline(results))
 
 
-def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
-    kinds = ("none", "learned-1d", "learned-2d", "sinusoidal", "rope-2d", "cpe", "alibi-2d", "relative")
-    results = results_of(tmp_path, accuracy={kind: 0.5 if kind == "none" else 1.0 for kind in kinds}, spread=0, seeds=3)
-    table = variants_table(results)
-    assert [row[2].mark for row in table.rows] == [""] + ["best"] * 7
-    assert (
-        "All seven positional embeddings have a higher" in headline(results)[0]
-        and "by 50.00 points." in headline(results)[0]
-    )
-    assert any("at least half an image" in note for note in baseline_table(results).notes)
-
-
-def test_half_an_image_has_its_size(tmp_path):
-    results = results_of(tmp_path, seeds=2)
-    for images, said in ((360, "(0.14 points)"), (10_000, "(0.005 points)"), (50_000, "(0.001 points)")):
-        notes = " ".join(baseline_table(replace(results, policy=replace(results.policy, floor=0.5 / images))).notes)
-        assert f"half an image {said}" in notes
-
-
-def test_the_family_of_tests_is_named(tmp_path):
-    results = results_of(tmp_path, seeds=3)
-    assert "adjusted over all pairs of variants," in verdict_note(results)
-    many = replace(
-        results, comparisons=replace(results.comparisons, pairs={})
-    )  # too many variants to compare all pairs
-    assert "adjusted over all pairs with the baseline," in verdict_note(many)
-    assert "p Holm-adjusted over all pairs with the baseline" in headline(many)[0]
-
-
-def test_bold_means_no_more_than_was_tested(tmp_path):
-    one = results_of(tmp_path / "one", seeds=1)
-    assert variants_table(one).notes.count("Bold: highest mean.") == 1
-    several = results_of(tmp_path / "several", seeds=5)
-    assert any("every mean that is not shown to be worse than the best" in n for n in variants_table(several).notes)
-
-
 def test_the_section_reproduce_has_every_seed_and_the_users_own_file(tmp_path):
     own = {"name": "mine", "factors": {"model.pos_embed": ["none", "cpe"]}, "seeds": 2}
     results = results_of(tmp_path, seeds=4, command="vit-sweep run my/mine.yaml --seeds 2 --out runs", study=own)
@@ -185,10 +145,3 @@ def test_pruned_runs_give_a_warning(tmp_path):
         "2 of 8 runs were pruned (stopped early because of low results) and are excluded. This biases the means"
         in " ".join(warnings(results))
     )
-
-
-def test_no_column_divides_a_metric_by_its_cost(tmp_path):
-    titles = [
-        [c.title for c in cost_table(results_of(tmp_path / m, metric=m)).columns] for m in ("test/acc", "test/loss")
-    ]
-    assert not any("accuracy" in title or "loss" in title for each in titles for title in each)

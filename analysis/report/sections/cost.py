@@ -1,0 +1,64 @@
+"""What each variant costs: parameters, FLOPs, time and memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.figures.style import Plot
+from analysis.report import formats
+from analysis.report.document import Section, present
+from analysis.report.table import Column, Table
+from analysis.report.text import text
+from analysis.report.variant_columns import variant_columns, variant_fields
+from analysis.results.variants import Variants
+
+
+def _bytes(value: float) -> str:
+    return f"{formatting.magnitude(value)}B" if math.isfinite(value) else formatting.DASH
+
+
+def _times(value: float) -> str:
+    return f"× {value:.2f}" if math.isfinite(value) else formatting.DASH
+
+
+_COLUMNS = {
+    "params": ("parameters", formatting.count),
+    "params_fixed": ("fixed values", formatting.count),
+    "flops_per_image": ("FLOPs/image", formatting.magnitude),
+    "device_seconds": ("device time (s/run)", lambda value: formatting.number(value, 2)),
+    "images_per_second": ("images/s", formatting.magnitude),
+    "peak_memory_bytes": ("peak memory", _bytes),
+    "device_seconds_ratio": ("time relative to baseline", _times),
+}
+_WHOLE = ("params", "params_fixed", "peak_memory_bytes")
+
+
+def cost_section(variants: Variants, cost: pd.DataFrame, plot: Plot | None) -> Section:
+    """The costs of all variants."""
+    return Section("cost", "Cost", present(plot, cost_table(variants, cost)))
+
+
+def cost_table(variants: Variants, cost: pd.DataFrame) -> Table:
+    """The table of costs, one row for each variant."""
+    rows = [{**variant_fields(variants, v), **cost_fields(cost, v, _COLUMNS)} for v in variants.names]
+    columns = (*variant_columns(variants), *cost_columns(_COLUMNS))
+    return Table("cost", text("cost", "caption"), pd.DataFrame(rows, dtype=object), columns, (text("cost", "note"),))
+
+
+def cost_fields(cost: pd.DataFrame, variant: str, names: Iterable[str]) -> dict[str, object]:
+    """A variant's costs with these names; whole numbers as such."""
+    values = {name: float(cost.at[variant, name]) for name in names}
+    return {n: int(v) if n in _WHOLE and math.isfinite(v) else v for n, v in values.items()}
+
+
+def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
+    """The columns of costs with these names."""
+    return tuple(
+        Column(label, formats.each(name, show), sort=name, note=text("cost", f"{name}_note"))
+        for name, (label, show) in _COLUMNS.items()
+        if name in names
+    )

@@ -1,0 +1,121 @@
+"""The main table: each variant's mean, its difference from the baseline, the verdict, and its cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import pandas as pd
+
+from analysis import formatting
+from analysis.report import formats
+from analysis.report.sections.cost import cost_columns, cost_fields
+from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.text import paragraphs, text
+from analysis.report.variant_columns import (
+    baseline_name,
+    comparison_fields,
+    count_column,
+    difference_column,
+    mean_column,
+    share_text,
+    variant_columns,
+    variant_fields,
+    verdict_column,
+)
+from analysis.results.comparisons import Comparisons
+from analysis.results.conduct import Conduct
+from analysis.results.means import Means
+from analysis.results.policy import Policy
+from analysis.results.variants import Variants
+
+COST = ("params", "flops_per_image", "device_seconds")
+
+
+class ExtraColumns(NamedTuple):
+    """Columns that the main table of some studies has in addition: variant -> their fields, and notes."""
+
+    fields: dict[str, dict[str, object]]
+    columns: tuple[Column, ...]
+    notes: tuple[str, ...]
+
+
+def variants_table(
+    variants: Variants,
+    means: Means,
+    comparisons: Comparisons,
+    cost: pd.DataFrame,
+    conduct: Conduct,
+    policy: Policy,
+    extra: ExtraColumns | None = None,
+) -> Table:
+    """The main table. It shows how many runs diverged where any did."""
+    metric, baseline = variants.metric, baseline_name(variants)
+    lost = any(rate.value > 0 for rate in conduct.divergence.values())
+    rows = [
+        {
+            **variant_fields(variants, variant),
+            "n": means.of(variant).n,
+            **(_diverged(conduct, variant) if lost else {}),
+            **estimate_fields(metric, means.of(variant)),
+            "_best": mark(variant, means, comparisons),
+            **comparison_fields(comparisons.versus[variant]),
+            **(extra.fields[variant] if extra else {}),
+            **cost_fields(cost, variant, COST),
+        }
+        for variant in variants.names
+    ]
+    diverged = Column("diverged", formats.text("_diverged"), sort="diverged", note=text("variants", "diverged_note"))
+    columns = (
+        *variant_columns(variants),
+        count_column(note=text("variants", "n_note")),
+        *((diverged,) if lost else ()),
+        replace(mean_column(metric, metric), mark="_best"),
+        difference_column(metric, f"difference from {baseline}", text("variants", "difference_note")),
+        verdict_column(),
+        *(extra.columns if extra else ()),
+        *(replace(column, detail=True) for column in cost_columns(COST)),
+    )
+    notes = paragraphs(
+        "variants",
+        "notes",
+        policy=policy,
+        baseline=variants.baseline,
+        compared=bool(variants.others),
+        all_pairs=bool(comparisons.pairs),
+        depends=any(c.depends_on_diverged for c in comparisons.versus.values()),
+        no_interval=any(math.isnan(formatting.half_width(means.of(variant))) for variant in variants.names),
+    )
+    caption = text("variants", "caption", metric=metric)
+    counts = text("conduct", "counts", conduct=conduct)
+    all_notes = (mark_note(means, comparisons, policy), *notes, *(extra.notes if extra else ()), counts)
+    return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, all_notes)))
+
+
+def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
+    """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
+
+    Without a test it is "". A verdict that depends on diverged runs shows nothing.
+    """
+    best = means.best
+    if best is None or not means.of(variant).n:
+        return ""
+    if means.of(variant).value == means.of(best).value:
+        return "best"
+    if variant in comparisons.equivalent_to(best):
+        return "equal"
+    pair = comparisons.with_variant(best).get(variant)
+    return "best" if pair and (pair.verdict == "not enough evidence" or pair.depends_on_diverged) else ""
+
+
+def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
+    """What the marks of `mark` mean."""
+    tested, equal = comparisons.with_variant(means.best), comparisons.equivalent_to(means.best)
+    known = {"best_tested": bool(tested), "has_best": means.best is not None, "equal": bool(equal)}
+    return text("variants", "marks", policy=policy, **known)
+
+
+def _diverged(conduct: Conduct, variant: str) -> dict[str, object]:
+    rate = conduct.divergence[variant]
+    return {**estimate_fields("diverged", rate), "_diverged": share_text(rate.value, rate.low, rate.high)}

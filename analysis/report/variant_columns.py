@@ -1,0 +1,86 @@
+"""How tables name variants and show comparisons: the fields of their frames, and the columns that show them."""
+
+from __future__ import annotations
+
+import math
+
+from analysis import formatting
+from analysis.report import formats
+from analysis.report.table import Column, estimate_fields
+from analysis.results.variants import Variants
+from analysis.stats import Comparison
+from experiments.metric import Metric
+
+LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
+
+
+def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
+    """The variant and its levels in a grid; `_name`, `_place` and `_runs` are what it is called, its order and its runs."""
+    levels = {} if variants.levels is None else variants.levels.loc[variant].to_dict()
+    place = {"_place": variants.names.index(variant), "_runs": variants.anchor(variant)}
+    return {"variant": variant, **levels, "_name": variants.brief[variant], **place}
+
+
+def variant_columns(variants: Variants) -> tuple[Column, ...]:
+    """The columns that identify a variant: one for each factor of a grid, else one with its name."""
+    if variants.levels is None:
+        return (Column("variant", formats.text("_name"), numeric=False, key=True, sort="_place", link="_runs"),)
+    links = ("_runs", *[""] * (len(variants.factors) - 1))
+    return tuple(
+        Column(name, formats.text(factor), numeric=False, key=True, sort="_place", link=link)
+        for (factor, name), link in zip(variants.factors.items(), links, strict=True)
+    )
+
+
+def baseline_name(variants: Variants) -> str:
+    """What the head of a column calls the baseline: its name, unless that is long or has commas."""
+    name = variants.brief[variants.baseline]
+    return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
+
+
+def mean_column(metric: Metric, field: str, prefix: str = "", detail: bool = False) -> Column:
+    """The column of a metric's mean."""
+    label = f"{prefix}{metric.label}{metric.unit}"
+    return Column(label, formats.interval(field, metric), sort=field, link="_runs", detail=detail)
+
+
+def count_column(field: str = "n", note: str = "") -> Column:
+    """A column of counts."""
+    return Column(field, formats.count(field), sort=field, note=note)
+
+
+def comparison_fields(compared: Comparison) -> dict[str, object]:
+    """Difference and verdict; `_verdict` and `_mark` are the verdict as it is shown, and its colour."""
+    is_baseline = compared.verdict == "baseline"
+    shown = compared.verdict + " (depends on diverged runs)" * compared.depends_on_diverged
+    return {
+        **estimate_fields("diff", compared.diff),
+        "verdict": compared.verdict,
+        "_verdict": shown,
+        "_mark": compared.verdict.replace(" ", "-"),
+        "_no_difference": is_baseline,
+    }
+
+
+def difference_column(metric: Metric, label: str, note: str = "") -> Column:
+    """The column of a difference with its interval; empty for the baseline itself."""
+    show = formats.interval("diff", metric, signed=True, blank="_no_difference")
+    return Column(f"{label}{', points' if metric.is_share else ''}", show, sort="diff", link="_runs", note=note)
+
+
+def verdict_column() -> Column:
+    """The column of verdicts."""
+    return Column("verdict", formats.text("_verdict"), numeric=False, mark="_mark")
+
+
+def p_column(label: str, field: str) -> Column:
+    """The column of an adjusted p-value."""
+    return Column(label, formats.p(field), sort=field)
+
+
+def share_text(value: float, low: float, high: float) -> str:
+    """`20 % (0.5 to 72)`: a share with its interval."""
+    if not math.isfinite(value):
+        return formatting.DASH
+    low_text, high_text = (formatting.number(100 * bound, 1) for bound in (low, high))
+    return f"{formatting.number(100 * value, 0)} % ({low_text} to {high_text})"

@@ -1,0 +1,186 @@
+"""The tables with a row for each variant or pair: their numbers against numbers computed by hand, and their marks."""
+
+import json
+
+import numpy as np
+import pytest
+from report_tables import baseline_table, cells, cost_table, main_table, metrics_table, pairs_table, spread_table, texts
+from synthetic import write_factorial, write_study
+
+from analysis.report.text import text
+from analysis.results.study_results import analyze
+from analysis.sources.folder import read_folder
+from experiments.runs import record
+
+
+def results_of(tmp_path, **options):
+    return analyze(read_folder(write_study(tmp_path, **options)))
+
+
+def exact(tmp_path, values):
+    """Results of a study in which variant v's seed s reached exactly values[v][s]."""
+    folder = write_study(tmp_path, accuracy=dict.fromkeys(values, 0.5), seeds=len(next(iter(values.values()))))
+    for index, runs in enumerate(values.values()):
+        for seed, value in enumerate(runs):
+            run = folder / f"v{index}-s{seed}"
+            summary = json.loads((run / "summary.json").read_text())
+            kept = {k: v for k, v in summary.items() if k not in ("schema", "files", "digest")}
+            record.write_summary(run, {**kept, "test/acc": value})
+    return analyze(read_folder(folder))
+
+
+def marks(table):
+    return [row["test accuracy, %"].mark for row in cells(table)]
+
+
+def test_main_table_against_a_case_by_hand(tmp_path):
+    # none .70 .72 .74: mean .72, sd .02, half = 4.3027 * .02 / sqrt 3 = .04968
+    # other differs by .20 .21 .22: mean .21, sd .01, half = .02484
+    table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
+    none, other = (list(row.values()) for row in texts(table))
+    assert none[:5] == ["none", "3", "72.0 ± 5.0", "", "baseline"]
+    assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 2.5", "better"]
+    assert marks(table) == ["", "best"]
+
+
+def test_variants_not_shown_to_be_worse_than_the_best_are_bold(tmp_path):
+    # learned-2d is 1 point below learned-1d, but the differences scatter by 5 points: t = -0.45, p = 0.68
+    best = [0.95, 0.95, 0.95, 0.95, 0.95]
+    open_ = [0.90, 1.00, 0.90, 0.99, 0.91]
+    results = exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": best, "learned-2d": open_})
+    assert marks(main_table(results)) == ["", "best", "best"]
+
+
+def test_variants_equivalent_to_the_best_are_marked(tmp_path):
+    # learned-1d is .001 below on average, and never more than .003 off: well within the margin of .01
+    runs = [0.950, 0.960, 0.955, 0.952, 0.958]
+    close = [value - lower for value, lower in zip(runs, [0.001, 0.002, 0.0, 0.003, -0.001])]
+    table = main_table(exact(tmp_path, {"none": [0.7, 0.71, 0.72, 0.69, 0.7], "learned-1d": close, "learned-2d": runs}))
+    assert marks(table) == ["", "equal", "best"] and "†" in table.notes[0]
+
+
+def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
+    kinds = ("none", "learned-1d", "learned-2d", "sinusoidal")
+    results = results_of(tmp_path, accuracy={kind: 0.5 if kind == "none" else 1.0 for kind in kinds}, spread=0, seeds=3)
+    assert marks(main_table(results)) == ["", "best", "best", "best"]
+
+
+@pytest.mark.parametrize(("seeds", "note"), [(1, "Bold: highest mean."), (5, "Bold: the best mean, and every mean")])
+def test_bold_means_no_more_than_was_tested(seeds, note, tmp_path):
+    assert main_table(results_of(tmp_path, seeds=seeds)).notes[0].startswith(note)
+
+
+def test_the_note_counts_and_names_every_excluded_run(tmp_path):
+    statuses = {("none", 3): "diverged", ("none", 4): "incomplete", ("learned-1d", 2): "absent"}
+    conduct = results_of(tmp_path, statuses=statuses).conduct
+    assert (conduct.finished, conduct.planned) == (17, 20)
+    assert conduct.excluded == {"diverged": ["none, seed 3"], "incomplete": ["learned-1d, seed 2", "none, seed 4"]}
+    note = text("conduct", "counts", conduct=conduct)
+    assert note.startswith("17 of 20 ") and ": none, seed 3. " in note and ": learned-1d, seed 2; none, seed 4." in note
+
+
+def test_a_diverged_run_is_excluded_and_counts_as_dropped(tmp_path):
+    results = results_of(tmp_path, statuses={("learned-1d", 0): "diverged"})
+    rows = {row["variant"]: row for row in texts(baseline_table(results))}
+    assert rows["learned-1d"]["n"] == "4 (1)" and rows["sinusoidal"]["n"] == "5"
+    assert results.means.of("learned-1d").n == 4
+
+
+def test_the_share_of_diverged_runs_has_its_interval(tmp_path):
+    lost = {("learned-1d", 1): "diverged"}
+    rows = texts(main_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=6)))
+    assert rows[1]["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
+    assert rows[1]["verdict"] == "better (depends on diverged runs)"
+
+
+def test_the_data_are_in_full(tmp_path):
+    results = results_of(tmp_path)
+    table = main_table(results).data
+    for row in table.to_dict("records"):
+        values = np.array(list(results.values[row["variant"]].values()))
+        assert row["test/acc"] == pytest.approx(values.mean(), rel=1e-14) and row["n"] == 5
+    assert list(table["flops_per_image"]) == [9.1e5, 9.2e5, 9.3e5, 9.4e5]
+    assert not [name for name in table if name.startswith("_")]
+
+
+def test_a_mean_of_one_seed_has_no_interval(tmp_path):
+    table = main_table(results_of(tmp_path, seeds=1))
+    rows = texts(table)
+    assert "±" not in rows[1]["test accuracy, %"]
+    assert {row["verdict"] for row in rows} == {"baseline", "not enough evidence"}
+    assert any("a single seed" in note for note in table.notes)
+
+
+def test_cost_against_the_baseline(tmp_path):
+    rows = texts(cost_table(results_of(tmp_path)))
+    assert rows[0]["time relative to baseline"] == "× 1.00"
+    assert rows[3]["time relative to baseline"] == "× 1.07"  # 4.3 s over 4.0 s: 1.075, which binary rounds down
+    assert (rows[2]["parameters"], rows[2]["FLOPs/image"]) == ("26,000", "930 k")
+
+
+def test_columns_without_a_value_are_left_out_but_stay_in_the_data(tmp_path):
+    table = cost_table(results_of(tmp_path))
+    assert "peak memory" not in texts(table)[0]  # a CPU has no measured memory
+    assert "peak_memory_bytes" in table.data
+
+
+def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
+    results = analyze(read_folder(write_factorial(tmp_path, seeds=3)))
+    table = main_table(results)
+    assert list(texts(table)[0])[:3] == ["depth", "head", "n"]
+    levels = [("1", "logits"), ("1", "softmax"), ("2", "logits"), ("2", "softmax")]
+    assert [(row["depth"], row["head"]) for row in texts(table)] == levels
+    assert list(table.data["variant"]) == results.variants.names
+    assert list(table.data["model.head"]) == ["logits", "softmax"] * 2
+
+
+def test_seeds_won_counts_ties_as_half(tmp_path):
+    results = exact(tmp_path, {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]})
+    assert texts(baseline_table(results))[0]["seeds won"] == "2.5 of 4"  # better, equal, better, worse
+
+
+def test_the_table_of_pairs_has_every_pair_once(tmp_path):
+    results = results_of(tmp_path, seeds=3)
+    data = pairs_table(results).data
+    assert len(data) == 6 and list(zip(data["variant"], data["reference"])) == list(results.comparisons.pairs)
+    assert set(data.loc[data["reference"] == "none", "variant"]) == set(results.variants.others)
+    versus = [results.comparisons.versus[variant].diff.value for variant in results.variants.others]
+    assert list(data.loc[data["reference"] == "none", "diff"]) == versus
+
+
+def test_two_variants_have_no_table_of_pairs(tmp_path):
+    assert pairs_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)) is None
+
+
+def test_half_an_image_has_its_size(tmp_path):
+    results = results_of(tmp_path, seeds=2)
+    assert any("half an image (0.14 points)" in note for note in baseline_table(results).notes)  # of 360
+
+
+def test_intervals_of_a_column_have_the_same_decimals(tmp_path):
+    # two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35 (a spread of at least half an image of 360)
+    table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.9298, 0.93, 0.9302]}))
+    assert [row["test accuracy, %"] for row in texts(table)] == ["72.00 ± 4.97", "93.00 ± 0.35"]
+
+
+def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
+    results = results_of(
+        tmp_path,
+        accuracy={"0.001": 0.8, "0.01": 0.9},
+        factors={"optim.lr": [0.001, 0.01]},
+        levels=lambda v: {"optim.lr": float(v)},
+    )
+    assert [row["variant"] for row in texts(main_table(results))] == ["lr = 0.001", "lr = 0.01"]
+
+
+def test_spread_against_numpy(tmp_path):
+    results = results_of(tmp_path, seeds=8)
+    for row in spread_table(results).data.to_dict("records"):
+        values = sorted(results.values[row["variant"]].values())
+        assert row["sd"] == pytest.approx(np.std(values, ddof=1), rel=1e-12)
+        assert (row["lowest"], row["highest"]) == (values[0], values[-1])
+
+
+def test_the_metrics_of_the_training_images_are_details(tmp_path):
+    columns = {column.label: column.detail for column, _ in metrics_table(results_of(tmp_path, seeds=2)).shown()}
+    assert columns["training loss"] and not columns["test accuracy, %"]
