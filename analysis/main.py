@@ -187,7 +187,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
     import time
 
     from analysis.report.provenance import digest
-    from analysis.sources.runs_table import ENDED
+    from analysis.sources.source_run import ENDED
 
     shown = None
     while True:

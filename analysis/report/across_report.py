@@ -23,7 +23,8 @@ from analysis.results.policy import study_policy
 from analysis.results.study_results import StudyResults, analyze
 from analysis.sources.by_dataset import DATASET, split_by_dataset
 from analysis.sources.matching import check_alike
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.runs.looks import Look
 
 

@@ -31,7 +31,8 @@ from analysis.report.sections.claims import evidence
 from analysis.report.tables.cells import margin_text
 from analysis.report.trend_text import spread_text
 from analysis.results.study_results import StudyResults
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from analysis.stats import Comparison
 
 _NOUNS = {"model.pos_embed": "positional embedding"}

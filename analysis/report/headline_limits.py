@@ -9,7 +9,8 @@ from analysis import formatting
 from analysis.formatting import plural
 from analysis.report.tables.cells import margin_text
 from analysis.results.study_results import StudyResults
-from analysis.sources.runs_table import CHOOSE_IMAGES, RunsTable, changed_images
+from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
 from analysis.stats import PairedComparison
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded

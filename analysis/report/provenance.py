@@ -10,8 +10,11 @@ import yaml
 
 from analysis import formatting
 from analysis.report.document import Code, Facts, Item, Section
-from analysis.sources.runs_table import ENDED, METRICS, RunsTable, not_held_fixed
+from analysis.sources.held_fixed import not_held_fixed
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
+from analysis.sources.source_run import ENDED
+from experiments.metric import METRICS
 
 
 def provenance(study: RunsTable) -> Section:

@@ -6,8 +6,9 @@ from analysis import formatting
 from analysis.report.audit import audit_warnings
 from analysis.report.tuning import tuning_warnings
 from analysis.results.study_results import StudyResults
-from analysis.sources.pooling import unrecorded_plugins
-from analysis.sources.runs_table import ENDED, RunsTable, changed_images, not_held_fixed
+from analysis.sources.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 
 SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
 MOST_VALUES = 6  # values of a setting that are listed

@@ -13,7 +13,8 @@ from analysis.results.policy import Policy, Values, chance_accuracy
 from analysis.results.study_results import StudyResults
 from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.matching import check_alike
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 

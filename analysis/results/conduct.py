@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis import stats
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.metric import Metric
 from experiments.runs.looks import Look
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 
 SIZES = ("params", "params_fixed", "flops_per_image", "peak_memory_bytes")
 TIMES = ("device_seconds", "wall_seconds", "images_per_second")

@@ -9,7 +9,8 @@ import pandas as pd
 from analysis import stats
 from analysis.results.means import Means
 from analysis.results.policy import Policy
-from analysis.sources.runs_table import ENDED, RunsTable, factor_levels
+from analysis.sources.runs_table import RunsTable, factor_levels
+from analysis.sources.source_run import ENDED
 from experiments.errors import UserError
 
 

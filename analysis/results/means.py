@@ -9,7 +9,8 @@ import pandas as pd
 
 from analysis import stats
 from analysis.results.policy import smallest_sd
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.metric import Metric
 
 

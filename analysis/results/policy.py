@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from analysis import stats
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import PairedComparison, Values, compare_pairs
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric

@@ -19,7 +19,8 @@ from analysis.results.published import PublishedResults, published_results
 from analysis.results.trends import Trend, trends
 from analysis.results.tuning import TuningResults, tuning_results
 from analysis.results.variants import Variants, study_variants
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.errors import UserError
 
 

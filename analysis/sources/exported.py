@@ -1,9 +1,7 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
 test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
-study.json is the plan with one more key, "export": the type of every column, a digest for each of the other files, the
-reasons why records are excluded, the looks at the study, and a digest over study.json itself. So a change to any of the
-files is noticed.
+study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed.
 """
 
 from __future__ import annotations
@@ -11,41 +9,59 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal
 
-import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.sources import tables
-from analysis.sources.hits import from_bytes as hits_from_bytes
-from analysis.sources.hits import to_bytes as hits_to_bytes
-from analysis.sources.plugin_source import from_bytes as sources_from_bytes
-from analysis.sources.plugin_source import to_bytes as sources_to_bytes
-from analysis.sources.runs_table import COLUMNS, ENDED, RunsTable, assemble
+from analysis.sources import hits, typed_csv
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, nested
+from analysis.sources.source_run import COLUMNS, ENDED
 from experiments.config import completed
-from experiments.errors import UserError
-from experiments.files import canonical, finite
+from experiments.errors import UserError, first_line, writing
+from experiments.files import RecordError, canonical, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
-from experiments.runs import record
 from experiments.runs.looks import Look
-from experiments.study import StudyPlan
+from experiments.study import STUDY, StudyPlan
 
-Part = TypeVar("Part")
-SCHEMA = 1
-EXPORT = "export"
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
-OPTIONAL = (HITS, PLUGINS)
-FILES = (RUNS, CURVES, *OPTIONAL, record.STUDY)
+FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class FileDigest(_Part):
+    """The SHA-256 of a file."""
+
+    digest: str
+
+
+class TableDigest(_Part):
+    """The digest over the cells of a table, and column -> type."""
+
+    digest: str
+    types: dict[str, typed_csv.CellType]
+
+
+class Export(_Part):
+    """What an export adds to the plan. `troubles`: run -> why its record is excluded. `digest`: that of study.json."""
+
+    format: Literal[1] = Field(1, alias="schema")
+    tables: dict[str, TableDigest]
+    troubles: dict[str, str]
+    looks: tuple[Look, ...] | None = None
+    hits: FileDigest | None = None
+    plugins: FileDigest | None = None
+    digest: str = ""
 
 
 def is_export(folder: Path) -> bool:
     """Whether the folder holds an exported study: its study.json says so."""
-    return (folder / record.STUDY).is_file() and StudyPlan.read(folder).export is not None
+    return (folder / STUDY).is_file() and read_json(folder / STUDY).get("export") is not None
 
 
 def export(study: RunsTable, folder: Path) -> Path:
@@ -57,7 +73,14 @@ def export(study: RunsTable, folder: Path) -> Path:
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
     _check_replaceable(folder, study)
-    _write(_files(study), folder)
+    files = _files(study)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            if name not in files:
+                (folder / name).unlink(missing_ok=True)  # of an older export
+    for name, body in files.items():
+        write_bytes(folder / name, body)
     return folder
 
 
@@ -65,84 +88,78 @@ def read_export(folder: Path) -> RunsTable:
     """Read an exported study. Raises `RecordError` naming the file that is missing or was changed."""
     folder = Path(folder)
     plan = StudyPlan.read(folder)
-    parts = _checked(plan, folder / record.STUDY)
-    rows, curves = (_read_table(folder / name, parts["tables"].get(name) or {}) for name in (RUNS, CURVES))
+    part = _checked(plan, folder / STUDY)
+    runs, curves = (
+        typed_csv.from_csv(_read(folder / name, part.tables[name].digest, typed_csv.digest), part.tables[name].types)
+        for name in (RUNS, CURVES)
+    )
     if plan.source is None:
-        rows = [_completed(row) for row in rows]
-    plan = plan.model_copy(update={"export": None})
-    hits = _read_part(folder / HITS, parts["hits"], hits_from_bytes) if "hits" in parts else None
-    sources = _read_part(folder / PLUGINS, parts["plugins"], sources_from_bytes) if "plugins" in parts else None
-    looks = map(Look.model_validate, parts.get("looks", []))
-    return assemble(plan, rows, curves, parts["troubles"], hits=hits, sources=sources, looks=looks)
+        runs = [_completed(row) for row in runs]
+    return RunsTable.of_rows(
+        plan.model_copy(update={"export": None}),
+        runs,
+        curves,
+        troubles=part.troubles,
+        hits=hits.from_bytes(_read(folder / HITS, part.hits.digest, _sha256)) if part.hits else {},
+        sources=json.loads(_read(folder / PLUGINS, part.plugins.digest, _sha256)) if part.plugins else {},
+        looks=part.looks or (),
+    )
 
 
 def _files(study: RunsTable) -> dict[str, bytes]:
     """File name -> its content."""
-    texts, parts = {}, {}
+    files, tables = {}, {}
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
-        texts[name], types = tables.to_csv(frame)
-        parts[name] = {"digest": tables.digest(texts[name]), "types": types}
-    plan = finite(study.plan.tree())
-    plan[EXPORT] = {"schema": SCHEMA, "tables": parts, "troubles": study.troubles}
-    if study.looks:
-        plan[EXPORT]["looks"] = [look.model_dump() for look in study.looks]
-    files = {name: text.encode() for name, text in texts.items()}
+        files[name], types = typed_csv.to_csv(frame)
+        tables[name] = TableDigest(digest=typed_csv.digest(files[name]), types=types)
     if study.hits:
-        files[HITS] = hits_to_bytes(study.hits)
-        plan[EXPORT]["hits"] = {"digest": hashlib.sha256(files[HITS]).hexdigest()}
+        files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
-        files[PLUGINS] = sources_to_bytes(study.sources)
-        plan[EXPORT]["plugins"] = {"digest": hashlib.sha256(files[PLUGINS]).hexdigest()}
-    plan[EXPORT]["digest"] = _digest(plan)
-    return {**files, record.STUDY: (json.dumps(plan, indent=1, ensure_ascii=False) + "\n").encode()}
+        files[PLUGINS] = (json.dumps(study.sources, indent=1, ensure_ascii=False, sort_keys=True) + "\n").encode()
+    part = Export(
+        tables=tables,
+        troubles=study.troubles,
+        looks=study.looks or None,
+        hits=FileDigest(digest=_sha256(files[HITS])) if HITS in files else None,
+        plugins=FileDigest(digest=_sha256(files[PLUGINS])) if PLUGINS in files else None,
+    )
+    tree = finite({**study.plan.tree(), "export": part.model_dump(by_alias=True, exclude_none=True)})
+    tree["export"]["digest"] = _digest(tree)
+    return {**files, STUDY: (json.dumps(tree, indent=1, ensure_ascii=False) + "\n").encode()}
 
 
-def _digest(plan: Mapping[str, Any]) -> str:
+def _digest(tree: Mapping[str, Any]) -> str:
     """SHA-256 over study.json without this digest."""
-    parts = {key: value for key, value in plan[EXPORT].items() if key != "digest"}
-    return hashlib.sha256(canonical({**plan, EXPORT: parts})).hexdigest()
+    part = {key: value for key, value in tree["export"].items() if key != "digest"}
+    return hashlib.sha256(canonical({**tree, "export": part})).hexdigest()
 
 
-def _checked(plan: StudyPlan, path: Path) -> dict[str, Any]:
-    """The export's part of study.json, its digest checked."""
-    parts = plan.export
-    if parts is None or parts.get("digest") != _digest(plan.tree()):
-        raise record.RecordError(f"{path}: does not match its own digest; it was changed after the export")
-    if parts.get("schema") != SCHEMA:
-        raise record.RecordError(f"{path}: export.schema: {parts.get('schema')!r} is not known; allowed: {SCHEMA}")
-    return parts
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
-def _read_table(path: Path, part: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _checked(plan: StudyPlan, path: Path) -> Export:
+    """What the export adds to the plan, its digest checked."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            text = file.read()
-        if tables.digest(text) != part.get("digest"):
-            raise record.RecordError(
-                f"{path}: does not match its digest in {record.STUDY}; it was changed after the export"
-            )
-        return tables.from_csv(text, part["types"])
-    except OSError as error:
-        raise record.RecordError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise record.RecordError(f"{path}: is not a CSV file: {error}") from error
+        part = Export.model_validate(plan.export)
+    except ValidationError as error:
+        raise RecordError(f"{path}: export.{first_line(error)}") from error
+    if part.digest != _digest(plan.tree()):
+        raise RecordError(f"{path}: does not match its own digest; it was changed after the export")
+    return part
 
 
-def _read_part(path: Path, part: Mapping[str, Any], parse: Callable[[bytes], Part]) -> Part:
-    """The content of an optional file, its digest checked."""
-    try:
+def _read(path: Path, digest: str, digest_of: Callable[[bytes], str]) -> bytes:
+    """The content of a file. Raises `RecordError` where it does not have this digest."""
+    with reading(path):
         body = path.read_bytes()
-        if hashlib.sha256(body).hexdigest() != part.get("digest"):
-            raise record.RecordError(
-                f"{path}: does not match its digest in {record.STUDY}; it was changed after the export"
-            )
-        return parse(body)
-    except OSError as error:
-        raise record.RecordError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        if isinstance(error, record.RecordError):
-            raise
-        raise record.RecordError(f"{path}: cannot be read: {error}") from error
+    try:
+        unchanged = digest_of(body) == digest
+    except csv.Error:
+        unchanged = False
+    if not unchanged:
+        raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
+    return body
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
@@ -158,49 +175,17 @@ def _check_replaceable(folder: Path, study: RunsTable) -> None:
     """Raise `UserError` where writing to the folder would lose anything."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UserError(f"{folder}: is not a folder; give another folder")
-    if not folder.is_dir():
-        return
-    try:
-        own = FILES if is_export(folder) else ()
-    except record.RecordError:  # a study.json of another program
-        own = ()
-    for path in sorted(folder.iterdir()):
-        if path.name not in own and not (own and path.is_dir() and path.name.startswith("report")):
-            raise UserError(f"{path}: was not written by vit-report export; move it, or give another folder")
-    if own:
-        try:
-            old = read_export(folder).of(*ENDED)
-        except record.RecordError as error:
-            raise UserError(f"{error}; move it, or give another folder") from error
-        lost = _identities(old) - _identities(study.of(*ENDED))
-        if lost:
-            raise UserError(
-                f"{folder / RUNS}: holds {len(lost)} runs that {study.name} does not have, for example {min(lost)[0]}; "
-                "give another folder"
-            )
+    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    others = [name for name in names if name not in FILES and not name.startswith("report")]
+    if others or (names and not is_export(folder)):
+        raise UserError(f"{folder / [*others, *names][0]}: is not part of an export; move it, or give another folder")
+    if names and (lost := _identities(read_export(folder)) - _identities(study)):
+        raise UserError(
+            f"{folder / RUNS}: holds {len(lost)} runs that {study.name} does not have, for example {min(lost)[0]}; "
+            "give another folder"
+        )
 
 
-def _identities(runs: pd.DataFrame) -> set[tuple[str, str]]:
+def _identities(study: RunsTable) -> set[tuple[str, str]]:
+    runs = study.of(*ENDED)
     return set(zip(runs["run"], runs["digest"].fillna("")))
-
-
-def _write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write all files beside the folder first, then move each into place: a full disk leaves nothing behind."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-new-"))
-    except OSError as error:
-        raise UserError(f"{folder.parent}: cannot be written: {error.strerror}") from error
-    try:
-        for name, body in files.items():
-            record.write_bytes(temporary / name, body)
-        folder.mkdir(exist_ok=True)
-        for name in files:
-            os.replace(temporary / name, folder / name)
-        for name in OPTIONAL:
-            if name not in files:
-                (folder / name).unlink(missing_ok=True)  # of an older export of the same runs
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

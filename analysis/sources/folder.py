@@ -1,26 +1,35 @@
-"""Read a study from its run folders.
+"""Read a folder of run folders: of a study, or without a study.json, as vit-train leaves them.
 
-A record that is damaged or altered is an error or, on request, a row with the status "unreadable". A planned run that
-has not ended is a row with the status "incomplete". No planned run is left out.
+A record that is damaged or altered is an error or, on request, excluded: its run has the status "unreadable". A planned run
+that has not ended has the status "incomplete". No planned run is left out.
 """
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 
 from analysis.sources.hits import RunHits, read_hits
-from analysis.sources.plugin_source import Sources, read_sources
-from analysis.sources.runs_table import RunsTable, assemble, run_row
+from analysis.sources.inferred import infer
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, level_text
-from analysis.sources.summary import read_checked
+from analysis.sources.source_run import SourceRun
 from experiments.config import completed
-from experiments.errors import UserError
+from experiments.errors import first_line
+from experiments.metric import known_metrics
 from experiments.runs import record
 from experiments.runs.looks import read_looks
 from experiments.study import RunSpec, StudyPlan
+from vit.plugins import digest
+
+
+def has_runs(folder: Path) -> bool:
+    """Whether the folder holds run folders. Trials of a tuning are none."""
+    return not (folder / record.TRIALS).is_file() and next(folder.glob(f"*/{record.CONFIG}"), None) is not None
 
 
 def read_folder(study_dir: Path, skip_unreadable: bool = False) -> RunsTable:
@@ -30,71 +39,124 @@ def read_folder(study_dir: Path, skip_unreadable: bool = False) -> RunsTable:
     `skip_unreadable` such records are listed in `troubles` instead. A plan that cannot be read is always an error.
     """
     study_dir = Path(study_dir)
-    if not study_dir.is_dir():
-        raise UserError(f"{study_dir}: no such folder; give the folder of a study, OUT/STUDY")
-    if not (study_dir / record.STUDY).is_file():
-        raise record.RecordError(f"{study_dir / record.STUDY}: no such file; give the folder of a study, OUT/STUDY")
     plan = StudyPlan.read(study_dir)
-    for run in plan.runs:
-        if Path(run.name).name != run.name:
-            raise record.RecordError(f"{study_dir / record.STUDY}: runs: {run.name!r} is not the name of a folder")
-    reader = _Reader(skip_unreadable)
-    for run in plan.runs:
-        reader.add_planned(study_dir, run)
-    planned = {run.name for run in plan.runs}
+    for planned in plan.runs:
+        if Path(planned.name).name != planned.name:
+            raise record.RecordError(f"{study_dir / record.STUDY}: runs: {planned.name!r} is not the name of a folder")
+    reader = _Reader(study_dir, skip_unreadable)
+    runs = {planned.name: reader.read(planned.name, planned) for planned in plan.runs}
     for folder in sorted(study_dir.iterdir()):
-        if folder.name not in planned and (folder / record.CONFIG).is_file():
-            reader.add_unplanned(folder)
-    looks = read_looks(study_dir)
-    return assemble(plan, reader.rows, reader.curves, reader.troubles, study_dir, reader.hits, reader.sources, looks)
+        if folder.name not in runs and (folder / record.CONFIG).is_file():
+            runs[folder.name] = SourceRun(folder.name, "unplanned")
+            reader.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
+    return RunsTable.of_runs(plan, runs.values(), looks=tuple(read_looks(study_dir)), **reader.parts())
+
+
+def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline: str | None) -> RunsTable:
+    """Infer a study from the run folders in a folder. Raises `RecordError` for a record that is damaged or altered."""
+    reader = _Reader(folder, skip_unreadable)
+    runs = [reader.read(path.parent.name) for path in sorted(folder.glob(f"*/{record.CONFIG}"))]
+    readable = [run for run in runs if run.status != "unreadable"]
+    return infer(folder.resolve().name, str(folder), readable, metric, baseline, **reader.parts())
 
 
 class _Reader:
-    """Collects rows, epochs and troubles, run by run."""
+    """Reads run folders one by one. What a `RunsTable` holds besides its frames is collected in the attributes."""
 
-    def __init__(self, skip: bool) -> None:
+    def __init__(self, folder: Path, skip: bool) -> None:
+        self.folder = folder
         self.skip = skip
-        self.rows: list[dict[str, Any]] = []
-        self.curves: list[dict[str, Any]] = []
         self.troubles: dict[str, str] = {}
-        self.sources: Sources = {}  # of plug-ins
+        self.sources: dict[str, dict[str, str]] = {}
         self.hits: dict[str, RunHits] = {}
         self.labels: dict[str, np.ndarray] = {}  # of the test images; see read_hits
 
-    def add_planned(self, study_dir: Path, planned: RunSpec) -> None:
-        folder = study_dir / planned.name
-        if not record.is_finished(folder):
-            self.rows.append(run_row(planned, "incomplete", {}, {}))
-            return
+    def parts(self) -> dict[str, Any]:
+        """The fields of the `RunsTable`."""
+        return {"folder": self.folder, "troubles": self.troubles, "sources": self.sources, "hits": self.hits}
+
+    def read(self, name: str, planned: RunSpec | None = None) -> SourceRun:
+        """The run in a folder. A planned run that has not ended has its settings from the plan."""
+        folder = self.folder / name
         try:
-            run = read_checked(folder)
-            _check_plan(run, planned)
+            if not record.is_finished(folder):
+                return SourceRun(name, "incomplete", {} if planned else completed(record.read_config(folder)))
+            run = record.read_run(folder)
+            _check_values(run)
+            if planned:
+                _check_plan(run, planned)
             config = completed(run.config)
             hits = read_hits(run, config, self.labels)
-            read_sources(run, self.sources)
+            self._read_plugin(run)
         except record.RecordError as error:
-            self._trouble(planned, error)
-            return
-        self.rows.append(run_row(planned, run.summary["status"], config, run.summary))
+            if not self.skip:
+                advice = "delete the folder and train the run again, or report without it by --skip-unreadable"
+                raise record.RecordError(f"{error}; {advice}") from error
+            self.troubles[name] = str(error)
+            return SourceRun(name, "unreadable")
         if hits is not None:
-            self.hits[run.name] = hits
-        self.curves.extend(
-            {"run": run.name, "variant": planned.variant, "seed": planned.seed, **row} for row in run.rows
-        )
+            self.hits[name] = hits
+        return SourceRun(name, run.summary["status"], config, "", run.summary, run.rows)
 
-    def add_unplanned(self, folder: Path) -> None:
-        """List a run that the plan lacks. It is excluded from every number."""
-        self.troubles[folder.name] = f"is not in {record.STUDY}, so it is not used"
-        run = RunSpec(name=folder.name, run_id="", variant="", seed=0)
-        self.rows.append({**run_row(run, "unplanned", {}, {}), "seed": None})
+    def _read_plugin(self, run: record.RunRecord) -> None:
+        """Keep the source of a run's plug-in. Raises `RecordError` where the copy was changed."""
+        plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
+        if not plugin.get("digest") or plugin["digest"] in self.sources:
+            return
+        prefix = f"{record.PLUGIN}/"
+        files = {
+            name.removeprefix(prefix): record.read_bytes(run.dir / name, sha256)
+            for name, sha256 in run.summary["files"].items()
+            if name.startswith(prefix)
+        }
+        if digest(files) != plugin["digest"]:
+            raise record.RecordError(f"{run.dir / record.PLUGIN}: does not match its digest in {record.SUMMARY}")
+        self.sources[plugin["digest"]] = {name: body.decode(errors="replace") for name, body in files.items()}
 
-    def _trouble(self, planned: RunSpec, error: record.RecordError) -> None:
-        if not self.skip:
-            raise record.RecordError(
-                f"{error}; delete the folder and run the sweep again, or report without it by --skip-unreadable"
-            ) from error
-        self.troubles[planned.name] = str(error)
-        self.rows.append(run_row(planned, "unreadable", {}, {}))
+
+class _Planned(BaseModel):
+    fields: dict[str, str] | None = None
+
+
+class _Provenance(BaseModel):
+    commit: StrictStr | None = None
+    started: StrictStr | None = None
+    finished: StrictStr | None = None
+    command: StrictStr | None = None
+    plugin: dict[str, Any] | None = None
+
+
+class _Summary(BaseModel):
+    """The values of summary.json that a table uses: a digest shows that they are unchanged, not that they are possible."""
+
+    model_config = ConfigDict(extra="allow")
+
+    epochs: Annotated[int, Field(strict=True, ge=0)] = 0
+    cost: dict[str, Any] | None = None
+    data: dict[str, Any] | None = None
+    planned: _Planned | None = None
+    provenance: _Provenance | None = None
+
+    @model_validator(mode="after")
+    def _check_metrics(self) -> _Summary:
+        values = self.model_extra or {}
+        for metric in known_metrics(values):
+            value = values.get(metric)
+            if value is None:
+                continue
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
+            if metric.is_share and not 0 <= value <= 1:
+                raise ValueError(f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1")
+        return self
+
+
+def _check_values(run: record.RunRecord) -> None:
+    """Raise `RecordError` where a value has another type or cannot be, such as an accuracy of 70."""
+    try:
+        _Summary.model_validate(run.summary)
+    except ValidationError as error:
+        raise record.RecordError(f"{run.dir / record.SUMMARY}: {first_line(error)}") from error
 
 
 def _check_plan(run: record.RunRecord, planned: RunSpec) -> None:

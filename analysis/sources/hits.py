@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -72,15 +70,12 @@ def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str,
 
     Runs without hits are left out, and so is a variant whose runs were tested on different images.
     """
-    found: dict[str, list[tuple[int, RunHits]]] = {}
-    for run, variant, seed in zip(finished["run"], finished["variant"], finished["seed"]):
-        if run in hits:
-            found.setdefault(variant, []).append((int(seed), hits[run]))
     stacked = {}
-    for variant, runs in found.items():
-        if len({one.images for _, one in runs}) == 1:
-            matrix = np.stack([one.hits for _, one in runs])
-            stacked[variant] = VariantHits(tuple(s for s, _ in runs), matrix, runs[0][1].labels, runs[0][1].images)
+    for variant, rows in finished[finished["run"].isin(hits)].groupby("variant", sort=False):
+        runs = [hits[name] for name in rows["run"]]
+        if len({run.images for run in runs}) == 1:
+            matrix = np.stack([run.hits for run in runs])
+            stacked[str(variant)] = VariantHits(tuple(map(int, rows["seed"])), matrix, runs[0].labels, runs[0].images)
     return stacked
 
 
@@ -99,15 +94,12 @@ def to_bytes(hits: Mapping[str, RunHits]) -> bytes:
 
 
 def from_bytes(body: bytes) -> dict[str, RunHits]:
-    """The inverse of `to_bytes`. Raises `ValueError` where the bytes are something else."""
-    found = {}
-    try:
-        with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-            for number in range(len(arrays.files) // 4):
-                images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
-                matrix = np.unpackbits(arrays[f"hits-{number}"], axis=1, count=len(labels)).astype(bool)
-                for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
-                    found[run] = RunHits(row, labels, images)
-    except (KeyError, TypeError, AttributeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(str(error)) from error
-    return found
+    """The inverse of `to_bytes`."""
+    hits = {}
+    with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+        for number in range(len(arrays.files) // 4):
+            images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
+            matrix = np.unpackbits(arrays[f"hits-{number}"], axis=1, count=len(labels)).astype(bool)
+            for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
+                hits[run] = RunHits(row, labels, images)
+    return hits

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from analysis.sources.by_dataset import DATASET, datasets_of
-from analysis.sources.runs_table import IMAGES, RunsTable
+from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import cell_value, level_text
+from analysis.sources.source_run import IMAGES
 from experiments.config import LOCATIONS, locations
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import pandas as pd
 
-from analysis.sources.runs_table import ENDED, RunsTable, planned_cell
-from analysis.sources.settings import cell_value
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.settings import cell_value, level_text
+from analysis.sources.source_run import ENDED
 from experiments.config import flatten, locations
 from experiments.data.catalogue import DATASETS
 from experiments.runs import record
@@ -39,32 +41,32 @@ def plan_changes(study: RunsTable) -> list[PlanChange]:
     if not study.recorded:
         return []
     ended = study.of(*ENDED)
-    found = []
+    changes = []
     for name in record.COMPARISON:
-        values = ended[f"planned_{name}"].dropna()
-        found.append(_change(study, name, values[values != planned_cell(getattr(study.stated_plan, name))]))
-    then = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
-    now = _digests_now(study, ended.loc[then.index])
-    named = {field for fields in (*then, *now) for field in fields}
+        then, now = ended[f"planned_{name}"].dropna(), getattr(study.stated_plan, name)
+        changes.append(_change(study, name, then[then != (level_text(now) if isinstance(now, list) else now)]))
+    digests = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
+    today = _digests_today(study, ended.loc[digests.index])
+    named = {field for fields in (*digests, *today) for field in fields}
     for name in sorted(named - set(record.COMPARISON)):
-        differs = [old.get(name) != new.get(name) for old, new in zip(then, now, strict=True)]
-        found.append(_change(study, name, pd.Series(None, index=then.index[differs], dtype=object)))
-    return [change for change in found if change.before]
+        differs = [then.get(name) != now.get(name) for then, now in zip(digests, today, strict=True)]
+        changes.append(_change(study, name, pd.Series(None, index=digests.index[differs], dtype=object)))
+    return [change for change in changes if change.before]
 
 
-def _digests_now(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]:
+def _digests_today(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]:
     """The digests of the plan's fields for each run, with the run's own `locations`: moved data are no change."""
     plan = study.stated_plan
     settings = dict(flatten(plan.base))
     if settings.get("data.name") not in DATASETS:
         return [field_digests(plan)] * len(runs)
     places = [path for path in locations(settings["data.name"]) if path in settings and path in runs]
-    found: dict[tuple, dict[str, str]] = {}
-    keys = [tuple(map(cell_value, row)) for row in runs[places].itertuples(index=False)]
-    for key in keys:
-        if key not in found:
-            found[key] = field_digests(plan.model_copy(update={"base": settings | dict(zip(places, key, strict=True))}))
-    return [found[key] for key in keys]
+
+    @cache
+    def digests(*located: Any) -> dict[str, str]:
+        return field_digests(plan.model_copy(update={"base": settings | dict(zip(places, located, strict=True))}))
+
+    return [digests(*map(cell_value, row)) for row in runs[places].itertuples(index=False)]
 
 
 def _change(study: RunsTable, field: str, values: pd.Series) -> PlanChange:

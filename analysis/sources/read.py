@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from analysis.sources.explore import explore
 from analysis.sources.exported import is_export, read_export
-from analysis.sources.folder import read_folder
-from analysis.sources.imported import infer
-from analysis.sources.pooling import check_pooling
-from analysis.sources.run_folders import has_runs, read_runs
+from analysis.sources.folder import has_runs, read_folder, read_runs
+from analysis.sources.held_fixed import check_pooling
+from analysis.sources.inferred import infer
 from analysis.sources.runs_table import RunsTable
 from experiments.errors import UserError
-from experiments.metric import EXPECTED, is_metric
+from experiments.files import reading
+from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
+from vit.registry import nearest
 
 WANDB, OPTUNA = "wandb:", "optuna:"
 
@@ -28,39 +29,6 @@ def has_plan(source: str) -> bool:
     return not is_imported(source) and (Path(source) / record.STUDY).is_file()
 
 
-def locate(source: str) -> str:
-    """The study that a source means: itself, or the only study in a folder of studies.
-
-    Raises `UserError` where the folder holds no study or several, or cannot be read.
-    """
-    try:
-        return _locate(source)
-    except OSError as error:
-        raise UserError(f"{source}: cannot be read: {error.strerror}") from error
-
-
-def _locate(source: str) -> str:
-    folder = Path(source)
-    if is_imported(source) or (folder / record.STUDY).is_file():
-        return source
-    if not folder.is_dir():
-        raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
-    if (folder / record.CONFIG).is_file():
-        raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
-    if (folder / record.TRIALS).is_file():
-        raise UserError(f"{source}: holds the trials of a tuning, which are in no report; give the folder of a study")
-    if has_runs(folder):
-        return source
-    patterns = (f"*/{record.STUDY}", f"*/*/{record.STUDY}")
-    studies = sorted({path.parent for pattern in patterns for path in folder.glob(pattern)})
-    studies = studies or sorted(path for path in folder.iterdir() if path.is_dir() and has_runs(path))
-    if len(studies) > 1:
-        raise UserError(f"{source}: holds {len(studies)} studies; give one of them: {', '.join(map(str, studies))}")
-    if not studies:
-        raise UserError(f"{source}: holds no {record.STUDY} and no runs; give the folder of a study, OUT/STUDY")
-    return str(studies[0])
-
-
 def read(
     source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None
 ) -> RunsTable:
@@ -70,25 +38,75 @@ def read(
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """
+    if metric is not None and not is_metric(metric):
+        raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     return check_pooling(_read(locate(source), skip_unreadable, metric, baseline), skip_unreadable)
 
 
 def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> RunsTable:
-    if metric is not None and not is_metric(metric):
-        raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
-    if has_plan(source):
-        folder = Path(source)
-        planned = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
-        return explore(planned, metric, baseline)
-    if not is_imported(source):
-        return read_runs(Path(source), skip_unreadable, metric, baseline)
-    place = source.partition(":")[2]
+    folder, place = Path(source), source.partition(":")[2]
     if source.startswith(WANDB):
         from analysis.sources import wandb_project
 
         name, runs = wandb_project.find_runs(place)
-    else:
+        return infer(name, source, runs, metric, baseline)
+    if source.startswith(OPTUNA):
         from analysis.sources import optuna_storage
 
         name, metric, runs = optuna_storage.find_runs(place, metric)
-    return infer(name, source, runs, metric, baseline)
+        return infer(name, source, runs, metric, baseline)
+    if not has_plan(source):
+        return read_runs(folder, skip_unreadable, metric, baseline)
+    return explore(read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable), metric, baseline)
+
+
+def locate(source: str) -> str:
+    """The study that a source means: itself, or the only study in a folder of studies.
+
+    Raises `UserError` where the folder holds no study or several, or cannot be read.
+    """
+    folder = Path(source)
+    with reading(folder):
+        if is_imported(source) or has_plan(source):
+            return source
+        if not folder.is_dir():
+            raise UserError(f"{source}: no such folder; give the folder of a study, OUT/STUDY")
+        if (folder / record.CONFIG).is_file():
+            raise UserError(f"{source}: is the folder of one run; give the folder that holds the runs, {folder.parent}")
+        if (folder / record.TRIALS).is_file():
+            raise UserError(f"{source}: holds the trials of a tuning, which are in no report; give a study's folder")
+        if has_runs(folder):
+            return source
+        studies = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")})
+        studies = studies or sorted(path for path in folder.iterdir() if path.is_dir() and has_runs(path))
+        if len(studies) != 1:
+            held = f"{len(studies)} studies" if studies else f"no {record.STUDY} and no runs"
+            advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
+            raise UserError(f"{source}: holds {held}; give {advice}")
+        return str(studies[0])
+
+
+def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsTable:
+    """The study with this metric and this baseline, and a note for each that the plan does not state; None keeps the plan's.
+
+    Raises `UserError` for a baseline that is not a variant, and for a metric that no run has measured.
+    """
+    if baseline is not None and baseline not in study.variants:
+        raise UserError(f"--baseline: {baseline!r} is not a variant; {nearest(baseline, study.variants)}")
+    measured = [name for name in study.metrics if study.runs[name].notna().any()]
+    if metric is not None and metric not in (*METRICS, study.metric, *measured):
+        raise UserError(f"--metric: {metric!r} is not measured by any run; {nearest(metric, measured)}")
+    given = {"metric": metric, "baseline": baseline}
+    changes = {key: value for key, value in given.items() if value not in (None, getattr(study.plan, key))}
+    notes = [
+        f"This report is exploratory: its {field} is {value}, and the plan states {getattr(study.plan, field)}. "
+        "A choice made after the results are known makes false differences more frequent."
+        for field, value in changes.items()
+    ]
+    if metric is not None and (wanted := Metric(metric)).is_share != study.metric.is_share:
+        notes.append(
+            f"The margin {study.margin:g} is stated for {study.metric.label}, and {wanted.label} has another unit. "
+            "Do not read the equivalence tests."
+        )
+    plan = study.plan.model_copy(update={**changes, "notes": [*study.plan.notes, *notes]})
+    return replace(study, plan=plan, stated=study.stated_plan) if changes else study

@@ -6,11 +6,9 @@ It is for runs whose local records are not at hand: a record has digests and pro
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-from analysis.sources.imported import ImportedRun
-from analysis.sources.runs_table import ENDED
+from analysis.sources.source_run import ENDED, SourceRun
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS
@@ -22,19 +20,26 @@ OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the c
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
-def find_runs(place: str) -> tuple[str, list[ImportedRun]]:
+def find_runs(place: str) -> tuple[str, list[SourceRun]]:
     """The study's name and its runs. `place`: ENTITY/PROJECT[/STUDY].
 
     The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are no runs, or where
     W&B does not answer.
     """
-    entity, _, rest = place.partition("/")
-    project, _, wanted = rest.partition("/")
-    if not entity or not project or "/" in wanted:
+    import wandb
+
+    parts = place.split("/")
+    if len(parts) not in (2, 3) or not all(parts):
         raise UserError(f"wandb:{place}: is not ENTITY/PROJECT[/STUDY]")
-    where, studies = f"wandb:{entity}/{project}", dict[str, list[ImportedRun]]()
-    for study, run in _runs(f"{entity}/{project}"):
-        studies.setdefault(study or WITHOUT_TYPE, []).append(run)
+    entity, project, wanted = [*parts, ""][:3]
+    where, studies = f"wandb:{entity}/{project}", dict[str, list[SourceRun]]()
+    try:
+        for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
+            if FIGURES_OF not in run.config:
+                studies.setdefault(run.job_type or WITHOUT_TYPE, []).append(source_run(run))
+    except (wandb.errors.Error, ValueError, OSError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
     if not studies:
         raise UserError(f"{where}: holds no runs")
     study = wanted or next(iter(studies))
@@ -44,55 +49,25 @@ def find_runs(place: str) -> tuple[str, list[ImportedRun]]:
     return project if study == WITHOUT_TYPE else study, studies[study]
 
 
-def _runs(path: str) -> list[tuple[str, ImportedRun]]:
-    """(job type, run) for each run of a project."""
-    import wandb
-
-    try:
-        runs = wandb.Api(timeout=TIMEOUT).runs(path, order="+created_at")
-        return [(run.job_type or "", _api_run(run)) for run in runs if FIGURES_OF not in run.config]
-    except (wandb.errors.Error, ValueError, OSError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"wandb:{path}: the runs could not be read from W&B: {reason}") from error
-
-
-def _api_run(run: Any) -> ImportedRun:
-    summary = {**dict(run.summary.items()), "provenance": {"commit": getattr(run, "commit", None)}}
-    rows = run.history(samples=MAX_ROWS, keys=None, pandas=False)
-    ended = "finished" if run.state == "finished" else "incomplete"
-    return imported(f"{run.name} ({run.id})", run.config, run.group, summary, rows, ended)
-
-
-def imported(
-    name: str,
-    config: Mapping[str, Any],
-    group: str | None,
-    summary: Mapping[str, Any],
-    rows: Iterable[Mapping[str, Any]],
-    ended: str,
-) -> ImportedRun:
-    """A run from its parts. Where the summary has no status of ours, the status is W&B's (`ended`)."""
-    values = {key: _value(value) for key, value in summary.items() if not key.startswith("_")}
+def source_run(run: Any) -> SourceRun:
+    """A run of the API. Its status is that of the record where the summary has it, else W&B's."""
+    values = {key: _value(value) for key, value in run.summary.items() if not key.startswith("_")}
     epochs: dict[float, dict[str, Any]] = {}
-    for row in rows:
+    for row in run.history(samples=MAX_ROWS, keys=None, pandas=False):
         if isinstance(row.get("epoch"), int | float):  # a resumed run logs an epoch twice: the last row counts
             logged = {key: _value(row[key]) for key in ("lr", *METRICS) if key in row}
             epochs.setdefault(float(row["epoch"]), {}).update(logged)
-    status = values["status"] if values.get("status") in ENDED else ended  # another program's status may be any text
+    status = "finished" if run.state == "finished" else "incomplete"
+    status = values["status"] if values.get("status") in ENDED else status  # another program's status may be any text
     stated = values.get("epochs")
     if isinstance(stated, int) and 0 < len(epochs) < stated:  # W&B lost epochs: the curve would end too early
         status = "incomplete"
-    settings = {key: value for key, value in config.items() if not key.startswith("_")}
+    settings = {key: value for key, value in run.config.items() if not key.startswith("_")}
     if settings.keys() >= OURS:  # without the names that the mirror adds
         settings = {key: settings[key] for key in RunConfig.model_fields if key in settings}
-    return ImportedRun(
-        run=name,
-        status=status,
-        config=settings,
-        variant=group or "",
-        summary={"epochs": len(epochs), **values},
-        rows=[{"epoch": epoch, **row} for epoch, row in sorted(epochs.items())],
-    )
+    summary = {"epochs": len(epochs), **values, "provenance": {"commit": getattr(run, "commit", None)}}
+    rows = [{"epoch": epoch, **row} for epoch, row in sorted(epochs.items())]
+    return SourceRun(f"{run.name} ({run.id})", status, settings, run.group or "", summary, rows)
 
 
 def _value(value: Any) -> Any:

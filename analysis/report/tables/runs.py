@@ -9,8 +9,8 @@ from analysis import formatting
 from analysis.report.render import Cell, Column, Table
 from analysis.report.tables.cells import anchor, baseline_name, points, variant_cells, variant_columns
 from analysis.results.study_results import StudyResults
-from analysis.sources.runs_table import ENDED, METRICS
-from experiments.metric import Metric
+from analysis.sources.source_run import ENDED
+from experiments.metric import METRICS, Metric
 
 
 def runs_table(results: StudyResults, linked: bool = True) -> Table:

@@ -19,10 +19,9 @@ from analysis.report.methods import _verdicts
 from analysis.report.study_report import study_document
 from analysis.report.warnings import warnings
 from analysis.results.study_results import analyze
-from analysis.sources.folder import read_folder
+from analysis.sources.folder import read_folder, read_runs
+from analysis.sources.held_fixed import changed_images
 from analysis.sources.read import read
-from analysis.sources.run_folders import read_runs
-from analysis.sources.runs_table import changed_images
 from analysis.stats import factorial
 from experiments.errors import UserError
 from experiments.presets import preset

@@ -13,8 +13,7 @@ from analysis.report.headline import headline
 from analysis.report.study_report import study_document
 from analysis.report.warnings import warnings
 from analysis.results.study_results import analyze
-from analysis.sources.folder import read_folder
-from analysis.sources.run_folders import read_runs
+from analysis.sources.folder import read_folder, read_runs
 from experiments.runs import record
 
 

@@ -10,8 +10,9 @@ from synthetic import write_study
 
 from analysis.sources.exported import export
 from analysis.sources.folder import read_folder
-from analysis.sources.imported import ImportedRun, infer
+from analysis.sources.inferred import infer
 from analysis.sources.read import read
+from analysis.sources.source_run import SourceRun
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -67,7 +68,7 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
     """W&B and Optuna hold settings of other programs: texts that look like numbers, empty texts, several types in one."""
     values = [1, 2.5, "2.5", "", None, True, "True", 'a,\n"b"', "é"]
     found = [
-        ImportedRun(
+        SourceRun(
             f"r{at}/x",
             "finished",
             {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3},
@@ -106,7 +107,7 @@ def test_a_changed_export_is_refused_by_name(tmp_path, name):
     assert file.read_text() != text
     with pytest.raises(record.RecordError, match=f"{name}: does not match its .*digest"):
         read(str(folder))
-    with pytest.raises(UserError, match=f"{name}: does not match .*another folder"):
+    with pytest.raises(UserError, match=f"{name}: does not match"):
         export(study, folder)
     file.unlink()
     with pytest.raises(UserError, match=name):
@@ -142,10 +143,10 @@ def test_a_folder_with_files_of_the_users_is_left_alone(tmp_path, name):
     folder = tmp_path / "exported"
     folder.mkdir()
     (folder / name).write_text("{}")
-    with pytest.raises(UserError, match=f"{name}: was not written by vit-report export"):
+    with pytest.raises(UserError, match=f"{name}: is not part of an export"):
         export(study, folder)
     assert contents(folder) == {name: b"{}"} and not list(tmp_path.glob(".*"))
-    with pytest.raises(UserError, match="was not written by vit-report export"):
+    with pytest.raises(UserError, match="is not part of an export"):
         export(study, tmp_path / "position")  # its own run folders
     with pytest.raises(UserError, match="is not a folder"):
         export(study, folder / name)

@@ -9,8 +9,11 @@ import study_file
 from synthetic import write_study
 
 from analysis.sources.folder import read_folder
-from analysis.sources.runs_table import COLUMNS, factor_levels, not_held_fixed
+from analysis.sources.held_fixed import not_held_fixed
+from analysis.sources.read import read
+from analysis.sources.runs_table import factor_levels
 from analysis.sources.settings import level_text
+from analysis.sources.source_run import COLUMNS
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -133,12 +136,12 @@ def test_a_plan_that_makes_no_sense_is_refused_by_name(tmp_path, change, message
 
 def test_a_folder_that_is_no_study(tmp_path):
     with pytest.raises(UserError, match="no such folder"):
-        read_folder(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="study.json: no such file"):
-        read_folder(tmp_path)
+        read(str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="holds no study.json and no runs"):
+        read(str(tmp_path))
     (tmp_path / "study.json").write_text("{")
     with pytest.raises(UserError, match="study.json: is not JSON"):
-        read_folder(tmp_path)
+        read(str(tmp_path))
 
 
 def test_settings_that_were_not_held_fixed_are_found(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from synthetic import add_metrics, add_predictions, write_study
 from analysis.report.headline_limits import limits
 from analysis.results.study_results import analyze
 from analysis.sources.exported import HITS, export
-from analysis.sources.hits import by_variant, from_bytes, to_bytes
+from analysis.sources.hits import by_variant
 from analysis.sources.read import read
 from analysis.sources.runs_table import RunsTable
 from experiments.runs import record
@@ -113,9 +112,3 @@ def test_runs_without_a_plan_have_hits(study_dir: Path) -> None:
     (study_dir / record.STUDY).unlink()
     study = read(str(study_dir))
     assert sorted(study.hits) == sorted(study.runs["run"])
-
-
-def test_bytes_that_are_no_hits_are_refused(study_dir: Path) -> None:
-    for body in (b"", b"PK", json.dumps([1]).encode(), to_bytes(read(str(study_dir)).hits)[:50]):
-        with pytest.raises(ValueError):
-            from_bytes(body)

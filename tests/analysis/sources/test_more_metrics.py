@@ -50,7 +50,7 @@ def test_it_survives_an_export(tmp_path):
 def test_a_value_that_cannot_be_is_refused(tmp_path):
     folder = write_study(tmp_path)
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 70.0})
-    with pytest.raises(RecordError, match="fewshot/digits/5: expected a fraction from 0 to 1, got 70"):
+    with pytest.raises(RecordError, match="fewshot/digits/5: 70 is not allowed: expected a fraction from 0 to 1"):
         read(str(folder))
 
 

@@ -17,16 +17,16 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"test/acc": 70.0}, "test/acc: expected a fraction from 0 to 1, got 70"),
-        ({"val/acc": -1}, "val/acc: expected a fraction from 0 to 1, got -1"),
-        ({"test/acc": "high"}, "test/acc: expected a number, got 'high'"),
-        ({"test/acc": [1]}, "test/acc: expected a number"),
-        ({"test/loss": True}, "test/loss: expected a number, got True"),
-        ({"epochs": "x"}, "epochs: expected a number from 0, got 'x'"),
-        ({"cost": "x"}, "cost: expected an object, got 'x'"),
-        ({"provenance": {"started": 5}}, "provenance.started: expected a text, got 5"),
-        ({"provenance": {"plugin": "x"}}, "provenance.plugin: expected an object"),
-        ({"planned": {"fields": "x y"}}, "planned.fields: expected an object"),
+        ({"test/acc": 70.0}, "test/acc: 70 is not allowed: expected a fraction from 0 to 1"),
+        ({"val/acc": -1}, "val/acc: -1 is not allowed: expected a fraction from 0 to 1"),
+        ({"test/acc": "high"}, "test/acc: 'high' is not allowed: expected a number"),
+        ({"test/acc": [1]}, "test/acc: '[1]' is not allowed: expected a number"),
+        ({"test/loss": True}, "test/loss: 'True' is not allowed: expected a number"),
+        ({"epochs": "x"}, "epochs: 'x' is not allowed: input should be a valid integer"),
+        ({"cost": "x"}, "cost: 'x' is not allowed: input should be a valid dictionary"),
+        ({"provenance": {"started": 5}}, "provenance.started: 5 is not allowed: input should be a valid string"),
+        ({"provenance": {"plugin": "x"}}, "provenance.plugin: 'x' is not allowed: input should be a valid dictionary"),
+        ({"planned": {"fields": "x y"}}, "planned.fields: 'x y' is not allowed: input should be a valid dictionary"),
     ],
 )
 @pytest.mark.parametrize("planned", [True, False], ids=["study", "runs without a plan"])

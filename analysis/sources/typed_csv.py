@@ -10,14 +10,15 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import pandas as pd
 
 from experiments.files import canonical
 
-PARSERS: dict[str, Callable[[str], Any]] = {
+CellType = Literal["boolean", "integer", "number", "string", "string or null", "any"]
+PARSERS: dict[CellType, Callable[[str], Any]] = {
     "boolean": {"True": True, "False": False, "": None}.__getitem__,
     "integer": lambda cell: int(cell) if cell else None,
     "number": lambda cell: float(cell) if cell else float("nan"),
@@ -27,7 +28,7 @@ PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def to_csv(frame: pd.DataFrame) -> tuple[str, dict[str, str]]:
+def to_csv(frame: pd.DataFrame) -> tuple[bytes, dict[str, CellType]]:
     """(the frame as CSV, column -> type)."""
     types = {str(name): _type(column) for name, column in frame.items()}
     text = frame.copy()
@@ -35,40 +36,34 @@ def to_csv(frame: pd.DataFrame) -> tuple[str, dict[str, str]]:
         if kind == "any":
             cells = [None if pd.isna(value) else json.dumps(value, ensure_ascii=False) for value in frame[name]]
             text[name] = pd.Series(cells, index=frame.index, dtype=object)
-    return text.to_csv(index=False, lineterminator="\n"), types
+    return text.to_csv(index=False, lineterminator="\n").encode(), types
 
 
-def from_csv(text: str, types: dict[str, str]) -> list[dict[str, Any]]:
-    """The rows of a table that `to_csv` wrote. Raises `ValueError` or `KeyError` where it did not write them."""
-    header, *lines = _cells(text)
+def from_csv(body: bytes, types: Mapping[str, CellType]) -> list[dict[str, Any]]:
+    """The rows of a table that `to_csv` wrote."""
+    header, *lines = _cells(body)
     parsers = [PARSERS[types[name]] for name in header]
     return [{name: parse(cell) for name, parse, cell in zip(header, parsers, line, strict=True)} for line in lines]
 
 
-def digest(text: str) -> str:
-    """SHA-256 over the cells of a CSV text. It does not depend on line endings or quotes."""
-    return hashlib.sha256(canonical(_cells(text))).hexdigest()
+def digest(body: bytes) -> str:
+    """SHA-256 over the cells of a CSV file. It does not depend on line endings or quotes."""
+    return hashlib.sha256(canonical(_cells(body))).hexdigest()
 
 
-def _cells(text: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(text, newline="")))
+def _cells(body: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(body.decode(errors="replace"), newline="")))
 
 
-def _type(column: pd.Series) -> str:
+def _type(column: pd.Series) -> CellType:
     if pd.api.types.is_float_dtype(column):
         return "number"
-    values = column.dropna().tolist()
+    values, missing = column.dropna().tolist(), bool(column.isna().any())
     kinds = set(map(type, values))
     if kinds == {bool}:
         return "boolean"
     if kinds == {int}:
         return "integer"
     if kinds <= {str}:
-        return _text_type(values, bool(column.isna().any()))
+        return "string" if not missing else "any" if "" in values else "string or null"
     return "any"
-
-
-def _text_type(values: Iterable[str], missing: bool) -> str:
-    if not missing:
-        return "string"
-    return "any" if "" in values else "string or null"

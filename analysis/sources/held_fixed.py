@@ -1,0 +1,97 @@
+"""What must be equal among runs that are compared: the model of a variant, the images, the settings outside the factors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from analysis.sources.runs_table import RunsTable, factor_levels
+from analysis.sources.settings import PLACES, cell_value, level_text
+from analysis.sources.source_run import ENDED, IMAGES
+from experiments.errors import UserError
+from vit.registry import BUILTIN
+
+CHOOSE_IMAGES = (
+    "data.name",
+    "data.root",
+    "data.split_seed",
+    "data.val_fraction",
+    "data.test_fraction",
+    "data.train_limit",
+)
+"""The settings that determine which images a run uses."""
+
+
+def check_pooling(study: RunsTable, skip: bool = False) -> RunsTable:
+    """The study, if the ended runs of each variant are of one model: one parameter count, one source of a plug-in.
+
+    Raises `UserError` where they are not. With `skip`, the runs that differ from most of their variant are excluded
+    instead, as unreadable, with the reason in `troubles`.
+    """
+    troubles: dict[str, str] = {}
+    for variant, runs in study.of(*ENDED).groupby("variant", sort=False):
+        models = _models(runs)
+        counts = models.value_counts(sort=False)  # in the order of the runs
+        if len(counts) < 2:
+            continue
+        usual = counts.idxmax()
+        if not skip:
+            groups = [(model, list(names.index)) for model, names in models.groupby(models, sort=False)]
+            listed = "; ".join(f"{model} ({n[0] if len(n) == 1 else f'{len(n)} runs'})" for model, n in groups)
+            raise UserError(
+                f"{study.name}: the runs of {variant!r} are not of one model: {listed}; train them again with one model, "
+                f"or report only those with {usual} by --skip-unreadable"
+            )
+        for run, model in models[models != usual].items():
+            troubles[str(run)] = f"has {model}, but most runs of {variant} have {usual}, so it is another model"
+    status = study.runs["status"].mask(study.runs["run"].isin(troubles), "unreadable")
+    return replace(study, runs=study.runs.assign(status=status), troubles={**study.troubles, **troubles})
+
+
+def _models(runs: pd.DataFrame) -> pd.Series:
+    """Run -> a text that is equal for runs of one model. Runs of which nothing is known are left out."""
+    known = runs["plugin_digest"].notna().any()
+    texts = {}
+    for run, params, fixed, digest in zip(runs["run"], runs["params"], runs["params_fixed"], runs["plugin_digest"]):
+        parts = [f"{int(params):,} parameters"] if pd.notna(params) else []
+        parts += [f"{int(fixed):,} fixed values"] if pd.notna(fixed) and fixed else []
+        if known:
+            parts.append(f"plug-in source {digest[:12] if isinstance(digest, str) else 'not recorded'}")
+        texts[run] = " and ".join(parts)
+    return pd.Series({run: text for run, text in texts.items() if text}, dtype=object)
+
+
+def unrecorded_plugins(study: RunsTable) -> pd.DataFrame:
+    """The ended runs that use a plug-in whose source is in no record, as in records of older versions."""
+    ended = study.of(*ENDED)
+    if "model.pos_embed" not in ended:
+        return ended.iloc[:0]
+    return ended[
+        ~ended["model.pos_embed"].isin(BUILTIN) & ended["model.pos_embed"].notna() & ended["plugin_digest"].isna()
+    ]
+
+
+def changed_images(study: RunsTable) -> list[str]:
+    """Variants whose runs used other images than another run with the same settings of the data, in the order of the runs.
+
+    The records state the numbers of images and, for the user's own files, a hash. A missing value is not compared.
+    """
+    ended = study.of(*ENDED)
+    settings = [path for path in CHOOSE_IMAGES if path in ended and (path in study.varied or path not in PLACES)]
+    alike = factor_levels(ended, "+".join(settings)).fillna("")
+    changed = (ended[[*IMAGES, "image_files"]].groupby(alike).transform("nunique") > 1).any(axis=1)
+    return [str(variant) for variant in ended.loc[changed, "variant"].unique()]
+
+
+def not_held_fixed(study: RunsTable) -> dict[str, list[str]]:
+    """Settings outside the factors that differ between ended runs: path -> values. Empty for a clean ablation.
+
+    Settings that were tuned for each variant are not listed, nor the initial weights that follow from a factor.
+    """
+    ended = study.of(*ENDED)
+    ignored = {*study.varied, *PLACES, *study.plan.tuned_settings}
+    ignored |= {"init_weights"} if "init_from" in study.varied else set()
+    settings = [column for column in ended.columns if column in study.base and column not in ignored]
+    values = {path: list(dict.fromkeys(level_text(cell_value(v)) for v in ended[path].unique())) for path in settings}
+    return {path: texts for path, texts in values.items() if len(texts) > 1}

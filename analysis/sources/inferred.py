@@ -1,0 +1,165 @@
+"""Infer a study from runs without a plan: runs of W&B, trials of Optuna, run folders without a study.json.
+
+Such a source holds the runs that were made, not what was planned. The factors are the settings that differ between the
+runs. The user gives baseline and metric, or they have defaults; the report says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.settings import PLACES, flatten, level_text, nested
+from analysis.sources.source_run import COLUMNS, ENDED, SourceRun
+from experiments.errors import UserError
+from experiments.metric import Metric
+from experiments.study import RunSpec, StudyPlan
+
+METRIC = "test/acc"  # the default
+MARGIN = 0.01
+PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
+Settings = dict[str, Any]  # of one run, by dotted path
+
+
+def infer(
+    name: str,
+    source: str,
+    source_runs: Iterable[SourceRun],
+    metric: str | None = None,
+    baseline: str | None = None,
+    troubles: Mapping[str, str] | None = None,
+    **parts: Any,
+) -> RunsTable:
+    """A `RunsTable` from runs without a plan. `parts`: its other fields.
+
+    A variant of the source whose runs have different settings is split by these. Of several copies of one run (same
+    settings and seed), the one that got furthest counts. Raises `UserError` where there are no runs, or where they cannot
+    be told apart.
+    """
+    metric = metric or METRIC
+    runs = sorted(source_runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
+    if not runs:
+        raise UserError(f"{source}: holds no runs")
+    _check_units(source, runs, metric)
+    runs = [replace(run, config=_apart_from_columns(run.config)) for run in runs]
+    settings = [dict(flatten(run.config)) for run in runs]
+    factors = _factors(settings)
+    labels = _variant_names(runs, [_label(factors, values) for values in settings])
+    kept, copies = _without_copies(source, runs, labels, settings)
+    variants = sorted({label for label, _ in kept}, key=lambda label: (label != baseline, label))  # baseline first
+    if baseline is not None and baseline not in variants:
+        raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
+    order = sorted(kept, key=lambda key: (variants.index(key[0]), key[1]))
+    planned = [_planned(runs[kept[key]], *key, settings[kept[key]], factors) for key in order]
+    varied = {path for paths in factors for path in paths}
+    tree = {
+        "name": name,
+        "factors": {"+".join(paths): levels for paths, levels in factors.items()},
+        "baseline": baseline or variants[0],
+        "metric": metric,
+        "margin": MARGIN,
+        "seeds": sorted({seed for _, seed in order}),
+        "base": nested({path: value for path, value in settings[0].items() if path not in {*varied, *PLACES}}),
+        "runs": planned,
+        "source": source,
+        "notes": [_note(source, metric, baseline, has_digests="folder" in parts)],
+    }
+    plan = StudyPlan.parse(tree, source)
+    return RunsTable.of_runs(plan, [runs[kept[key]] for key in order], troubles={**copies, **(troubles or {})}, **parts)
+
+
+def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of another program, `config.epochs` for one that is named like a column of `RunsTable.runs`."""
+    return {f"config.{name}" if name in COLUMNS and name != "seed" else name: value for name, value in config.items()}
+
+
+def _check_units(source: str, runs: Iterable[SourceRun], metric: str) -> None:
+    """Raise `UserError` where an accuracy is not a fraction: other programs log percent."""
+    for run in runs:
+        value = run.summary.get(metric)
+        if Metric(metric).is_share and isinstance(value, int | float) and not (0 <= value <= 1 or math.isnan(value)):
+            raise UserError(f"{source}: {run.name}: {metric} is {value:g}; expected a fraction from 0 to 1")
+
+
+def _factors(settings: list[Settings]) -> dict[tuple[str, ...], list[Any]]:
+    """Paths -> levels in order, of the settings that differ between runs. Settings that always change together are one
+    factor, whose levels are lists.
+    """
+    linked: dict[tuple[int, ...], list[str]] = {}  # runs with equal levels -> the settings that vary like this
+    for path in dict.fromkeys(path for values in settings for path in values):
+        texts = [level_text(values.get(path)) for values in settings]
+        first_run = dict(zip(reversed(texts), reversed(range(len(texts)))))  # level -> the first run that has it
+        first = tuple(first_run[text] for text in texts)
+        if path not in PLACES and any(first):
+            linked.setdefault(first, []).append(path)
+    factors = {}
+    for first, paths in linked.items():
+        levels = [[settings[run].get(path) for path in paths] for run in sorted(set(first))]
+        factors[tuple(paths)] = [level[0] for level in levels] if len(paths) == 1 else levels
+    return factors
+
+
+def _label(factors: Iterable[tuple[str, ...]], values: Settings) -> str:
+    """The name of a variant where the source has none: its level, or `depth=2, head=logits`."""
+    texts = {paths[0]: level_text([values.get(path) for path in paths]) for paths in factors}
+    if len(texts) == 1:
+        return next(iter(texts.values()))
+    return ", ".join(f"{path.rpartition('.')[2]}={text}" for path, text in texts.items()) or "all"
+
+
+def _variant_names(runs: list[SourceRun], labels: list[str]) -> list[str]:
+    """The name of each run's variant: that of the source, followed by the label where it has several settings.
+
+    W&B groups of other programs can hold runs with different settings, which are different variants.
+    """
+    labels_of: dict[str, set[str]] = {}
+    for run, label in zip(runs, labels):
+        labels_of.setdefault(run.variant, set()).add(label)
+    return [
+        label if not run.variant else run.variant if len(labels_of[run.variant]) == 1 else f"{run.variant}: {label}"
+        for run, label in zip(runs, labels)
+    ]
+
+
+def _without_copies(
+    source: str, runs: list[SourceRun], labels: list[str], settings: list[Settings]
+) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
+    """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
+
+    Raises `UserError` where a seed is not an integer, or where runs with the same settings have no seed.
+    """
+    kept: dict[tuple[str, int], int] = {}
+    copies, seedless = {}, []
+    for index, (run, label, values) in enumerate(zip(runs, labels, settings)):
+        seed = values.get("seed", 0)
+        if not isinstance(seed, int):
+            raise UserError(f"{source}: {run.name}: seed: {seed!r} is not an integer")
+        first = kept.setdefault((label, seed), index)
+        if first != index:
+            copies[run.name] = f"is another copy of {runs[first].name} ({label}, seed {seed}), so it is not used"
+            seedless += [] if "seed" in values else [run.name]
+    if seedless:
+        raise UserError(
+            f"{source}: {len(seedless)} runs have no setting `seed` and the same settings as another run, for example "
+            f"{seedless[0]}; seeds are needed to tell runs of a variant apart and to pair them"
+        )
+    return kept, copies
+
+
+def _planned(run: SourceRun, variant: str, seed: int, values: Settings, factors: Iterable[tuple[str, ...]]) -> RunSpec:
+    levels = {path: values.get(path) for paths in factors for path in paths}
+    return RunSpec(name=run.name, run_id=run.summary.get("run_id") or "", variant=variant, levels=levels, seed=seed)
+
+
+def _note(source: str, metric: str, baseline: str | None, has_digests: bool) -> str:
+    """What the report says of a study without a plan."""
+    chosen = "the one given with --baseline" if baseline else "the first variant by name"
+    unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
+    return (
+        f"Read from {source}, which holds no plan: the factors are the settings that differ between the runs, the "
+        f"baseline is {chosen}, the metric is {metric}, and the margin is the default, not one stated before the runs."
+        f"{unchecked}"
+    )
