@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from analysis import formatting
 from analysis.results.policy import ALPHA
 from analysis.results.study_results import StudyResults
-from analysis.sources.plan_changes import PlanChange, plan_changes
+from analysis.sources.plan_changes import plan_changes
 from analysis.sources.runs_table import RunsTable
 from experiments.runs.record import COMPARISON
 
@@ -14,44 +16,34 @@ def audit_warnings(results: StudyResults) -> list[str]:
     """A sentence for each finding; empty for a study whose plan was not changed and whose runs are of one batch."""
     study = results.study
     changes = plan_changes(study)
-    if study.plan.looks and all(change.field != "looks" for change in changes):
-        changes = [
-            change for change in changes if change.field != "seeds"
-        ]  # the planned looks say when seeds are added
-    found = [_changed(change, study) for change in changes]
-    return found + ([_batches(results)] if results.conduct.batches.batches > 1 else [])
+    if study.plan.looks and "looks" not in changes:
+        changes.pop("seeds", None)  # the planned looks say when seeds are added
+    sentences = [_changed(field, before, study) for field, before in changes.items()]
+    return sentences + ([_batches(results)] if results.conduct.batches.batches > 1 else [])
 
 
-def _changed(change: PlanChange, study: RunsTable) -> str:
-    runs = formatting.plural(sum(change.before.values()), "run")
-    before = formatting.listing([f"{value}" for value in change.before], "or")
-    when, now = _when(change), getattr(study.stated_plan, change.field, None)
-    if change.field == "looks":
+def _changed(field: str, values: dict[Any, int], study: RunsTable) -> str:
+    runs = formatting.plural(sum(values.values()), "run")
+    before = formatting.listing([f"{value}" for value in values], "or")
+    now = getattr(study.stated_plan, field, None)
+    if field == "looks":
         return (
             f"The planned looks were changed after runs had started: they were others when {runs} started, and are "
-            f"{', '.join(map(str, now or [])) or 'none'} now. {when}Looks that are planned after seeing results do not keep the rate "
+            f"{', '.join(map(str, now or [])) or 'none'} now. Looks that are planned after seeing results do not keep the rate "
             "of false verdicts."
         )
-    if change.field == "seeds":
+    if field == "seeds":
         told = ", ".join(map(str, now or []))
         return (
             f"Seeds were added after runs had started: {runs} started when the seeds were {before}; now they are {told}. "
-            f"{when}The tests do not account for a decision to add seeds after seeing results."
+            f"The tests do not account for a decision to add seeds after seeing results."
         )
-    if change.field in COMPARISON:
+    if field in COMPARISON:
         return (
-            f"The {change.field} was changed after runs had started: it was {before} when {runs} started, and is {now} now. "
-            f"{when}A comparison that was not stated before the runs is exploratory."
+            f"The {field} was changed after runs had started: it was {before} when {runs} started, and is {now} now. "
+            f"A comparison that was not stated before the runs is exploratory."
         )
-    return f"The plan was changed after runs had started: {change.field} was another one when {runs} started. {when}".strip()
-
-
-def _when(change: PlanChange) -> str:
-    """A sentence, with a space behind it; empty where the time is not known."""
-    if change.after is None and change.until is None:
-        return ""
-    after = f"after {change.after}" if change.after else ""
-    return f"The change was made {' and '.join(filter(None, [after, change.until and f'by {change.until}']))}. "
+    return f"The plan was changed after runs had started: {field} was another one when {runs} started."
 
 
 def _batches(results: StudyResults) -> str:

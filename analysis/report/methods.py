@@ -97,7 +97,7 @@ def _verdicts(results: StudyResults) -> list[tuple[str, str]]:
     """How a pair gets its verdict."""
     study = results.study
     margin = formatting.margin(study.metric, study.margin)
-    changed = any(change.field == "margin" for change in plan_changes(study))
+    changed = "margin" in plan_changes(study)
     fixed = "which was changed after runs had started" if changed else "which the study fixes before its runs"
     with_baseline, shared = "" if results.pairs or not results.others else " with the baseline", ""
     if results.factorial is not None:

@@ -1,9 +1,7 @@
-"""Changes of a study's plan after runs had started: what was changed, and when."""
+"""Changes of a study's plan after runs had started."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -18,40 +16,26 @@ from experiments.runs import record
 from experiments.runs.stated import field_digests
 
 
-@dataclass(frozen=True)
-class PlanChange:
-    """A field of the plan that differs from what it was when runs started.
+def plan_changes(study: RunsTable) -> dict[str, dict[Any, int]]:
+    """A field of the plan that differs from what it was when runs started -> its value then -> number of these runs.
 
-    `before`: its value then -> number of these runs; {None: number} where records hold only its digest. `after`: the start
-    of the last of these runs. `until`: when the change had been made: the start of the first later run, or else the time
-    of study.json. Times are ISO 8601 in UTC, None where unknown.
-    """
-
-    field: str
-    before: dict[Any, int]
-    after: str | None
-    until: str | None
-
-
-def plan_changes(study: RunsTable) -> list[PlanChange]:
-    """The changed fields, metric, margin, baseline and seeds first; none for runs whose plan is not known.
-
-    Older records hold less and are not counted.
+    Metric, margin, baseline and seeds come first. Of other fields, records hold only a digest, so the value is None. Empty
+    for runs whose plan is not known; older records hold less and are not counted.
     """
     if not study.recorded:
-        return []
+        return {}
     ended = study.of(*ENDED)
-    changes = []
+    changes = {}
     for name in record.COMPARISON:
         then, now = ended[f"planned_{name}"].dropna(), getattr(study.stated_plan, name)
-        changes.append(_change(study, name, then[then != (level_text(now) if isinstance(now, list) else now)]))
+        differs = then[then != (level_text(now) if isinstance(now, list) else now)]
+        changes[name] = {value: int(n) for value, n in differs.value_counts(sort=False).items()}
     digests = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
-    today = _digests_today(study, ended.loc[digests.index])
-    named = {field for fields in (*digests, *today) for field in fields}
-    for name in sorted(named - set(record.COMPARISON)):
-        differs = [then.get(name) != now.get(name) for then, now in zip(digests, today, strict=True)]
-        changes.append(_change(study, name, pd.Series(None, index=digests.index[differs], dtype=object)))
-    return [change for change in changes if change.before]
+    pairs = list(zip(digests, _digests_today(study, ended.loc[digests.index]), strict=True))
+    for name in sorted({name for pair in pairs for fields in pair for name in fields} - set(record.COMPARISON)):
+        count = sum(then.get(name) != today.get(name) for then, today in pairs)
+        changes[name] = {None: count} if count else {}
+    return {name: before for name, before in changes.items() if before}
 
 
 def _digests_today(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]:
@@ -67,19 +51,3 @@ def _digests_today(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]
         return field_digests(plan.model_copy(update={"base": settings | dict(zip(places, located, strict=True))}))
 
     return [digests(*map(cell_value, row)) for row in runs[places].itertuples(index=False)]
-
-
-def _change(study: RunsTable, field: str, values: pd.Series) -> PlanChange:
-    """`values`: the field's value at the start of each run where it was another one."""
-    counts = {None if pd.isna(key) else key: int(n) for key, n in values.value_counts(sort=False, dropna=False).items()}
-    started = study.of(*ENDED)["started"].dropna().sort_values()
-    after = started[started.index.isin(values.index)].max() if len(values) else None
-    later = started[~started.index.isin(values.index) & (started > (after or ""))]
-    return PlanChange(field, counts, after, later.iloc[0] if len(later) else _plan_time(study))
-
-
-def _plan_time(study: RunsTable) -> str | None:
-    """When study.json was last written; None for a source without one."""
-    if study.folder is None or not (path := study.folder / record.STUDY).is_file():
-        return None
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
