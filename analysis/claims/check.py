@@ -27,7 +27,7 @@ from analysis.claims.hypotheses import Hypothesis
 from analysis.stats.comparisons import Values
 from analysis.stats.estimates import Estimate
 from analysis.stats.holm import holm, holm_exclusive
-from analysis.stats.looks import Looks
+from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 from experiments.metric import Metric
 from experiments.study import StudyPlan
@@ -74,7 +74,7 @@ def check(
     alpha: float = 0.05,
     floor: float = 0.0,
     with_diverged: Values | None = None,
-    looks: Looks | None = None,
+    looks: Looks = NO_PLAN,
 ) -> list[ClaimResult]:
     """Check each claim that makes a hypothesis about the study, with its margin.
 
@@ -100,7 +100,7 @@ def check(
     ]
 
 
-def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Looks | None) -> list[ClaimResult]:
+def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Looks) -> list[ClaimResult]:
     """Decide each claim; all are one family."""
     p_for = [np.array([hypothesis.p_for(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
     p_against = [holm([hypothesis.p_against(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
@@ -116,7 +116,7 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Lo
         pick = {"does not hold here": failed, "holds here": shown, "undecided here": ~shown}[outcome]
         decisive = hypotheses[np.flatnonzero(pick)[np.argmax(np.nan_to_num(p_for[i][pick], nan=1.0))]]
         undecided = [hypothesis for hypothesis, is_shown in zip(hypotheses, shown, strict=True) if not is_shown]
-        open_ = outcome == "undecided here" and looks is None
+        open_ = outcome == "undecided here" and not looks
         results.append(
             ClaimResult(
                 claim=claim,
@@ -125,7 +125,7 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Lo
                 p=float(p),
                 hypotheses=tuple(hypotheses),
                 decisive=decisive,
-                estimate=decisive.estimate(alpha if looks is None else looks.level(alpha)),
+                estimate=decisive.estimate(looks.level(alpha)),
                 hits=int(pick.sum()),
                 more_seeds=_more_seeds(hypotheses, undecided, alpha / len(claims)) if open_ else None,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from analysis.stats.estimates import Estimate, mean, moments
-from analysis.stats.looks import Looks
+from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import fewest, power_beyond, power_of_equivalence
 from analysis.stats.student import beyond, t_test, tost
 
@@ -45,13 +44,13 @@ class Hypothesis:
         """The difference with the interval that goes with one-sided tests at alpha."""
         return mean(self.diffs, 1 - 2 * alpha, self.floor)
 
-    def p_for(self, looks: Looks | None = None) -> float:
+    def p_for(self, looks: Looks = NO_PLAN) -> float:
         """p-value of the hypothesis being false: small where the runs support it. With planned looks: of all looks so far."""
-        return _over_looks(looks, self._for, self.diffs)
+        return float(looks.p_value(self._for, self.diffs)[0])
 
-    def p_against(self, looks: Looks | None = None) -> float:
+    def p_against(self, looks: Looks = NO_PLAN) -> float:
         """p-value of the hypothesis being true: small where the runs contradict it."""
-        return _over_looks(looks, self._against, self.diffs)
+        return float(looks.p_value(self._against, self.diffs)[0])
 
     def _for(self, diffs: np.ndarray) -> np.ndarray:
         if self.relation == "above":
@@ -99,7 +98,3 @@ class Hypothesis:
             return power_beyond(sd, away, n, alpha / 2)
         critical = stats.t.isf(alpha / 2, n - 1) * np.sqrt(n + 1)
         return stats.nct.sf(critical, n - 1, np.minimum(np.sqrt(n) * away / sd, 1e4))
-
-
-def _over_looks(looks: Looks | None, test: Callable[[np.ndarray], np.ndarray], diffs: np.ndarray) -> float:
-    return float(test(diffs) if looks is None else looks.p_value(test, diffs)[0])

@@ -53,7 +53,7 @@ def planned_looks_text(results: StudyResults) -> str:
     """State the plan, the level of the current look, and what becomes of seeds beyond it."""
     policy = results.policy
     plan = f"The study plans to test at {formatting.listing([str(n) for n in policy.plan])} seeds."
-    if policy.looks is None:
+    if not policy.looks:
         return plan
     n, last = len(policy.looks.seeds), policy.plan[-1]
     level = 100 * policy.looks.level(ALPHA)

@@ -11,7 +11,7 @@ import pandas as pd
 from analysis import stats
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values, compare_pairs
+from analysis.stats.comparisons import PairedComparison, Values
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 
@@ -36,8 +36,8 @@ class Policy:
     """the planned looks as numbers of seeds; empty without a plan"""
     complete: int = 0
     """how many seeds, in the planned order, have all their runs ended"""
-    looks: stats.Looks | None = None
-    """the plan with the look that is reached; None without a plan, and before the first planned look"""
+    looks: stats.Looks = stats.NO_PLAN
+    """the plan with the look that is reached; empty without a plan, and before the first planned look"""
     families: int = 1
     """how many families of tests share alpha: 2 where pairs and factors are tested"""
     alpha: float = ALPHA
@@ -55,12 +55,12 @@ class Policy:
     @property
     def waiting(self) -> bool:
         """Whether nothing may be tested yet: the first planned look is not reached."""
-        return bool(self.plan) and self.looks is None
+        return bool(self.plan) and not self.looks
 
     @property
     def confidence(self) -> float:
         """The confidence level of an interval of differences: 95 %, or that of the planned look."""
-        return 0.95 if self.looks is None else 1 - self.looks.level(0.05)
+        return 1 - self.looks.level(0.05)
 
     @property
     def intervals(self) -> str:
@@ -83,13 +83,13 @@ class Policy:
 
     def may_test(self, seed: int) -> bool:
         """Whether tests may use this seed."""
-        return not self.plan or (self.looks is not None and seed in self.looks.seeds)
+        return not self.plan or seed in self.looks.seeds
 
     def limit(self, values: Values) -> dict[str, dict[int, float]]:
         """The values that may be tested, with NaN for the seeds of a planned look that lack one."""
         if not self.plan:
             return {variant: dict(runs) for variant, runs in values.items()}
-        seeds = self.looks.seeds if self.looks else ()
+        seeds = self.looks.seeds
         return {variant: {seed: runs.get(seed, math.nan) for seed in seeds} for variant, runs in values.items()}
 
     def count_diverged(self, values: Values) -> dict[str, dict[int, float]]:
@@ -106,19 +106,22 @@ class Policy:
         Where their chance level is not known, no verdict stands on the finished runs alone.
         """
         pairs, tested = list(pairs), self.limit(values)
-        compared = compare_pairs(tested, pairs, self.rule)
+        compared = stats.compare(tested, pairs, self.rule)
         if unknown := {
             variant for variant in self.unknown_chance if self.chance[variant].keys() & tested[variant].keys()
         }:
             return {
-                pair: stats.with_diverged(comparison, "not enough evidence") if unknown & set(pair) else comparison
+                pair: replace(comparison, verdict_with_diverged="not enough evidence")
+                if unknown & set(pair)
+                else comparison
                 for pair, comparison in compared.items()
             }
         if not self.chance:
             return compared
-        counted = compare_pairs(self.limit(self.count_diverged(values)), pairs, self.rule)
+        counted = stats.compare(self.limit(self.count_diverged(values)), pairs, self.rule)
         return {  # with Holm's method, every pair depends on the others
-            pair: stats.with_diverged(compared[pair], comparison.verdict) for pair, comparison in counted.items()
+            pair: replace(compared[pair], verdict_with_diverged=comparison.verdict)
+            for pair, comparison in counted.items()
         }
 
 
@@ -133,7 +136,7 @@ def study_policy(study: RunsTable) -> Policy:
         chance=_chance_levels(study),
         plan=tuple(study.plan.looks),
         complete=len(complete),
-        looks=None if reached is None else stats.Looks(tuple(study.plan.looks), tuple(complete[:reached])),
+        looks=stats.NO_PLAN if reached is None else stats.Looks(tuple(study.plan.looks), tuple(complete[:reached])),
     )
 
 

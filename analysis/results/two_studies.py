@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis import stats
 from analysis.results.policy import Values
 from analysis.results.study_results import StudyResults
 from analysis.sources.matching import check_same_levels
 from analysis.stats import Comparison, PairedComparison, Rule
-from analysis.stats.comparisons import compare_pairs
 from experiments.errors import UserError
 from experiments.metric import Metric
 
@@ -91,14 +90,14 @@ def _changes(
     """B - A for each variant, with its verdict where diverged runs count; "not enough evidence" where that is `unknown`."""
     changes, again = (_paired(variants, values, rule) for values in (finished, counted))
     return {
-        variant: stats.with_diverged(
-            changes[variant], "not enough evidence" if variant in unknown else again[variant].verdict
+        variant: replace(
+            change, verdict_with_diverged="not enough evidence" if variant in unknown else again[variant].verdict
         )
-        for variant in variants
+        for variant, change in changes.items()
     }
 
 
 def _paired(variants: list[str], values: Side, rule: Rule) -> dict[str, PairedComparison]:
     sides = {f"{name} {variant}": runs[variant] for name, runs in zip("AB", values) for variant in variants}
-    compared = compare_pairs(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule)
+    compared = stats.compare(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule)
     return dict(zip(variants, compared.values()))

@@ -17,17 +17,14 @@ from analysis.stats.comparisons import (
     Verdict,
     against_baseline,
     compare,
-    compare_all,
     paired,
-    paired_improvement,
     verdicts,
-    with_diverged,
 )
 from analysis.stats.estimates import Band, Estimate, Spread, band, mean, spread
 from analysis.stats.factorial import Effect, Factorial, TermTest, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import Components, ImageEstimate, over_images
-from analysis.stats.looks import Looks, levels, repeated_rate
+from analysis.stats.looks import NO_PLAN, Looks, levels, repeated_rate
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
 from analysis.stats.proportion import proportion
 from analysis.stats.resolution import accuracy_step

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.stats.comparisons import Comparison, Rule, Verdict
-from analysis.stats.estimates import Estimate, moments, t_interval
-from analysis.stats.holm import holm_exclusive
-from analysis.stats.looks import Looks
+from analysis.stats.comparisons import Comparison, Rule, decide
+from analysis.stats.estimates import Estimate, estimates, moments, t_interval
 from analysis.stats.proportion import proportion
 from analysis.stats.student import beyond
 
@@ -104,45 +102,28 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     if not differences:
         return {}
     paired = [math.sqrt(2) * floor for floor in floors]
-    centre, error, df = _averages(differences, paired)
-    tests = p, _, _ = _average_tests(centre, error, df, rule.margin)
-    if rule.looks is not None:
-        tests = _tests_over_looks(differences, paired, rule.looks, rule.margin)
-    over_looks, q, sign = tests
-    p_holm, q_holm = holm_exclusive(over_looks, q)
-    low, high = t_interval(centre, error, df, 1 - rule.level(0.05))
-    found = {}
-    for i, (variant, samples) in enumerate(differences.items()):
-        better = (sign[i] > 0) != rule.lower_is_better
-        verdict: Verdict = "not enough evidence"
-        if q_holm[i] <= rule.alpha:
-            verdict = "equivalent"
-        elif p_holm[i] <= rule.alpha:
-            verdict = "better" if better else "worse"
-        n = sum(int(np.isfinite(sample).sum()) for sample in samples)
-        diff = Estimate(float(centre[i]), float(low[i]), float(high[i]), n)
-        found[variant] = Comparison(diff=diff, p=float(p[i]), p_holm=float(p_holm[i]), verdict=verdict)
-    return found
 
+    def averages(seeds: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The means over the datasets, their standard errors and degrees of freedom, each (variants,)."""
+        given = [[sample[:seeds] for sample in samples] for samples in differences.values()]
+        means = [stratified_mean(samples, paired) for samples in given]
+        centre, error, df = np.array(means).T
+        return centre, error, df
 
-def _averages(differences: Mapping[str, Samples], floors: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The means over the datasets, their standard errors and degrees of freedom, each (variants,)."""
-    centre, error, df = map(np.array, zip(*(stratified_mean(samples, floors) for samples in differences.values())))
-    return centre, error, df
-
-
-def _tests_over_looks(
-    differences: Mapping[str, Samples], floors: Sequence[float], looks: Looks, margin: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p of a difference and of equivalence over all looks so far, and the sign of the look that shows the difference best."""
-
-    def at(seeds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        given = {variant: [sample[:seeds] for sample in samples] for variant, samples in differences.items()}
-        return _average_tests(*_averages(given, floors), margin)
-
-    p, q, sign = map(np.stack, zip(*(at(seeds) for seeds in looks.reached)))
-    (smallest, best), (equivalence, _) = looks.smallest_p(p), looks.smallest_p(q)
-    return smallest, equivalence, np.take_along_axis(sign, best[None], axis=0)[0]
+    tests = [_average_tests(*averages(seeds), rule.margin) for seeds in rule.looks.reached]
+    p, q, sign = map(np.stack, zip(*tests))
+    (over_looks, best), (equivalence, _) = rule.looks.smallest_p(p), rule.looks.smallest_p(q)
+    sign = np.take_along_axis(sign, best[None], axis=0)[0]
+    p_holm, _, signs = decide(over_looks, equivalence, sign, rule)
+    centre, error, df = averages(None)
+    n = np.array([sum(int(np.isfinite(sample).sum()) for sample in samples) for samples in differences.values()])
+    diffs = estimates(centre, *t_interval(centre, error, df, 1 - rule.looks.level(0.05)), n)
+    return {
+        variant: Comparison(
+            diff=diffs[i], p=float(p[-1, i]), p_holm=float(p_holm[i]), verdict=rule.verdict(float(signs[i]))
+        )
+        for i, variant in enumerate(differences)
+    }
 
 
 def _average_tests(

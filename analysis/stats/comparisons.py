@@ -13,17 +13,15 @@ and "a difference of a margin or more") at most one is true, so both kinds of te
 comparison and are not adjusted.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from analysis.stats.estimates import Estimate, estimates, moments, t_interval
 from analysis.stats.holm import holm_exclusive
-from analysis.stats.looks import Looks
+from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
 from analysis.stats.proportion import proportion
 from analysis.stats.student import t_test, tost
@@ -48,7 +46,7 @@ class Rule:
     """the smallest standard deviation of differences (see `estimates`)"""
     families: int = 1
     """how many families of tests share alpha equally; adjusted p-values are multiplied by it"""
-    looks: Looks | None = None
+    looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order"""
 
     def __post_init__(self) -> None:
@@ -59,9 +57,13 @@ class Rule:
         if not 0 < self.alpha < 0.5:
             raise UserError(f"alpha: {self.alpha!r} is not between 0 and 0.5")
 
-    def level(self, alpha: float) -> float:
-        """The level of a test for the overall level `alpha`: smaller where several looks share it."""
-        return alpha if self.looks is None else self.looks.level(alpha)
+    def verdict(self, sign: float) -> Verdict:
+        """The verdict in words; `sign` as in `decide`."""
+        if np.isnan(sign):
+            return "not enough evidence"
+        if sign == 0:
+            return "equivalent"
+        return "better" if (sign > 0) != self.lower_is_better else "worse"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +97,14 @@ class PairedComparison(Comparison):
 
     dropped: int
     """seeds that only one side has, or on which a side diverged"""
-    paired_improvement: Estimate
-    """probability that the variant beats the other on the same seed; a tie counts half"""
-    seed_correlation: float
-    """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
     tost_p: float
     """two one-sided tests: p-value of a difference of a margin or more"""
     tost_p_holm: float
     """`tost_p`, adjusted over the family"""
+    paired_improvement: Estimate
+    """probability that the variant beats the other on the same seed, with its exact interval; a tie counts half"""
+    seed_correlation: float
+    """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
     detectable: float
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
     seeds_needed: SeedsNeeded | None
@@ -110,37 +112,58 @@ class PairedComparison(Comparison):
     one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
 
 
-def compare(values: Values, baseline: str, rule: Rule | None = None) -> dict[str, PairedComparison]:
-    """Every variant minus the baseline; the other variants are the family. The baseline's own verdict is "baseline".
-
-    Raises `UserError` where the baseline is not among the variants.
-    """
-    if baseline not in values:
-        raise UserError(f"baseline: {baseline!r} is not among the variants: {', '.join(map(repr, values))}")
-    pairs = [(variant, baseline) for variant in values if variant != baseline]
-    return against_baseline(compare_pairs(values, pairs, rule), values, baseline)
-
-
-def compare_all(
-    values: Values, baseline: str | None = None, rule: Rule | None = None
-) -> dict[tuple[str, str], PairedComparison]:
-    """Every pair (a, b) as a - b; all pairs are one family. Pairs are in the variants' order; the baseline is always b."""
-    pairs = [(b, a) if a == baseline else (a, b) for a, b in combinations(values, 2)]
-    return compare_pairs(values, pairs, rule)
+def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dict[tuple[str, str], PairedComparison]:
+    """Each pair (a, b) as a - b; these pairs are the family."""
+    if not pairs:
+        return {}
+    a, b, dropped = paired(values, pairs)
+    diffs = a - b
+    p_holm, q_holm, signs = verdicts(diffs, rule)
+    centre, deviation, n = moments(diffs, rule.floor)
+    error = deviation / np.sqrt(np.maximum(n, 1))
+    strictest = rule.looks.level(rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
+    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
+    intervals = estimates(centre, *t_interval(centre, error, n - 1, 1 - rule.looks.level(0.05)), n)
+    gains = -diffs if rule.lower_is_better else diffs
+    improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), n)
+    p, q, correlation = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor), _correlation(a, b)
+    return {
+        pair: PairedComparison(
+            diff=intervals[i],
+            p=float(p[i]),
+            p_holm=float(p_holm[i]),
+            verdict=rule.verdict(float(signs[i])),
+            dropped=int(dropped[i]),
+            tost_p=float(q[i]),
+            tost_p_holm=float(q_holm[i]),
+            paired_improvement=improvement[i],
+            seed_correlation=float(correlation[i]),
+            detectable=detectable(float(deviation[i]), int(n[i]), strictest),
+            seeds_needed=needed[i] if np.isnan(signs[i]) else None,
+        )
+        for i, pair in enumerate(pairs)
+    }
 
 
 def against_baseline(
     pairs: Mapping[tuple[str, str], PairedComparison], values: Values, baseline: str
 ) -> dict[str, PairedComparison]:
-    """Of some pairs, each variant's comparison with the baseline, and the baseline's own."""
-    return {
-        variant: _baseline(values[variant]) if variant == baseline else pairs[variant, baseline] for variant in values
-    }
-
-
-def with_diverged(comparison: PairedComparison, counted: Verdict) -> PairedComparison:
-    """A comparison, and the verdict of the same pair where diverged runs are counted."""
-    return replace(comparison, verdict_with_diverged=counted)
+    """Of some pairs, each variant's comparison with the baseline, and the baseline's own, which has nothing tested."""
+    finite, nan = sum(map(np.isfinite, values[baseline].values())), float("nan")
+    itself = PairedComparison(
+        diff=Estimate(0.0, 0.0, 0.0, int(finite)),
+        p=nan,
+        p_holm=nan,
+        verdict="baseline",
+        dropped=len(values[baseline]) - int(finite),
+        tost_p=nan,
+        tost_p_holm=nan,
+        paired_improvement=Estimate(0.5, nan, nan, int(finite)),
+        seed_correlation=nan,
+        detectable=nan,
+        seeds_needed=None,
+    )
+    return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 
 
 def paired(
@@ -157,94 +180,25 @@ def paired(
     return np.where(usable, table[first], np.nan), np.where(usable, table[second], np.nan), dropped
 
 
-def paired_improvement(a: ArrayLike, b: ArrayLike, level: float = 0.95, lower_is_better: bool = False) -> Estimate:
-    """Probability that a (seeds,) beats b (seeds,) on the same seed, with its exact interval; a tie counts half."""
-    gain = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
-    return _improvement(np.atleast_2d(-gain if lower_is_better else gain), level)[0]
-
-
 def verdicts(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Adjusted p of a difference, adjusted p of equivalence, and the verdict, for diffs (..., family, seeds).
+    """`decide` for diffs (..., family, seeds).
 
-    The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence. With planned
-    looks, the p-values are for all looks so far, and the sign is that of the look that shows the difference best.
+    With planned looks, the p-values are for all looks so far, and the sign is that of the look that shows the difference best.
     """
-    p, q, sign = _tests(diffs, rule)
+    p, seeds = rule.looks.p_value(lambda given: t_test(given, floor=rule.floor), diffs)
+    q, _ = rule.looks.p_value(lambda given: tost(given, rule.margin, rule.floor), diffs)
+    shown = np.where(np.arange(diffs.shape[-1]) < seeds[..., None], diffs, np.nan)
+    return decide(p, q, np.sign(moments(shown)[0]), rule)
+
+
+def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Adjusted p of a difference, adjusted p of equivalence, and the verdict, for p, q and signs (..., family).
+
+    The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
+    """
     p_holm, q_holm = (np.minimum(rule.families * adjusted, 1.0) for adjusted in holm_exclusive(p, q))
     sign = np.where(p_holm <= rule.alpha, sign, np.nan)
     return p_holm, q_holm, np.where(q_holm <= rule.alpha, 0.0, sign)
-
-
-def _tests(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p of a difference and of equivalence, before they are adjusted over the family; and the sign of the difference."""
-
-    def difference(given: np.ndarray) -> np.ndarray:
-        return t_test(given, floor=rule.floor)
-
-    def equivalence(given: np.ndarray) -> np.ndarray:
-        return tost(given, rule.margin, rule.floor)
-
-    if rule.looks is None:
-        return difference(diffs), equivalence(diffs), np.sign(moments(diffs)[0])
-    p, seeds = rule.looks.p_value(difference, diffs)
-    shown = np.where(np.arange(diffs.shape[-1]) < seeds[..., None], diffs, np.nan)
-    return p, rule.looks.p_value(equivalence, diffs)[0], np.sign(moments(shown)[0])
-
-
-def compare_pairs(
-    values: Values, pairs: list[tuple[str, str]], rule: Rule | None = None
-) -> dict[tuple[str, str], PairedComparison]:
-    """Each pair (a, b) as a - b; these pairs are the family."""
-    rule = rule or Rule()
-    if not pairs:
-        return {}
-    a, b, dropped = paired(values, pairs)
-    diffs = a - b
-    p_holm, q_holm, signs = verdicts(diffs, rule)
-    centre, deviation, n = moments(diffs, rule.floor)
-    error = deviation / np.sqrt(np.maximum(n, 1))
-    strictest = rule.level(rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
-    gains = -diffs if rule.lower_is_better else diffs
-    words: dict[float, Verdict] = {1.0: "better", -1.0: "worse", 0.0: "equivalent"}
-    towards = -1.0 if rule.lower_is_better else 1.0
-    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
-    intervals = estimates(centre, *t_interval(centre, error, n - 1, 1 - rule.level(0.05)), n)
-    improvement, correlation = _improvement(gains, 0.95), _correlation(a, b)
-    p, q = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor)
-    return {
-        pair: PairedComparison(
-            diff=intervals[i],
-            dropped=int(dropped[i]),
-            p=float(p[i]),
-            p_holm=float(p_holm[i]),
-            paired_improvement=improvement[i],
-            seed_correlation=float(correlation[i]),
-            tost_p=float(q[i]),
-            tost_p_holm=float(q_holm[i]),
-            verdict=words.get(towards * float(signs[i]), "not enough evidence"),
-            detectable=detectable(float(deviation[i]), int(n[i]), strictest),
-            seeds_needed=needed[i] if np.isnan(signs[i]) else None,
-        )
-        for i, pair in enumerate(pairs)
-    }
-
-
-def _baseline(runs: Mapping[int, float]) -> PairedComparison:
-    """The baseline compared with itself: no difference, nothing tested."""
-    n, nan = int(np.isfinite(np.array(list(runs.values()), dtype=float)).sum()), float("nan")
-    return PairedComparison(
-        diff=Estimate(0.0, 0.0, 0.0, n),
-        dropped=len(runs) - n,
-        p=nan,
-        p_holm=nan,
-        paired_improvement=Estimate(0.5, nan, nan, n),
-        seed_correlation=nan,
-        tost_p=nan,
-        tost_p_holm=nan,
-        verdict="baseline",
-        detectable=nan,
-        seeds_needed=None,
-    )
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -254,9 +208,3 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = np.where(np.isfinite(products), products, 0).sum(axis=-1) / (n - 1) / (sd_a * sd_b)
     return np.where(n < 3, np.nan, np.clip(correlation, -1, 1))
-
-
-def _improvement(gain: np.ndarray, level: float) -> list[Estimate]:
-    """`paired_improvement` from gains (pairs, seeds), NaN where a seed cannot be used."""
-    wins = (gain > 0).sum(axis=-1) + 0.5 * (gain == 0).sum(axis=-1)
-    return proportion(wins, np.isfinite(gain).sum(axis=-1), level)

@@ -22,7 +22,7 @@ import numpy as np
 
 from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, estimates, mean, moments, t_interval
 from analysis.stats.holm import holm
-from analysis.stats.looks import Looks
+from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.student import t_test
 from experiments.errors import UserError
 
@@ -89,7 +89,7 @@ def factorial(
     level: float = 0.95,
     floor: float = 0.0,
     families: int = 1,
-    looks: Looks | None = None,
+    looks: Looks = NO_PLAN,
 ) -> Factorial:
     """Means, contrasts and two-way interactions of `factors` on `metric`; intervals are at `level`.
 
@@ -102,7 +102,7 @@ def factorial(
     runs = frame.loc[np.isfinite(frame[metric].to_numpy(dtype=float)), [metric, "seed", *factors]]
     runs = runs.astype(dict.fromkeys(factors, object)).fillna(dict.fromkeys(factors, "not set"))
     levels: dict[str, Levels] = {factor: tuple(runs[factor].unique().tolist()) for factor in factors}
-    seeds = looks.seeds if looks else tuple(frame["seed"].unique().tolist())
+    seeds = looks.seeds or tuple(frame["seed"].unique().tolist())
     cells = list(product(*levels.values()))
     values = runs.groupby([*factors, "seed"], sort=False)[metric].mean().to_dict()
     table = np.array([[values.get((*cell, seed), np.nan) for cell in cells] for seed in seeds], dtype=float)
@@ -165,7 +165,7 @@ class _Grid:
         table: np.ndarray,
         level: float,
         floor: float,
-        looks: Looks | None,
+        looks: Looks,
     ) -> None:
         """`table`: values (seeds, cells), NaN where there is none."""
         self.levels, self.cells, self.table = levels, cells, table
@@ -186,13 +186,8 @@ class _Grid:
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
         floors = self.floor * np.sqrt((rows**2).sum(axis=1))
         centre, deviation, n = moments(samples, floors)
-        level = self.level if self.looks is None else 1 - self.looks.level(1 - self.level)
-        low, high = t_interval(centre, deviation / np.sqrt(n), n - 1, level)
-
-        def test(given: np.ndarray) -> np.ndarray:
-            return t_test(given, floor=floors)
-
-        p = test(samples) if self.looks is None else self.looks.p_value(test, samples)[0]
+        low, high = t_interval(centre, deviation / np.sqrt(n), n - 1, 1 - self.looks.level(1 - self.level))
+        p, _ = self.looks.p_value(lambda given: t_test(given, floor=floors), samples)
         return list(zip(estimates(centre, low, high, n), p.tolist(), strict=True))
 
     def means(self, term: Term) -> dict[Levels, Estimate]:

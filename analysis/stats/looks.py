@@ -40,22 +40,25 @@ GRID = np.linspace(0.02, 7.2, 73)
 
 @dataclass(frozen=True)
 class Looks:
-    """The looks that a study plans, and the one it has reached.
+    """The looks that a study plans, and the one it has reached. Without a plan (`NO_PLAN`, false) all seeds are one look.
 
     `plan`: the planned numbers of seeds. `seeds`: the seeds of the look that is reached, in the planned order.
     """
 
-    plan: tuple[int, ...]
-    seeds: tuple[int, ...]
+    plan: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.plan)
 
     @property
-    def reached(self) -> tuple[int, ...]:
-        """The numbers of seeds of the looks so far."""
-        return self.plan[: self.plan.index(len(self.seeds)) + 1]
+    def reached(self) -> tuple[int | None, ...]:
+        """The numbers of seeds of the looks so far; None stands for all seeds."""
+        return self.plan[: self.plan.index(len(self.seeds)) + 1] if self.plan else (None,)
 
     def level(self, alpha: float) -> float:
         """The level of the current look, for an overall level `alpha`."""
-        return levels(self.plan, alpha)[len(self.reached) - 1]
+        return levels(self.plan, alpha)[len(self.reached) - 1] if self.plan else alpha
 
     def p_value(self, test: Callable[[np.ndarray], ArrayLike], diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The p-value over all looks so far, and the number of seeds of the look it comes from.
@@ -63,15 +66,18 @@ class Looks:
         `test` gives the p-values of diffs (..., seeds), whose seeds are those of the current look, in the planned order.
         """
         p, best = self.smallest_p([test(diffs[..., :n]) for n in self.reached])
-        return p, np.array(self.reached)[best]
+        return p, np.array([diffs.shape[-1] if n is None else n for n in self.reached])[best]
 
     def smallest_p(self, p: Iterable[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
         """The p-value over all looks so far, and the number (from 0) of the look it comes from, from those of each look."""
-        found = [sequential_p(each, look, self.plan) for look, each in enumerate(p)]
-        stacked = np.stack([np.where(np.isnan(each), np.inf, each) for each in found])
+        at_looks = [sequential_p(at_look, look, self.plan) for look, at_look in enumerate(p)]
+        stacked = np.stack([np.where(np.isnan(at_look), np.inf, at_look) for at_look in at_looks])
         best = stacked.argmin(axis=0)
         smallest = np.take_along_axis(stacked, best[None], axis=0)[0]
         return np.where(np.isfinite(smallest), smallest, np.nan), best
+
+
+NO_PLAN = Looks()
 
 
 @lru_cache(maxsize=4096)
@@ -88,7 +94,7 @@ def levels(looks: tuple[int, ...], alpha: float = 0.05) -> tuple[float, ...]:
 def sequential_p(p: ArrayLike, look: int, looks: tuple[int, ...]) -> np.ndarray:
     """The smallest overall level at which the look with this number (from 0) rejects, elementwise; at least `p`."""
     p = np.asarray(p, dtype=float)
-    if len(looks) == 1:
+    if len(looks) < 2:
         return p
     inverse = _inverse(looks)[look]
     lowest, highest = inverse.x[0], inverse.x[-1]

@@ -63,7 +63,7 @@ def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path: Pat
     folder = write_study(tmp_path, seeds=10, looks=[5, 10], statuses={("none", s): "incomplete" for s in range(5, 10)})
     add_predictions(folder)
     results = analyze(read(str(folder)))
-    assert results.policy.looks is not None and len(results.policy.looks.seeds) == 5
+    assert len(results.policy.looks.seeds) == 5
     for variant, versus in results.images.versus.items():
         found, expected = versus.seeds, results.versus[variant].diff
         assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)

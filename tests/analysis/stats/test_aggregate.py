@@ -154,7 +154,8 @@ def test_planned_looks_of_one_dataset_are_those_of_a_paired_comparison():
     diffs = np.array([0.02, 0.05, np.nan, 0.03, 0.06, -0.01, 0.0, 0.01, -0.02, 0.02])
     rule = Rule(margin=0.01, looks=Looks((5, 10), tuple(range(10))))
     (found,) = compare_averages({"v": [diffs]}, (0.0,), rule).values()
-    expected = compare({"v": dict(enumerate(diffs)), "none": dict.fromkeys(range(10), 0.0)}, "none", rule)["v"]
+    values = {"v": dict(enumerate(diffs)), "none": dict.fromkeys(range(10), 0.0)}
+    (expected,) = compare(values, [("v", "none")], rule).values()
     assert found.p_holm == pytest.approx(expected.p_holm, rel=1e-9) and found.verdict == expected.verdict
     assert (found.diff.low, found.diff.high) == pytest.approx((expected.diff.low, expected.diff.high), rel=1e-9)
     assert found.diff.n == 9

@@ -30,7 +30,7 @@ def at_each_look(runs: np.ndarray, planned: bool, margin: float, floor: float = 
     """The verdicts on all pairs (studies, pairs) at each look, with or without a plan of looks."""
     found = []
     for n in PLAN:
-        looks = Looks(PLAN, tuple(range(n))) if planned else None
+        looks = Looks(PLAN, tuple(range(n))) if planned else stats.NO_PLAN
         found.append(verdicts(all_pairs(runs[..., :n]), Rule(margin, ALPHA, floor=floor, looks=looks))[2])
     return found
 
