@@ -1,7 +1,5 @@
 """The environment of every test: one thread, no network, no W&B account. Fixtures of single tests belong elsewhere."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -21,7 +19,7 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data():
     """The folder of real datasets next to the checkout. A test that needs it is skipped if it does not exist."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
     if not folder.is_dir():

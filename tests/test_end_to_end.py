@@ -38,7 +38,7 @@ def run(command: str, cwd: Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_the_first_command_writes_a_report(tmp_path: Path) -> None:
+def test_the_first_command_writes_a_report(tmp_path):
     written = block("bash", "vit-report runs/position")
     sweep, report = (re.search(rf"{name} .*?(?= &&|\n|$)", written)[0] for name in ("vit-sweep", "vit-report"))
     done = run(sweep.replace("--seeds 5", "--seeds 2") + " --tracking off --set train.epochs=2", tmp_path)
@@ -56,7 +56,7 @@ def test_the_first_command_writes_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_study_in_a_yaml_file(tmp_path: Path) -> None:
+def test_a_study_in_a_yaml_file(tmp_path):
     (tmp_path / "patches.yaml").write_text(block("yaml", "name: patches"))
     shown = run("vit-sweep show patches.yaml", tmp_path)
     assert shown.returncode == 0 and "20 runs" in shown.stdout
@@ -68,7 +68,7 @@ def test_a_study_in_a_yaml_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_plug_in_variant_needs_no_other_file(tmp_path: Path) -> None:
+def test_a_plug_in_variant_needs_no_other_file(tmp_path):
     code = block("python", '@register("row-only")')
     assert len(code.strip().splitlines()) < 15 + 2  # the class and its imports
     (tmp_path / "row_only.py").write_text(code)
@@ -86,7 +86,7 @@ def test_a_plug_in_variant_needs_no_other_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_imports_no_heavy_library(command: str, tmp_path: Path) -> None:
+def test_help_imports_no_heavy_library(command, tmp_path):
     code = (
         f"import sys; sys.argv = [{command!r}, '--help']\nfrom {COMMANDS[command]}.main import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code\n"
@@ -103,7 +103,7 @@ def test_help_imports_no_heavy_library(command: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
-def test_commands_on_a_page_have_known_flags(page: str, tmp_path: Path) -> None:
+def test_commands_on_a_page_have_known_flags(page, tmp_path):
     lines = (ROOT / page).read_text(encoding="utf-8").replace("`", "\n").splitlines()
     found = [line.split(" #")[0] for line in lines if re.search(r"\bvit-(train|sweep|report) .*--", line)]
     assert found
@@ -121,7 +121,7 @@ def help_text(name: str, verb: str | None) -> str:
 
 
 @pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
-def test_links_and_paths_on_a_page_exist(page: str) -> None:
+def test_links_and_paths_on_a_page_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
     assert all(((ROOT / page).parent / link).exists() for link in links), links

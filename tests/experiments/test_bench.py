@@ -54,14 +54,14 @@ def to_tutorial(ours: ViT, theirs: TutorialViT) -> nn.Module:
 
 
 @pytest.mark.parametrize("name", ["timm", "tutorial"])
-def test_baseline_computes_our_model(name: str) -> None:
+def test_baseline_computes_our_model(name):
     cfg = tiny().vit_config()
     ours, x = randomised(ViT(cfg)), torch.randn(4, 3, 32, 32, dtype=torch.float64)
     theirs = (to_timm if name == "timm" else to_tutorial)(ours, baseline(name, cfg))
     torch.testing.assert_close(theirs(x), ours(x), atol=1e-9, rtol=1e-9)
 
 
-def test_models_have_the_published_size() -> None:
+def test_models_have_the_published_size():
     cfg = preset("tintn-cifar10").vit_config()
     models = [ViT(cfg), *(baseline(name, cfg) for name in ("tutorial", "timm", "vit-pytorch"))]
     # vit-pytorch has no QKV biases, and LayerNorms of a patch's pixels, of its token, and after the encoder
@@ -69,7 +69,7 @@ def test_models_have_the_published_size() -> None:
     assert [sum(p.numel() for p in model.parameters()) for model in models] == [PARAMS] * 3 + [other]
 
 
-def test_library_model_takes_the_steps_of_a_plain_loop() -> None:
+def test_library_model_takes_the_steps_of_a_plain_loop():
     splits, config = images(), tiny()
     torch.manual_seed(0)
     engine = LibraryEngine("timm", [config], 10, CPU)
@@ -87,7 +87,7 @@ def test_library_model_takes_the_steps_of_a_plain_loop() -> None:
         assert row["train/loss"] == pytest.approx(total, rel=1e-5)
 
 
-def test_tutorial_trains_on_our_images_or_their_mirror_images() -> None:
+def test_tutorial_trains_on_our_images_or_their_mirror_images():
     splits, engine, seen = images(), LibraryEngine("tutorial", [tiny()], 10, CPU), []
     engine.train_step = lambda x, y, *_: (seen.append((x[0], y[0])), torch.zeros(1))[1:]
     assert tutorial_rate(engine, splits.train) > 0
@@ -98,7 +98,7 @@ def test_tutorial_trains_on_our_images_or_their_mirror_images() -> None:
         assert len(same) == 1 and label == splits.train.y[same[0]]
 
 
-def test_turns_interleave_and_a_contender_with_a_note_takes_no_more() -> None:
+def test_turns_interleave_and_a_contender_with_a_note_takes_no_more():
     rate, note = {"rate": 1.0}, {"note": "no memory"}
     replies = {"a": iter([rate] * 5), "b": iter([rate, rate, rate, note]), "c": iter([rate] * 5)}
     taken = list(measure.take_turns(replies, 4))
@@ -106,7 +106,7 @@ def test_turns_interleave_and_a_contender_with_a_note_takes_no_more() -> None:
     assert [(name, reply) for name, reply in taken if reply is not rate] == [("b", note)]
 
 
-def test_ratios_are_medians_within_turns() -> None:
+def test_ratios_are_medians_within_turns():
     turns = {"tutorial": [1.0, 2.0, 9.0], "timm": [1.0] * 3, "timm-bf16": [2.0, 2.0, 3.0], "ours": [2.0, 8.0, 9.0]}
     rows = {name: {"turns": rates} for name, rates in {**turns, "ours-bf16": []}.items()}
     measure.compare(rows)
@@ -132,7 +132,7 @@ SMALL = ("--device", "cpu", "--threads", 1, "--batches", 1, "--rounds", 1, "--ru
         ("import time; time.sleep(600)", 1, "time limit of 1 s"),
     ],
 )
-def test_failing_contender_gets_a_note(code, seconds, note, tmp_path, monkeypatch) -> None:
+def test_failing_contender_gets_a_note(code, seconds, note, tmp_path, monkeypatch):
     (tmp_path / "vit_pytorch.py").write_text(code)  # the package that the contender imports in its process
     monkeypatch.syspath_prepend(tmp_path)
     assert bench(*SMALL, "--seconds", seconds, "--only", "vit-pytorch", "--out", tmp_path / "x.json") == 0
@@ -140,7 +140,7 @@ def test_failing_contender_gets_a_note(code, seconds, note, tmp_path, monkeypatc
     assert (row["note"], row["turns"], row["images_per_second"]) == (note, [], None)
 
 
-def test_file_is_complete_after_each_turn(tmp_path, monkeypatch, capsys) -> None:
+def test_file_is_complete_after_each_turn(tmp_path, monkeypatch, capsys):
     out, written, names = tmp_path / "bench.json", [], ["timm", "ours", "ours-bf16-stacked"]
     write = record.write_json
     monkeypatch.setattr(record, "write_json", lambda *args: (write(*args), written.append(out.read_text())))
@@ -169,7 +169,7 @@ def test_file_is_complete_after_each_turn(tmp_path, monkeypatch, capsys) -> None
         (["--out", "old.json"], "out: 'old.json' cannot be written: File exists"),
     ],
 )
-def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys) -> None:
+def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("old.json").write_text("{}")
     assert bench(*words) == 2

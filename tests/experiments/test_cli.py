@@ -1,7 +1,5 @@
 """What every command shares: --version, shell completion, signals, and a standard output that cannot be written."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import os
@@ -21,7 +19,7 @@ ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
-def test_version_is_the_installed_one(module: str) -> None:
+def test_version_is_the_installed_one(module):
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, env=ENV)
     assert (done.returncode, done.stderr) == (0, "")
     name, version = done.stdout.split()[:2]
@@ -29,7 +27,7 @@ def test_version_is_the_installed_one(module: str) -> None:
     assert version == importlib.metadata.version("vit-ablation")
 
 
-def test_the_help_says_which_numbers_are_whole() -> None:
+def test_the_help_says_which_numbers_are_whole():
     parser = Parser("x")
     add_settings(parser)
     shown = parser.format_help()
@@ -46,7 +44,7 @@ def test_the_help_says_which_numbers_are_whole() -> None:
         ("vit-train var", {"variants"}),
     ],
 )
-def test_shell_completion(line: str, completions: set[str], tmp_path: Path) -> None:
+def test_shell_completion(line, completions, tmp_path):
     """By the protocol of argcomplete, as the shell function of `register-python-argcomplete` calls the command."""
     env = {
         **ENV,
@@ -69,7 +67,7 @@ def recorded_setting(words: list[str], out: Path) -> dict[str, Any]:
     return json.loads(path.read_text())
 
 
-def test_short_forms_of_settings(tmp_path: Path) -> None:
+def test_short_forms_of_settings(tmp_path):
     config = recorded_setting(["--data.hflip", "--model.qkv_bias", "False", "--optim.lr=0.5"], tmp_path)
     assert config["data"]["hflip"] is True
     assert config["model"]["qkv_bias"] is False
@@ -84,7 +82,7 @@ def test_short_forms_of_settings(tmp_path: Path) -> None:
         ("sweeps.main", ["run", "position", "--depth", "3"], "did you mean --model.depth?"),
     ],
 )
-def test_what_users_try_first_gets_a_hint(module: str, words: list[str], hint: str) -> None:
+def test_what_users_try_first_gets_a_hint(module, words, hint):
     done = subprocess.run([sys.executable, "-m", module, *words], env=ENV, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
@@ -92,7 +90,7 @@ def test_what_users_try_first_gets_a_hint(module: str, words: list[str], hint: s
 
 
 @pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
-def test_a_folder_that_is_not_utf8_is_refused(module: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_utf8_is_refused(module, tmp_path):
     words = [] if module == "experiments.main" else ["run", "head"] if module == "sweeps.main" else [b"study"]
     words += [b"--out", os.fsencode(tmp_path) + b"/\xff"]
     done = subprocess.run([sys.executable, "-m", module, *words], env=ENV, capture_output=True, text=True)
@@ -118,7 +116,7 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.slow) for each in (signal.SIGHUP, signal.SIGINT))]
 )
-def test_signal_saves_the_run_and_prints_how_to_resume(number: signal.Signals, tmp_path: Path) -> None:
+def test_signal_saves_the_run_and_prints_how_to_resume(number, tmp_path):
     for _ in range(2):
         with start(*LONG, "--out", tmp_path, preexec_fn=hear_signals) as process:
             first = process.stdout.readline()
@@ -129,7 +127,7 @@ def test_signal_saves_the_run_and_prints_how_to_resume(number: signal.Signals, t
     assert int(first.split()[1].partition("/")[0]) > 1  # the second process resumed
 
 
-def test_sighup_is_ignored_under_nohup(tmp_path: Path) -> None:
+def test_sighup_is_ignored_under_nohup(tmp_path):
     with start(*LONG, "--out", tmp_path, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as process:
         process.stdout.readline()
         process.send_signal(signal.SIGHUP)
@@ -140,7 +138,7 @@ def test_sighup_is_ignored_under_nohup(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_full_standard_output_does_not_stop_the_training(tmp_path: Path) -> None:
+def test_full_standard_output_does_not_stop_the_training(tmp_path):
     for arguments in ([*flags(), "--tracking", "off", "--out", tmp_path], ["variants"]):
         with open("/dev/full", "w") as full:
             command = [sys.executable, "-m", "experiments.main", *map(str, arguments)]

@@ -1,17 +1,13 @@
 """Configurations: bad input gives one clear line; defaults and run ids never change."""
 
-from __future__ import annotations
-
 import json
 import re
-from typing import Any
 
 import pytest
 
 from experiments.config import SETTINGS, RunConfig, cohort_key, load, override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
-from vit.config import ViTConfig
 from vit.pos_embed import PosEmbed
 from vit.registry import REGISTRY, Kind
 
@@ -72,7 +68,7 @@ PUBLISHED = {
 }
 
 
-def test_published_defaults_are_unchanged() -> None:
+def test_published_defaults_are_unchanged():
     assert {path: SETTINGS[path].default for path in PUBLISHED if path in SETTINGS} == PUBLISHED
 
 
@@ -85,11 +81,11 @@ def test_published_defaults_are_unchanged() -> None:
         ({"optim.lr": 5e-3, "train.epochs": 7, "data.hflip": True, "model.pos_embed": "rope-2d"}, "4186f56c5fa2082a"),
     ],
 )
-def test_published_run_ids_are_unchanged(changes: dict[str, Any], identity: str) -> None:
+def test_published_run_ids_are_unchanged(changes, identity):
     assert run_id(override(RunConfig(), changes)) == identity
 
 
-def test_run_id_of_preset_digits_is_unchanged() -> None:
+def test_run_id_of_preset_digits_is_unchanged():
     assert run_id(preset("digits")) == "6c9cd04e5e32dbbe"
 
 
@@ -97,13 +93,13 @@ def test_run_id_of_preset_digits_is_unchanged() -> None:
     "changes", [{"data.root": "/elsewhere"}, {"data.download": True}, {"data.root": "/a", "data.download": True}]
 )
 @pytest.mark.parametrize("name", ["digits", "mnist", "cifar10"])
-def test_run_id_ignores_where_a_known_dataset_is_stored(name: str, changes: dict[str, Any]) -> None:
+def test_run_id_ignores_where_a_known_dataset_is_stored(name, changes):
     config = override(RunConfig(), {"data.name": name})
     assert run_id(override(config, changes)) == run_id(config)
 
 
 @pytest.mark.parametrize(("kind", "base"), [("rope-2d", 100.0), ("rope-mixed", 10.0)])
-def test_the_base_that_a_kind_has_by_default_keeps_its_run_id(kind: str, base: float) -> None:
+def test_the_base_that_a_kind_has_by_default_keeps_its_run_id(kind, base):
     config = override(RunConfig(), {"model.pos_embed": kind})
     assert run_id(override(config, {"model.rope_base": base})) == run_id(config)
     assert run_id(override(config, {"model.rope_base": "10000"})) != run_id(config)
@@ -112,7 +108,7 @@ def test_the_base_that_a_kind_has_by_default_keeps_its_run_id(kind: str, base: f
     assert str(refused.value) == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-mixed"
 
 
-def test_run_id_of_an_imagefolder_depends_on_its_folder() -> None:
+def test_run_id_of_an_imagefolder_depends_on_its_folder():
     flowers, cars = (
         override(RunConfig(), {"data.name": "imagefolder", "data.root": root}) for root in ("flowers", "cars")
     )
@@ -123,12 +119,12 @@ def test_run_id_of_an_imagefolder_depends_on_its_folder() -> None:
     ("kind", "site"),
     [("learned-1d", "stem"), ("none", "stem"), ("rope-2d", "every-layer"), ("alibi-2d", "every-layer")],
 )
-def test_natural_site_has_the_run_id_of_the_site_it_stands_for(kind: str, site: str) -> None:
+def test_natural_site_has_the_run_id_of_the_site_it_stands_for(kind, site):
     natural = override(RunConfig(), {"model.pos_embed": kind})
     assert run_id(override(natural, {"model.pos_site": site})) == run_id(natural)
 
 
-def test_run_id_depends_on_the_site() -> None:
+def test_run_id_depends_on_the_site():
     shared = override(RunConfig(), {"model.pos_site": "every-layer-shared"})
     assert len({run_id(shared), run_id(RunConfig()), run_id(override(shared, {"model.pos_site": "every-layer"}))}) == 3
 
@@ -136,11 +132,11 @@ def test_run_id_depends_on_the_site() -> None:
 @pytest.mark.parametrize(
     "path", [path for path, value in PUBLISHED.items() if isinstance(value, float) and value < 0.9]
 )
-def test_run_id_depends_on_every_number(path: str) -> None:
+def test_run_id_depends_on_every_number(path):
     assert run_id(override(RunConfig(), {path: 0.125})) != run_id(RunConfig())
 
 
-def test_run_id_ignores_the_spelling_of_a_value() -> None:
+def test_run_id_ignores_the_spelling_of_a_value():
     strings = {"optim.lr": "0.01", "train.epochs": "5", "data.hflip": "true", "optim.warmup_epochs": "2"}
     values = {"optim.lr": 1e-2, "train.epochs": 5.0, "data.hflip": True, "optim.warmup_epochs": 2}
     assert override(RunConfig(), strings) == override(RunConfig(), values)
@@ -148,7 +144,7 @@ def test_run_id_ignores_the_spelling_of_a_value() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_configuration_survives_json(name: str) -> None:
+def test_configuration_survives_json(name):
     config = preset(name)
     back = load(json.loads(json.dumps(config.model_dump())))
     assert back == config
@@ -265,26 +261,26 @@ _004 = {  # the model of 004; the training of arXiv 2010.11929, Table 3, with th
         ("vit-ti16", {**_004, "model.embed_dim": 192, "model.num_heads": 3}),
     ],
 )
-def test_preset_matches_its_source(name: str, published: dict) -> None:
+def test_preset_matches_its_source(name, published):
     tree = preset(name).model_dump()
     assert {path: tree[path.split(".")[0]][path.split(".")[1]] for path in published} == published
 
 
-def test_record_older_than_a_setting_loads() -> None:
+def test_record_older_than_a_setting_loads():
     old = override(RunConfig(), {"seed": 4, "model.depth": 3}).model_dump()
     for section, field in (("data", "shuffle_patches"), ("model", "reg_tokens"), ("train", "label_smoothing")):
         del old[section][field]
     assert load(old) == override(RunConfig(), {"seed": 4, "model.depth": 3})
 
 
-def test_configuration_is_frozen() -> None:
+def test_configuration_is_frozen():
     with pytest.raises(ValueError, match="frozen"):
         RunConfig().seed = 1
     with pytest.raises(ValueError, match="frozen"):
         RunConfig().model.depth = 1
 
 
-def test_none_unsets_optional_settings() -> None:
+def test_none_unsets_optional_settings():
     config = override(preset("vit-b16"), {"data.name": "cifar10", "data.num_classes": "none", "data.img_size": "none"})
     assert (config.data.num_classes, config.data.img_size) == (None, None)
     with pytest.raises(UserError, match="model.depth: 'none' is not allowed"):
@@ -299,10 +295,10 @@ def test_none_unsets_optional_settings() -> None:
         ("a grid of 2 is too small", "model.pos_embed: 'mine' is not allowed: a grid of 2 is too small"),
     ],
 )
-def test_the_refusal_of_a_plugin_names_a_setting(reason: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_refusal_of_a_plugin_names_a_setting(reason, said, monkeypatch):
     class Mine(PosEmbed):
         @classmethod
-        def check(cls, cfg: ViTConfig) -> None:
+        def check(cls, cfg):
             raise ValueError(reason)
 
     monkeypatch.setitem(REGISTRY.data, "mine", Kind(Mine, ("stem",)))
@@ -310,13 +306,13 @@ def test_the_refusal_of_a_plugin_names_a_setting(reason: str, said: str, monkeyp
         override(RunConfig(), {"model.pos_embed": "mine"})
 
 
-def test_override_does_not_change_the_original() -> None:
+def test_override_does_not_change_the_original():
     config = RunConfig()
     assert override(config, {"model.depth": 5}).model.depth == 5
     assert config == RunConfig()
 
 
-def test_dashes_and_underscores_are_equal() -> None:
+def test_dashes_and_underscores_are_equal():
     assert override(RunConfig(), {"model.pos-embed": "none"}) == override(RunConfig(), {"model.pos_embed": "none"})
 
 
@@ -358,7 +354,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
 
 
 @pytest.mark.parametrize(("changes", "words"), REFUSED, ids=[str(changes) for changes, _ in REFUSED])
-def test_bad_value_gives_one_line(changes: dict[str, Any], words: list[str]) -> None:
+def test_bad_value_gives_one_line(changes, words):
     with pytest.raises(UserError) as refusal:
         override(RunConfig(), changes)
     line = str(refusal.value)
@@ -367,39 +363,39 @@ def test_bad_value_gives_one_line(changes: dict[str, Any], words: list[str]) -> 
 
 
 @pytest.mark.parametrize("tree", [{"model": 3}, {"modle": {}}, {"model": {"depht": 2}}, [1], "x"])
-def test_invalid_tree_is_refused(tree: Any) -> None:
+def test_invalid_tree_is_refused(tree):
     with pytest.raises(UserError):
         load(tree)
 
 
-def test_every_setting_can_be_set_to_its_own_default() -> None:
+def test_every_setting_can_be_set_to_its_own_default():
     assert override(RunConfig(), {path: setting.default for path, setting in SETTINGS.items()}) == RunConfig()
 
 
-def test_settings_list_their_choices() -> None:
+def test_settings_list_their_choices():
     assert SETTINGS["optim.name"].choices == ("adamw", "adam", "sgd")
     assert SETTINGS["data.hflip"].choices == ("true", "false")
     assert {"none", "rope-2d"} < set(SETTINGS["model.pos_embed"].choices)
     assert SETTINGS["model.depth"].choices == ()
 
 
-def test_every_setting_has_a_description() -> None:
+def test_every_setting_has_a_description():
     assert [path for path, setting in SETTINGS.items() if not setting.description] == []
 
 
-def test_unknown_preset_is_refused() -> None:
+def test_unknown_preset_is_refused():
     with pytest.raises(UserError, match="'digit' is not known; did you mean 'digits'"):
         preset("digit")
 
 
-def test_the_split_is_fixed_or_varies_with_the_seed() -> None:
+def test_the_split_is_fixed_or_varies_with_the_seed():
     fixed = override(RunConfig(), {"data.split_seed": "3", "seed": 5})
     varied = override(RunConfig(), {"data.split_seed": "per-seed", "seed": 5})
     assert (fixed.split_seed, varied.split_seed) == (3, 5)
     assert run_id(varied) != run_id(override(varied, {"data.split_seed": 5}))
 
 
-def test_runs_of_different_splits_are_not_one_cohort() -> None:
+def test_runs_of_different_splits_are_not_one_cohort():
     for split, together in ((0, True), ("per-seed", False)):
         first, other = (override(RunConfig(), {"data.split_seed": split, "seed": seed}) for seed in (0, 1))
         assert (cohort_key(first) == cohort_key(other)) == together

@@ -1,14 +1,11 @@
 """`vit-train`: bad input gives one line, status 2 and no files; help imports nothing heavy; runs, listings, plug-ins."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -57,9 +54,7 @@ BAD = {  # test_config has the settings
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_gives_one_line_and_leaves_nothing(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_gives_one_line_and_leaves_nothing(name, tmp_path, capsys):
     arguments, words = BAD[name]
     assert vit_train(*flags(), "--out", tmp_path / "out", *arguments) == 2
     printed = capsys.readouterr()
@@ -70,7 +65,7 @@ def test_bad_input_gives_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unwritable_out_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_out_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
         assert vit_train(*flags(), "--out", out) == 2
@@ -80,12 +75,10 @@ def test_unwritable_out_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_full_disk_gives_one_line_and_the_run_can_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_full_disk_gives_one_line_and_the_run_can_resume(tmp_path, monkeypatch, capsys):
     replace, free = os.replace, 4
 
-    def full(source: str, target: str) -> None:
+    def full(source, target):
         nonlocal free
         free -= 1
         if free < 0:
@@ -103,7 +96,7 @@ def test_full_disk_gives_one_line_and_the_run_can_resume(
     assert "epoch 1/3" not in capsys.readouterr().out
 
 
-def test_run_prints_epochs_accuracy_and_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_prints_epochs_accuracy_and_record(tmp_path, capsys):
     assert vit_train(*flags(), "--out", tmp_path / "out") == 0
     printed = capsys.readouterr()
     *epochs, accuracy, last = printed.out.splitlines()
@@ -122,9 +115,7 @@ def test_run_prints_epochs_accuracy_and_record(tmp_path: Path, capsys: pytest.Ca
     ]
 
 
-def test_a_finished_run_without_test_images_is_not_trained_again_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_finished_run_without_test_images_is_not_trained_again_and_says_so(tmp_path, capsys):
     assert vit_train(*flags(), "--out", tmp_path, "--test", "false") == 0
     capsys.readouterr()
     assert vit_train(*flags(), "--out", tmp_path) == 0
@@ -136,7 +127,7 @@ def test_a_finished_run_without_test_images_is_not_trained_again_and_says_so(
     assert "Its test images" not in capsys.readouterr().out
 
 
-def test_threads_are_set_and_recorded(tmp_path: Path) -> None:
+def test_threads_are_set_and_recorded(tmp_path):
     before = torch.get_num_threads()
     try:
         assert vit_train(*flags(), "--out", tmp_path, "--threads", "2") == 0
@@ -146,13 +137,13 @@ def test_threads_are_set_and_recorded(tmp_path: Path) -> None:
     assert json.loads(summary.read_text())["provenance"]["hardware"]["threads"] == 2
 
 
-def test_different_runs_have_different_folders(tmp_path: Path) -> None:
+def test_different_runs_have_different_folders(tmp_path):
     for changes in ({}, {"seed": 1}, {"model__pos_embed": "none"}, {"model__depth": 2}):
         assert vit_train(*flags(train__epochs=1, optim__warmup_epochs=0, **changes), "--out", tmp_path / "out") == 0
     assert len(list((tmp_path / "out").glob("*/summary.json"))) == 4
 
 
-def test_diverged_run_exits_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diverged_run_exits_with_status_1(tmp_path, capsys):
     arguments = flags(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
     for _ in range(2):  # the second time from the record
         assert vit_train(*arguments, "--out", tmp_path / "out") == 1
@@ -160,7 +151,7 @@ def test_diverged_run_exits_with_status_1(tmp_path: Path, capsys: pytest.Capture
     assert len(list((tmp_path / "out").glob("*/summary.json"))) == 1
 
 
-def test_corrupt_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corrupt_record_is_named(tmp_path, capsys):
     assert vit_train(*flags(), "--out", tmp_path) == 0
     (folder,) = tmp_path.iterdir()
     (folder / "summary.json").write_text("{")
@@ -170,7 +161,7 @@ def test_corrupt_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert line.startswith(f"vit-train: error: {folder / 'summary.json'}: is not JSON")
 
 
-def test_help_lists_every_setting_once_with_its_choices(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_setting_once_with_its_choices(capsys):
     assert vit_train("--help") == 0
     text = capsys.readouterr().out
     assert [path for path in SETTINGS if text.count(f"\n  --{path.replace('_', '-')} ") != 1] == []
@@ -178,7 +169,7 @@ def test_help_lists_every_setting_once_with_its_choices(capsys: pytest.CaptureFi
     assert [choice for setting in SETTINGS.values() for choice in setting.choices if choice not in text] == []
 
 
-def test_flags_accept_underscores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_accept_underscores(tmp_path, capsys):
     for arguments in (["--model.patch_size", "3"], ["--model.patch_size=3"]):
         assert vit_train(*arguments, "--out", tmp_path) == 2
         assert "model.patch_size: 3" in capsys.readouterr().err
@@ -187,7 +178,7 @@ def test_flags_accept_underscores(tmp_path: Path, capsys: pytest.CaptureFixture[
 HEAVY = {"torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "wandb", "optuna", "matplotlib", "safetensors"}
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy():
     code = (
         "import sys\nfrom experiments.main import main\n"
         "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
@@ -197,7 +188,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
-def test_presets_are_listed_with_size_and_published_accuracy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_presets_are_listed_with_size_and_published_accuracy(capsys):
     assert vit_train("presets") == 0
     text = capsys.readouterr().out
     rows = {line.split()[0]: line for line in text.splitlines() if line.split()}
@@ -209,16 +200,14 @@ def test_presets_are_listed_with_size_and_published_accuracy(capsys: pytest.Capt
     assert "86,567,656" in rows["vit-b16"]
 
 
-def test_variants_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_variants_are_listed(capsys):
     assert vit_train("variants") == 0
     text = capsys.readouterr().out
     assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
 
 
-def test_ctrl_c_prints_how_to_resume(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(self: object, job: int, row: dict[str, float]) -> None:
+def test_ctrl_c_prints_how_to_resume(tmp_path, monkeypatch, capsys):
+    def interrupt(self, job, row):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -229,7 +218,7 @@ def test_ctrl_c_prints_how_to_resume(
     assert "epoch 1/3" not in capsys.readouterr().out
 
 
-def test_plugin_without_docstring_is_listed(tmp_path: Path) -> None:
+def test_plugin_without_docstring_is_listed(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from vit.pos_embed import Additive, register\n"
         "NAME = 'mine'\n"
@@ -268,7 +257,7 @@ PLUGINS = {  # source, and what the line names
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_unusable_plugin_gives_one_line(name: str, tmp_path: Path) -> None:
+def test_unusable_plugin_gives_one_line(name, tmp_path):
     source, said = PLUGINS[name]
     module = name if source is None else "mine"
     (tmp_path / "mine.py").write_text(source or "")
@@ -281,7 +270,7 @@ def test_unusable_plugin_gives_one_line(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_setting_without_effect_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_setting_without_effect_is_one_warning(tmp_path, capsys):
     given = flags(train__epochs=1, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
     assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
     said = [line for line in capsys.readouterr().err.splitlines() if "no effect" in line]
@@ -292,19 +281,15 @@ def test_a_setting_without_effect_is_one_warning(tmp_path: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(("warmup", "share"), [(2, "100%"), (4, "50%"), (1.5, None)])
-def test_a_warm_up_as_long_as_the_training_is_one_warning(
-    warmup: float, share: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_warm_up_as_long_as_the_training_is_one_warning(warmup, share, tmp_path, capsys):
     assert vit_train(*flags(train__epochs=2, optim__warmup_epochs=warmup), "--out", tmp_path, "--tracking", "off") == 0
     said = f"optim.warmup_epochs: {warmup} is not less than train.epochs, 2: the learning rate rises until the end, to {share}"
     warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert warned == ([f"vit-train: warning: {said} of optim.lr"] if share else [])
 
 
-def test_out_of_memory_gives_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(*_: object) -> None:
+def test_out_of_memory_gives_one_line(tmp_path, monkeypatch, capsys):
+    def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
 
     monkeypatch.setattr("experiments.training.engine.Solo.train_step", full)
@@ -314,10 +299,8 @@ def test_out_of_memory_gives_one_line(
     assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
 
 
-def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(*_: object, **__: object) -> None:
+def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(tmp_path, monkeypatch, capsys):
+    def full(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr("experiments.training.engine.Solo.eval_step", full)
@@ -326,12 +309,10 @@ def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_si
     assert capsys.readouterr().err == f"vit-train: error: {said}\n"
 
 
-def test_out_of_memory_after_a_saved_epoch_keeps_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_out_of_memory_after_a_saved_epoch_keeps_the_run(tmp_path, monkeypatch, capsys):
     step = Solo.train_step
 
-    def full(*arguments: Any) -> Any:
+    def full(*arguments):
         if list(tmp_path.glob("*/resume*")):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return step(*arguments)
@@ -345,9 +326,7 @@ def test_out_of_memory_after_a_saved_epoch_keeps_the_run(
     assert "epoch 1/3" not in capsys.readouterr().out
 
 
-def test_run_of_a_published_system_prints_its_accuracy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(PRESETS, "printed", Preset("as published", tiny.settings(), "Somebody, 2020", 0.987))
     told = "published accuracy 98.70%; to compare over several seeds: vit-sweep run printed"
     for words, said in (
@@ -359,10 +338,8 @@ def test_run_of_a_published_system_prints_its_accuracy(
         assert (told in capsys.readouterr().out.splitlines()) is said
 
 
-def test_unreadable_folder_gives_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def closed(path: Path) -> bool:
+def test_unreadable_folder_gives_one_line(tmp_path, capsys, monkeypatch):
+    def closed(path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "is_file", closed)

@@ -1,10 +1,7 @@
 """study.json: the plan is read, checked and written by one class, and written back byte for byte."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiny
@@ -36,12 +33,12 @@ def refusal(folder: Path, text: str) -> str:
     return str(refused.value).removeprefix(f"{folder / 'study.json'}: ")
 
 
-def test_there_are_reference_studies() -> None:
+def test_there_are_reference_studies():
     assert len(REFERENCE) >= 17
 
 
 @pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
-def test_a_reference_study_is_written_as_it_was_read(path: Path, tmp_path: Path) -> None:
+def test_a_reference_study_is_written_as_it_was_read(path, tmp_path):
     plan = StudyPlan.read(path.parent)
     tree = json.loads(path.read_text(encoding="utf-8"))
     assert [run.run_id for run in plan.runs] == [entry["run_id"] for entry in tree["runs"]]
@@ -52,13 +49,13 @@ def test_a_reference_study_is_written_as_it_was_read(path: Path, tmp_path: Path)
     assert (tmp_path / "study.json").read_bytes() == path.read_bytes()
 
 
-def test_fields_that_were_not_given_are_not_written(tmp_path: Path) -> None:
+def test_fields_that_were_not_given_are_not_written(tmp_path):
     StudyPlan.parse(REQUIRED, "here").write(tmp_path)
     assert json.loads((tmp_path / "study.json").read_text()) == {"schema": 1, **REQUIRED}
 
 
 @pytest.mark.parametrize("missing", REQUIRED)
-def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Path) -> None:
+def test_a_study_without_one_of_its_parts_is_refused(missing, tmp_path):
     text = json.dumps({"schema": 1, **{key: value for key, value in REQUIRED.items() if key != missing}})
     assert refusal(tmp_path, text) == f"{missing}: is required"
 
@@ -83,27 +80,27 @@ def test_a_study_without_one_of_its_parts_is_refused(missing: str, tmp_path: Pat
         ({"typo": 1}, "typo: no such "),
     ],
 )
-def test_what_is_wrong_is_named_with_its_value(change: dict[str, Any], field: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named_with_its_value(change, field, tmp_path):
     assert refusal(tmp_path, json.dumps({"schema": 1, **REQUIRED, **change})).startswith(field)
 
 
 @pytest.mark.parametrize(("text", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list")])
-def test_a_file_that_is_no_object_is_refused(text: str, reason: str, tmp_path: Path) -> None:
+def test_a_file_that_is_no_object_is_refused(text, reason, tmp_path):
     assert refusal(tmp_path, text).startswith(reason)
 
 
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(RecordError, match=r"study\.json: cannot be read: No such file"):
         StudyPlan.read(tmp_path)
 
 
-def test_an_exported_study_has_no_folders() -> None:
+def test_an_exported_study_has_no_folders():
     StudyPlan.parse(REQUIRED, "here").check_has_folders("here")
     with pytest.raises(UserError, match="here holds an exported study"):
         StudyPlan.parse({**REQUIRED, "export": {}}, "here").check_has_folders("here")
 
 
-def test_a_run_of_a_configuration_is_named_by_its_id() -> None:
+def test_a_run_of_a_configuration_is_named_by_its_id():
     config = tiny.config(seed=3)
     run = RunSpec.of("depth-{}", config, "2", {"model.depth": 2})
     assert (run.name, run.seed, run.config) == (f"depth-{run.run_id[:8]}", 3, config)

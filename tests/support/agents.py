@@ -1,7 +1,5 @@
 """Start `wandb agent` and the commands of this project as a user does, in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Train tiny runs that are mirrored to the stand-in server, and compare what it got with the records."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

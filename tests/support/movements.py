@@ -1,7 +1,5 @@
 """How far each parameter moves in training, against float64: losses hardly show a wrong gradient. No assertions here."""
 
-from __future__ import annotations
-
 import tiny
 import torch
 from torch import Tensor

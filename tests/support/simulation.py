@@ -1,7 +1,5 @@
 """What the simulations of error rates share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 MARGIN, ALPHA, SD = 0.01, 0.05, 0.006

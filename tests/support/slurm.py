@@ -1,7 +1,5 @@
 """A real Slurm cluster of one node on this machine, for tests: started in a folder, and stopped without a trace."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

@@ -1,7 +1,5 @@
 """vit-sweep in processes of its own, with training replaced by stub_sweep.py, on a study of two heads."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """study.json as plain JSON, apart from the code under test."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Studies for tests of the analysis: complete run folders with valid digests, written without training."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The smallest run that has every part, for tests that train: well under a second on one core. No assertions here."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path

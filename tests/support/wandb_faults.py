@@ -5,8 +5,6 @@ equal those without tracking, how long the command waits for W&B, what the user 
 on a healthy server afterwards. It needs Linux; the cases with a full disk need root.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The stand-in server with saved workspaces and reports, as wandb-workspaces saves and reads them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

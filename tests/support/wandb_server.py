@@ -10,8 +10,6 @@ it was sent. What it cannot show: how the real server treats a run (crashed afte
 As a script it prints its URL and serves until it is stopped: python tests/support/wandb_server.py [PORT].
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -100,7 +98,7 @@ class WandbServer:
         self.http = _Server(("127.0.0.1", port), _handler(self))
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
 
-    def __enter__(self) -> WandbServer:
+    def __enter__(self) -> Self:
         threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 

@@ -4,8 +4,6 @@ A grid is sent point by point to agents that are idle, in order, and ends when t
 other searches, and decides itself what becomes of a run whose agent is gone; here such a run stays as it is.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

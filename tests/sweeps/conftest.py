@@ -21,13 +21,13 @@ def postgres():
 
 
 @pytest.fixture
-def stubbed(tmp_path) -> Stubbed:
+def stubbed(tmp_path):
     """`vit-sweep run` on a study of two heads, three seeds each."""
     return Stubbed(tmp_path)
 
 
 @pytest.fixture
-def queue(tmp_path) -> Queue:
+def queue(tmp_path):
     """The queue of that study, with six runs; this process is its sweep."""
     plan = tiny_plan()
     write_plan(plan, tmp_path, "here")

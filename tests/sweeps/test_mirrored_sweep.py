@@ -1,11 +1,8 @@
 """`vit-sweep run`, mirrored online to a server of ours: stopped, killed and resumed, W&B has each run as its record does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import mirrored
@@ -17,7 +14,7 @@ from wandb_server import Run, WandbServer
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+def server(monkeypatch):
     with WandbServer().used_here(monkeypatch) as running:
         yield running
 
@@ -42,7 +39,7 @@ def kill(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.slow
-def test_a_sweep_stopped_and_killed_has_each_run_and_epoch_once_in_wandb(server: WandbServer, tmp_path: Path) -> None:
+def test_a_sweep_stopped_and_killed_has_each_run_and_epoch_once_in_wandb(server, tmp_path):
     """Four variants x two seeds of digits. Every run of the sweep is complete in W&B at the end."""
     shell = Shell(tmp_path / "shell", server.env())
     words = ("vit-sweep", "run", "position", "--seeds", 2, "--workers", 2, "--train.epochs", 12, "--out", tmp_path)

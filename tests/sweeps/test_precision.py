@@ -39,7 +39,7 @@ def study(folder: Path, **fields) -> Path:
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list:
+def measured(monkeypatch):
     """Let bfloat16 be 1.7 times as fast. Returns (configuration, device) of each measurement."""
     seen = []
 
@@ -52,7 +52,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list:
 
 
 @pytest.fixture
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+def unmeasured(monkeypatch):
     def measure(*_):
         raise AssertionError("measured")
 

@@ -35,7 +35,7 @@ class Hosts(Stubbed):
 
 
 @pytest.fixture
-def hosts(tmp_path, postgres) -> Hosts:
+def hosts(tmp_path, postgres):
     return Hosts(tmp_path, postgres.new_database())
 
 

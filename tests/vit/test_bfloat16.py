@@ -16,7 +16,7 @@ ROUNDING = 2.0**-8  # of bfloat16, relative
 
 @pytest.mark.parametrize("shape", [(3,), (5, 70_000), (0,)], ids=["one block", "several blocks", "empty"])
 @pytest.mark.parametrize("stacked", [False, True])
-def test_tanh_gelu_and_its_gradient(shape: tuple[int, ...], stacked: bool) -> None:
+def test_tanh_gelu_and_its_gradient(shape, stacked):
     x = (4 * torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))).bfloat16().requires_grad_()
     weight = torch.randn(2, *shape, generator=torch.Generator().manual_seed(1)).bfloat16()
     y = vmap(tanh_gelu)(x) if stacked else tanh_gelu(x)
@@ -30,7 +30,7 @@ def test_tanh_gelu_and_its_gradient(shape: tuple[int, ...], stacked: bool) -> No
 
 
 @pytest.mark.parametrize("value", [1e4, -1e4, float("inf"), float("nan")])
-def test_tanh_gelu_of_extreme_numbers_equals_torchs(value: float) -> None:
+def test_tanh_gelu_of_extreme_numbers_equals_torchs(value):
     x = torch.tensor([value])
     found, expected = tanh_gelu(x.bfloat16()).float(), F.gelu(x, approximate="tanh")
     torch.testing.assert_close(found, expected, rtol=ROUNDING, atol=0, equal_nan=True)
@@ -38,7 +38,7 @@ def test_tanh_gelu_of_extreme_numbers_equals_torchs(value: float) -> None:
 
 @pytest.mark.parametrize("bias_shape", [None, (1, 3, 9, 9), (4, 3, 9, 9)], ids=["no bias", "bias", "bias per image"])
 @pytest.mark.parametrize("stacked", [False, True])
-def test_attention_and_its_gradients(bias_shape: tuple[int, ...] | None, stacked: bool) -> None:
+def test_attention_and_its_gradients(bias_shape, stacked):
     """The error is that of a few roundings: of queries, logits, weights and results."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(4, 3, 9, 8)] * 3 + ([bias_shape] if bias_shape else [])

@@ -32,7 +32,7 @@ def class_token(count: int, tokens: int) -> Tensor:
     return torch.eye(tokens)[:1].expand(count, -1)
 
 
-def test_pooled_attention_of_the_class_token_is_its_row_averaged_over_heads_without_registers() -> None:
+def test_pooled_attention_of_the_class_token_is_its_row_averaged_over_heads_without_registers():
     cfg = config(img_size=4, patch_size=1, reg_tokens=1)  # one pixel per patch, so no interpolation
     weights = attention(3, 2, 2 + N, 2 + N)
     heat = diagnostics.pooled_attention(weights, class_token(3, 2 + N).double(), cfg)
@@ -43,7 +43,7 @@ def test_pooled_attention_of_the_class_token_is_its_row_averaged_over_heads_with
                 assert heat[b, r, c] == pytest.approx(expected.item())
 
 
-def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows() -> None:
+def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows():
     cfg = config(img_size=4, patch_size=1, pool="gap")
     weights = attention(2, 2, 1 + N, 1 + N)
     pooling = torch.tensor([0.0] + [1 / N] * N, dtype=torch.float64).expand(2, -1)
@@ -52,7 +52,7 @@ def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows() -> N
 
 
 @pytest.mark.parametrize("pool", ["cls", "gap", "map"])
-def test_pooling_weights_are_the_weights_of_tokens_in_the_feature(pool: str) -> None:
+def test_pooling_weights_are_the_weights_of_tokens_in_the_feature(pool):
     """Linear pooling of unit vectors gives the weights themselves; attention pooling has its own weights."""
     torch.manual_seed(0)
     model = ViT(config(pool=pool, reg_tokens=1, init="torch")).double().eval()
@@ -71,7 +71,7 @@ def test_pooling_weights_are_the_weights_of_tokens_in_the_feature(pool: str) -> 
         torch.testing.assert_close(pooling, model.pooling(tokens))
 
 
-def test_pooled_attention_is_resized_bilinearly_between_patch_centres() -> None:
+def test_pooled_attention_is_resized_bilinearly_between_patch_centres():
     cfg = config(img_size=8, patch_size=4)  # 2 x 2 patches, whose centres lie at pixels 1.5 and 5.5
     weights = torch.zeros(1, 1, 5, 5)
     weights[0, 0, 0, 1:] = torch.tensor([0.0, 0.8, 0.0, 0.8])  # left column 0, right column .8
@@ -80,7 +80,7 @@ def test_pooled_attention_is_resized_bilinearly_between_patch_centres() -> None:
     torch.testing.assert_close(heat[0], (0.8 * share).expand(8, 8))
 
 
-def test_rollout_of_uniform_attention_has_a_closed_form() -> None:
+def test_rollout_of_uniform_attention_has_a_closed_form():
     """Each layer is (I + J) / 2 with J uniform and J J = J, so L of them are 2^-L I + (1 - 2^-L) J."""
     size, depth = 5, 3
     uniform = torch.full((1, 2, size, size), 1 / size, dtype=torch.float64)
@@ -89,7 +89,7 @@ def test_rollout_of_uniform_attention_has_a_closed_form() -> None:
     torch.testing.assert_close(rolled[0], expected)
 
 
-def test_rollout_multiplies_later_layers_from_the_left() -> None:
+def test_rollout_multiplies_later_layers_from_the_left():
     """By hand: in layer 1 token 0 attends to token 1, in layer 2 token 1 attends to token 0."""
     first = torch.tensor([[0.0, 1.0], [0.0, 1.0]])[None, None]
     second = torch.tensor([[1.0, 0.0], [1.0, 0.0]])[None, None]
@@ -97,7 +97,7 @@ def test_rollout_multiplies_later_layers_from_the_left() -> None:
     torch.testing.assert_close(diagnostics.rollout([first, second])[0], expected)
 
 
-def test_mean_attention_distance_equals_a_double_loop() -> None:
+def test_mean_attention_distance_equals_a_double_loop():
     cfg = config(reg_tokens=1)
     maps = [attention(2, 2, 2 + N, 2 + N), attention(2, 2, 2 + N, 2 + N).flip(-1)]
     measured = diagnostics.mean_attention_distance(maps, cfg)
@@ -112,7 +112,7 @@ def test_mean_attention_distance_equals_a_double_loop() -> None:
             assert measured[layer, head] == pytest.approx(sum(far) / len(far))
 
 
-def test_position_table_is_the_sinusoid_of_source_003() -> None:
+def test_position_table_is_the_sinusoid_of_source_003():
     """get_positional_embeddings(100, 300) of Pulfer (2022), the table of its heat map."""
     cfg = config(
         img_size=10, patch_size=1, embed_dim=300, num_heads=3, class_token=False, pool="gap", pos_embed="sinusoidal"
@@ -125,7 +125,7 @@ def test_position_table_is_the_sinusoid_of_source_003() -> None:
 
 
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_every_kind_has_a_similarity_or_logits(kind: str) -> None:
+def test_every_kind_has_a_similarity_or_logits(kind):
     """Except `none` and kinds whose added vector depends on the tokens."""
     pos, cfg = position(kind)
     blank, other = torch.zeros(1, 17, 16), torch.randn(1, 17, 16)
@@ -143,7 +143,7 @@ def test_every_kind_has_a_similarity_or_logits(kind: str) -> None:
         assert logits.shape == (2, G, G, G, G)
 
 
-def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_of_equal_norm() -> None:
+def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_of_equal_norm():
     pos, cfg = position("learned-2d")
     with torch.no_grad():
         for table in (pos.x_table, pos.y_table):
@@ -154,7 +154,7 @@ def test_similarity_of_learned_2d_is_the_mean_of_rows_and_columns_of_equal_norm(
         assert similarity[r, c, i, j] == pytest.approx(expected.item(), abs=1e-6)
 
 
-def test_position_logits_of_a_fixed_penalty_are_its_distances() -> None:
+def test_position_logits_of_a_fixed_penalty_are_its_distances():
     pos, cfg = position("alibi-2d", reg_tokens=1)
     logits = diagnostics.position_logits(pos, cfg)
     for head, slope in enumerate((2**-4, 2**-8)):
@@ -163,7 +163,7 @@ def test_position_logits_of_a_fixed_penalty_are_its_distances() -> None:
             assert logits[head, r, c, i, j] == pytest.approx(expected, abs=1e-6)
 
 
-def test_position_logits_are_nan_where_a_head_does_not_look() -> None:
+def test_position_logits_are_nan_where_a_head_does_not_look():
     """The first two heads of lookhere look up and down, with a slope of 1.5 in the first layer."""
     pos, cfg = position("lookhere")
     up, down = diagnostics.position_logits(pos, cfg)
@@ -173,7 +173,7 @@ def test_position_logits_are_nan_where_a_head_does_not_look() -> None:
     assert up[1, 2, 1, 2] == 0
 
 
-def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
+def test_position_logits_of_a_rotation_follow_the_query_and_key_given():
     """One channel pair rotates by 1 rad per row: q . R(j - i) k = cos(row_j - row_i) for q = k = (1, 0).
 
     Without a position the product is 1 for all pairs.
@@ -192,7 +192,7 @@ def test_position_logits_of_a_rotation_follow_the_query_and_key_given() -> None:
     assert turned[0, 2, 1, 1, 1] == pytest.approx(math.sin(1) / 2, abs=1e-6)
 
 
-def test_first_position_is_the_module_that_acts() -> None:
+def test_first_position_is_the_module_that_acts():
     stem, second = (build(config(pos_embed="cpe", pos_site=site)) for site in ("stem", "after-first-layer"))
     assert diagnostics.first_position(stem) is stem[0]
     assert diagnostics.first_position(second) is second[1]

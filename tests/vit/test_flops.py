@@ -21,7 +21,7 @@ MODELS = [{"pos_embed": kind, "pos_site": site} for kind in REGISTRY for site in
 
 
 @pytest.mark.parametrize("changes", MODELS, ids=lambda changes: "-".join(map(str, changes.values())))
-def test_equals_torchs_counter(changes: dict) -> None:
+def test_equals_torchs_counter(changes):
     model = ViT(ViTConfig(**(SHAPE | changes))).eval()
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, 3, 16, 16))

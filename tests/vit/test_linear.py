@@ -10,7 +10,7 @@ from vit.linear import Linear
 
 
 @pytest.fixture(autouse=True)
-def in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def in_parts(monkeypatch):
     monkeypatch.setattr(linear, "in_parts", lambda x: True)
 
 
@@ -28,7 +28,7 @@ def results(tensors: list[Tensor], stacked: bool) -> list[list[Tensor]]:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("shape", [(256, 65, 6), (99, 65, 6), (5, 6), (6,)], ids=["parts", "odd", "few rows", "vector"])
-def test_value_and_gradients_equal_torchs(shape: tuple[int, ...], stacked: bool, bias: bool) -> None:
+def test_value_and_gradients_equal_torchs(shape, stacked, bias):
     generator = torch.Generator().manual_seed(0)
     shapes = [(3, *shape), (3, 4, 6)] + [(3, 4)] * bias
     tensors = [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
@@ -36,14 +36,14 @@ def test_value_and_gradients_equal_torchs(shape: tuple[int, ...], stacked: bool,
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-11)
 
 
-def test_runs_may_share_their_images() -> None:
+def test_runs_may_share_their_images():
     """As in an evaluation: the runs differ in weights only."""
     x, weight = torch.randn(4, 6), torch.randn(3, 5, 6)
     found = vmap(lambda w: linear.linear(x, w))(weight)
     torch.testing.assert_close(found, torch.stack([x @ w.T for w in weight]))
 
 
-def test_autocast_gives_the_dtype_of_torchs_layer() -> None:
+def test_autocast_gives_the_dtype_of_torchs_layer():
     layer, x = Linear(6, 4), torch.randn(8, 6)
     with torch.autocast("cpu", torch.bfloat16):
         found = layer(x)

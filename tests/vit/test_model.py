@@ -42,7 +42,7 @@ def images_for(cfg: ViTConfig) -> Tensor:
     ],
     ids=["cls", "gap", "gap-without-class-token", "registers", "map", "no-final-norm-no-qkv-bias", "gelu-tanh"],
 )
-def test_equals_timm(size: dict, ours: dict, theirs: dict) -> None:
+def test_equals_timm(size, ours, theirs):
     cfg = ViTConfig(**size, **ours, num_classes=7)
     model = randomised(ViT(cfg))
     other = to_timm(model, VisionTransformer(**size, **theirs, num_classes=7, norm_layer=timm.layers.LayerNorm))
@@ -54,7 +54,7 @@ def test_equals_timm(size: dict, ours: dict, theirs: dict) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("act", ["gelu", "gelu-tanh"])
-def test_encoder_equals_torch(size: dict, norm: str, act: str) -> None:
+def test_encoder_equals_torch(size, norm, act):
     cfg = ViTConfig(**size, norm=norm, act=act, final_norm=True, num_classes=7)
     model = randomised(ViT(cfg))
     layer = nn.TransformerEncoderLayer(
@@ -87,7 +87,7 @@ def test_encoder_equals_torch(size: dict, norm: str, act: str) -> None:
         assert torch.allclose(model.encode(images), expected, atol=1e-5, rtol=0)
 
 
-def test_sliced_heads_equal_a_loop_over_samples_and_heads() -> None:
+def test_sliced_heads_equal_a_loop_over_samples_and_heads():
     """Pulfer's attention as published: for each sequence and each head, its own slice and its own three projections."""
     cfg = ViTConfig(
         img_size=8, patch_size=2, in_chans=1, embed_dim=8, depth=1, num_heads=2, num_classes=3, attn="sliced"
@@ -106,7 +106,7 @@ def test_sliced_heads_equal_a_loop_over_samples_and_heads() -> None:
 
 
 @pytest.mark.parametrize("head", ["logits", "softmax", "mlp"])
-def test_heads(head: str) -> None:
+def test_heads(head):
     cfg = ViTConfig(**SIZES[1], num_classes=7, head=head)
     model = randomised(ViT(cfg))
     images, linear = images_for(cfg), [m for m in model.head if isinstance(m, nn.Linear)]
@@ -131,7 +131,7 @@ def test_heads(head: str) -> None:
         ("vit-ti16", 5_717_416, 0),
     ],
 )
-def test_parameter_counts(name: str, trainable: int, fixed: int) -> None:
+def test_parameter_counts(name, trainable, fixed):
     config = preset(name)
     with torch.device("meta"):
         model = ViT(config.vit_config(config.data.num_classes))
@@ -139,7 +139,7 @@ def test_parameter_counts(name: str, trainable: int, fixed: int) -> None:
     assert sum(b.numel() for b in model.buffers()) == fixed
 
 
-def test_attention_maps_are_the_weights_that_the_model_uses() -> None:
+def test_attention_maps_are_the_weights_that_the_model_uses():
     cfg = ViTConfig(**SIZES[0], num_classes=7, pos_embed="relative")
     model, images = randomised(ViT(cfg)), images_for(ViTConfig(**SIZES[0]))
     maps = model.attention_maps(images)
@@ -151,7 +151,7 @@ def test_attention_maps_are_the_weights_that_the_model_uses() -> None:
     )  # the explicit computation and the fused one
 
 
-def test_attention_uses_the_fused_kernel() -> None:
+def test_attention_uses_the_fused_kernel():
     """No kind, with or without a bias, computes the product of queries and keys explicitly."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -174,7 +174,7 @@ def test_attention_uses_the_fused_kernel() -> None:
 
 
 @pytest.mark.parametrize(("patch_size", "widths"), [(2, [24]), (4, [12, 24]), (8, [6, 12, 24])])
-def test_convolutional_stem_equals_explicit_convolutions(patch_size: int, widths: list[int]) -> None:
+def test_convolutional_stem_equals_explicit_convolutions(patch_size, widths):
     """Against products of pixels cut out one by one. Widths double, as in Table 2 of Xiao et al. (2021)."""
     cfg = ViTConfig(**{**SIZES[1], "img_size": 16, "patch_size": patch_size}, stem="conv", num_classes=7)
     assert cfg.stem_widths == widths
@@ -219,7 +219,7 @@ def test_convolutional_stem_equals_explicit_convolutions(patch_size: int, widths
         ({"dpeth": 3}, "dpeth"),
     ],
 )
-def test_invalid_combinations_raise(changes: dict, line: str) -> None:
+def test_invalid_combinations_raise(changes, line):
     with pytest.raises(ValidationError, match=line):
         ViTConfig(**{**SIZES[0], "num_classes": 7, **changes})
 
@@ -236,7 +236,7 @@ RATE_FIELDS = (
 
 
 @pytest.mark.parametrize("field", RATE_FIELDS)
-def test_every_dropout_is_active_in_training_only_and_determined_by_the_key(field: str) -> None:
+def test_every_dropout_is_active_in_training_only_and_determined_by_the_key(field):
     cfg = ViTConfig(**SIZES[0], num_classes=7, **{field: 0.5})
     model, images = randomised(ViT(cfg)), images_for(cfg)
     plain = randomised(ViT(ViTConfig(**SIZES[0], num_classes=7)))
@@ -249,7 +249,7 @@ def test_every_dropout_is_active_in_training_only_and_determined_by_the_key(fiel
         assert not torch.equal(model(images, one), plain(images))
 
 
-def test_uniform_numbers_are_uniform_and_independent() -> None:
+def test_uniform_numbers_are_uniform_and_independent():
     n = 200_000
     for key, stream in ((0, -1), (7, -1), (7, 3)):
         numbers = uniform(torch.tensor(key, dtype=torch.int32), stream, (n // 4, 4)).double()
@@ -265,7 +265,7 @@ def test_uniform_numbers_are_uniform_and_independent() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_dropout_has_the_right_rate_and_scale_and_independent_elements(rate: float) -> None:
+def test_dropout_has_the_right_rate_and_scale_and_independent_elements(rate):
     n = 400_000
     masks = [
         keep_mask(torch.tensor(key, dtype=torch.int32), stream, (n,), rate).double()
@@ -286,13 +286,13 @@ def test_dropout_has_the_right_rate_and_scale_and_independent_elements(rate: flo
     assert out.unique().tolist() == pytest.approx([0.0, 1 / (1 - rate)])
 
 
-def test_stochastic_depth_drops_whole_samples() -> None:
+def test_stochastic_depth_drops_whole_samples():
     out = Dropout(0.5, 0, per_sample=True).train()(torch.ones(200, 3, 4), torch.tensor(9, dtype=torch.int32))
     assert {tuple(sample.unique().tolist()) for sample in out} == {(0.0,), (2.0,)}
 
 
 @pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
-def test_initial_weights_have_the_distribution_of_their_scheme(scheme: str) -> None:
+def test_initial_weights_have_the_distribution_of_their_scheme(scheme):
     torch.manual_seed(0)
     model = ViT(ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=10, init=scheme))
     weight, bias, cls = model.blocks[0].mlp.fc1.weight, model.blocks[0].mlp.fc1.bias, model.cls_token
@@ -311,7 +311,7 @@ def test_initial_weights_have_the_distribution_of_their_scheme(scheme: str) -> N
 
 
 @pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
-def test_every_part_is_initialised_by_its_scheme(scheme: str) -> None:
+def test_every_part_is_initialised_by_its_scheme(scheme):
     torch.manual_seed(0)
     shape = dict(img_size=32, patch_size=4, embed_dim=192, depth=2, num_heads=4, num_classes=1000, reg_tokens=8)
     model = ViT(ViTConfig(**shape, init=scheme))
@@ -329,7 +329,7 @@ def test_every_part_is_initialised_by_its_scheme(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["timm", "bert-0.02", "torch"])
-def test_a_convolutional_stem_is_initialised_by_its_scheme(scheme: str) -> None:
+def test_a_convolutional_stem_is_initialised_by_its_scheme(scheme):
     """PyTorch's default is uniform within 1 / sqrt(fan-in), here of 3 x 3 pixels of 96 channels."""
     torch.manual_seed(0)
     model = ViT(ViTConfig(img_size=32, patch_size=4, embed_dim=192, depth=1, num_heads=4, init=scheme, stem="conv"))
@@ -340,10 +340,10 @@ def test_a_convolutional_stem_is_initialised_by_its_scheme(scheme: str) -> None:
     assert not {name for name in model.no_weight_decay() if "convs" in name and name.endswith("0.weight")}
 
 
-def test_variants_with_the_same_seed_have_the_same_initial_backbone() -> None:
+def test_variants_with_the_same_seed_have_the_same_initial_backbone():
     from vit.registry import REGISTRY
 
-    def backbone(kind: str) -> dict[str, Tensor]:
+    def backbone(kind):
         torch.manual_seed(11)
         model = ViT(ViTConfig(**SIZES[0], num_classes=7, pos_embed=kind))
         return {name: p for name, p in model.named_parameters() if not name.startswith("pos.")}

@@ -285,12 +285,12 @@ ORACLES: dict[str, Callable[[], None]] = {
 
 
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_agrees_with_its_oracle(kind: str) -> None:
+def test_agrees_with_its_oracle(kind):
     assert kind in ORACLES, f"{kind} has no oracle: write is_{kind.replace('-', '_')} above"
     ORACLES[kind]()
 
 
-def test_the_base_of_rotary_frequencies_is_a_setting() -> None:
+def test_the_base_of_rotary_frequencies_is_a_setting():
     is_rope_2d(base=10000.0, rope_base=10000.0)
     lengths = module("rope-mixed", rope_base=81.0).frequency.detach().square().sum(0).sqrt()
     assert torch.allclose(lengths, torch.tensor([1, 1 / 9] * 2, dtype=torch.float64).expand(H, DH // 2))
@@ -298,7 +298,7 @@ def test_the_base_of_rotary_frequencies_is_a_setting() -> None:
         config("none", rope_base=50)
 
 
-def test_bins_of_irpe_are_those_of_the_authors_piecewise_index() -> None:
+def test_bins_of_irpe_are_those_of_the_authors_piecewise_index():
     """By hand from eq. 18: 1.9 + 1.9 log(x / 1.9) / log 8, rounded, is 2 for 2 and 3 and 3 from 4; the largest bin is 3."""
     offset = torch.arange(14)
     expected = [0, 1, 2, 2, *[3] * 10]
@@ -307,7 +307,7 @@ def test_bins_of_irpe_are_those_of_the_authors_piecewise_index() -> None:
 
 
 @pytest.mark.parametrize("site", ["stem", "every-layer"])
-def test_cape_augments_positions_in_training_only(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cape_augments_positions_in_training_only(site, monkeypatch):
     """Shift and scale of each image and shift of each patch, against a loop; the same in each layer."""
     numbers = torch.rand(2, 3 + 2 * N, generator=torch.Generator().manual_seed(0))
     monkeypatch.setattr(continuous, "uniform", lambda key, stream, shape: numbers.reshape(shape))
@@ -327,7 +327,7 @@ def test_cape_augments_positions_in_training_only(site: str, monkeypatch: pytest
         assert torch.equal(modules[1].add_in_training(x, key), out)
 
 
-def test_positions_of_cape_are_determined_by_the_key() -> None:
+def test_positions_of_cape_are_determined_by_the_key():
     torch.manual_seed(0)
     model = ViT(config("cape", init="torch")).double().train()
     images = torch.randn(1, 1, 12, 12, dtype=torch.float64).expand(2, -1, -1, -1)
@@ -343,7 +343,7 @@ def test_positions_of_cape_are_determined_by_the_key() -> None:
 
 
 @pytest.mark.parametrize("depth", [2, 4])
-def test_after_the_first_layer(depth: int) -> None:
+def test_after_the_first_layer(depth):
     """As in CPVT: between the first and the second layer, and nowhere else."""
     images = torch.randn(2, 1, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     model = ViT(config("cpe", pos_site="after-first-layer", depth=depth, init="torch")).double().eval()
@@ -358,7 +358,7 @@ def test_after_the_first_layer(depth: int) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"reg_tokens": 3}, {"class_token": False, "pool": "gap"}, {"img_size": 3}])
-def test_the_bias_without_indexing_has_the_values_and_the_gradient_of_the_indexed_bias(changes: dict) -> None:
+def test_the_bias_without_indexing_has_the_values_and_the_gradient_of_the_indexed_bias(changes):
     """On a GPU rel-bias-2d uses products with one-hot matrices. Values agree exactly in all precisions."""
     pos, cfg = module("rel-bias-2d", **changes), config("rel-bias-2d", **changes)
     indexed, products = pos.table[:, pos.index], pos._bias_by_products()
@@ -380,7 +380,7 @@ def permuted(images: Tensor, patch: int, order: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("pool", ["cls", "gap", "map"])
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_only_no_position_ignores_the_order_of_patches(kind: str, pool: str) -> None:
+def test_only_no_position_ignores_the_order_of_patches(kind, pool):
     torch.manual_seed(3)
     model = ViT(config(kind, pool=pool, init="torch")).double().eval()
     images = torch.randn(4, 1, 12, 12, dtype=torch.float64)
@@ -392,7 +392,7 @@ def test_only_no_position_ignores_the_order_of_patches(kind: str, pool: str) -> 
 
 @pytest.mark.parametrize("kind", REGISTRY)
 @pytest.mark.parametrize("prefix", [{"class_token": False, "pool": "gap"}, {"reg_tokens": 3}])
-def test_registers_get_no_position_and_the_class_token_is_optional(kind: str, prefix: dict) -> None:
+def test_registers_get_no_position_and_the_class_token_is_optional(kind, prefix):
     cfg = config(kind, **prefix)
     model = ViT(cfg).double().eval()
     assert model(torch.randn(2, 1, 12, 12, dtype=torch.float64)).shape == (2, 5)
@@ -411,12 +411,12 @@ def test_registers_get_no_position_and_the_class_token_is_optional(kind: str, pr
             assert kind == "rel-bias-2d" or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
 
 
-def test_a_configuration_may_name_every_site() -> None:
+def test_a_configuration_may_name_every_site():
     assert get_args(Site) == ("natural", *SITES)
 
 
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_sites(kind: str) -> None:
+def test_sites(kind):
     images = torch.randn(2, 1, 12, 12)
     for site in SITES:
         if site in REGISTRY[kind].sites:
@@ -427,8 +427,8 @@ def test_sites(kind: str) -> None:
                 config(kind, pos_site=site)
 
 
-def test_number_of_learned_tables_per_site() -> None:
-    def tables_of(site: str) -> tuple[int, int]:
+def test_number_of_learned_tables_per_site():
+    def tables_of(site):
         model = ViT(config("learned-1d", pos_site=site, depth=3))
         tables = [p for name, p in model.named_parameters() if name.startswith("pos.")]
         return len(tables), sum(p.numel() for p in tables)
@@ -440,7 +440,7 @@ def test_number_of_learned_tables_per_site() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, entry in REGISTRY.items() if issubclass(entry.cls, Additive)])
-def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind: str) -> None:
+def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind):
     """Against an explicit loop over the blocks."""
     images = torch.randn(2, 1, 12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     for site, modules in (("stem", (0,)), ("every-layer", (0, 1, 2)), ("every-layer-shared", (0, 0, 0))):
@@ -468,6 +468,6 @@ def test_every_layer_adds_before_each_layer_and_stem_before_the_first(kind: str)
         ("learned-1D", {}, "did you mean 'learned-1d'"),
     ],
 )
-def test_shapes_that_do_not_fit_raise(kind: str, changes: dict, line: str) -> None:
+def test_shapes_that_do_not_fit_raise(kind, changes, line):
     with pytest.raises(ValidationError, match=line):
         config(kind, **changes)

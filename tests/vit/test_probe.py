@@ -1,7 +1,5 @@
 """A plug-in that cannot work is refused in one line before it trains."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

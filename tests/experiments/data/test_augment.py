@@ -1,7 +1,5 @@
 """Batched augmentation equals torchvision's, image by image, and samples its boxes from the same distribution."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -31,7 +29,7 @@ def windows(draws: Tensor, size: int, hflip: bool, crop_padding: int, rrc_scale:
 
 @pytest.mark.parametrize("side", [8, 13, 28, 32])
 @pytest.mark.parametrize("hflip", [False, True])
-def test_random_resized_crop_matches_torchvision(side: int, hflip: bool) -> None:
+def test_random_resized_crop_matches_torchvision(side, hflip):
     x, u = images(64, side), draws(64)
     ours = augment.apply(x, windows(u, side, hflip=hflip, crop_padding=0, rrc_scale=0.1))
     boxes = augment.crop_boxes(u[:, 1:], side, 0.1).int().tolist()
@@ -42,7 +40,7 @@ def test_random_resized_crop_matches_torchvision(side: int, hflip: bool) -> None
 
 
 @pytest.mark.parametrize("box", [(0, 0, 8, 8), (0, 0, 1, 1), (7, 7, 1, 1), (0, 3, 8, 2), (5, 0, 3, 8), (2, 3, 5, 4)])
-def test_resampling_of_edge_and_corner_windows(box: tuple[int, int, int, int]) -> None:
+def test_resampling_of_edge_and_corner_windows(box):
     x = images(1, 8)[0]
     top, left, height, width = torch.tensor(box, dtype=torch.float64)
     rows, columns = (augment.resampling(*axis, 8, pad=False) for axis in ((top, height), (left, width)))
@@ -53,7 +51,7 @@ def test_resampling_of_edge_and_corner_windows(box: tuple[int, int, int, int]) -
 
 @pytest.mark.parametrize(("side", "padding"), [(8, 1), (8, 2), (32, 4), (8, 9)])
 @pytest.mark.parametrize("hflip", [False, True])
-def test_padded_crop_matches_torchvision(side: int, padding: int, hflip: bool) -> None:
+def test_padded_crop_matches_torchvision(side, padding, hflip):
     x, u = images(64, side), draws(64)
     ours = augment.apply(x, windows(u, side, hflip=hflip, crop_padding=padding, rrc_scale=1.0))
     corners = (u[:, 1:3] * (2 * padding + 1)).floor().int().tolist()
@@ -62,7 +60,7 @@ def test_padded_crop_matches_torchvision(side: int, padding: int, hflip: bool) -
         assert torch.equal(result, tv.horizontal_flip(expected) if hflip and flip else expected)
 
 
-def test_hflip_is_exact_and_flips_half_of_the_images() -> None:
+def test_hflip_is_exact_and_flips_half_of_the_images():
     x, u = images(4000, 4, 1), draws(4000)
     ours = augment.apply(x, windows(u, 4, hflip=True, crop_padding=0, rrc_scale=1.0))
     flipped = (ours == tv.horizontal_flip(x)).flatten(1).all(1)
@@ -70,7 +68,7 @@ def test_hflip_is_exact_and_flips_half_of_the_images() -> None:
     assert 1850 < int(flipped.sum()) < 2150  # 5 standard deviations about 2000
 
 
-def test_without_augmentation_images_are_unchanged() -> None:
+def test_without_augmentation_images_are_unchanged():
     x = images(3, 8)
     assert not augment.wanted(**OFF)
     assert torch.equal(augment.apply(x, windows(draws(3), 8, **OFF)), x)
@@ -81,7 +79,7 @@ SETTINGS = [{"hflip": True}, {"crop_padding": 2, "hflip": True}, {"rrc_scale": 0
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_batch_equals_single_images(setting: dict, dtype: torch.dtype) -> None:
+def test_batch_equals_single_images(setting, dtype):
     x, u = images(16, 8).to(dtype), draws(16).to(dtype)
     together = augment.apply(x, windows(u, 8, **{**OFF, **setting}))
     alone = [augment.apply(x[i : i + 1], windows(u[i : i + 1], 8, **{**OFF, **setting})) for i in range(16)]
@@ -93,7 +91,7 @@ def test_batch_equals_single_images(setting: dict, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(("side", "scale"), [(32, 0.08), (32, 0.8), (8, 0.3)])
-def test_boxes_have_torchvisions_distribution(side: int, scale: float) -> None:
+def test_boxes_have_torchvisions_distribution(side, scale):
     n = 3000
     ours = augment.crop_boxes(draws(n, seed=5)[:, 1:], side, scale).numpy()
     torch.manual_seed(11)
@@ -110,7 +108,7 @@ def test_boxes_have_torchvisions_distribution(side: int, scale: float) -> None:
     assert min(p.values()) > 1e-3, p
 
 
-def test_boxes_are_inside_the_image() -> None:
+def test_boxes_are_inside_the_image():
     extremes = torch.stack([torch.zeros(augment.DRAWS), torch.full((augment.DRAWS,), 1 - 2**-24)])
     u = torch.cat([extremes, draws(5000).float()])
     top, left, height, width = augment.crop_boxes(u[:, 1:], 28, 0.01).unbind(-1)
@@ -118,7 +116,7 @@ def test_boxes_are_inside_the_image() -> None:
         assert bool((start >= 0).all() & (length >= 1).all() & (start + length <= 28).all())
 
 
-def test_padded_crops_are_uniform_over_all_offsets() -> None:
+def test_padded_crops_are_uniform_over_all_offsets():
     u = draws(9000, seed=3)
     x = torch.zeros(1, 1, 5, 5, dtype=torch.float64)
     x[0, 0, 2, 2] = 1  # shows the offset of the crop

@@ -1,7 +1,5 @@
 """The user's image folders: layout, decoding, and one clear line for what cannot be used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +25,7 @@ def load_folder(root: Path, **changes: object) -> Splits:
     return load(override(RunConfig(), {**settings, **{f"data.{field}": value for field, value in changes.items()}}))
 
 
-def test_root_of_class_folders_is_split(tmp_path: Path) -> None:
+def test_root_of_class_folders_is_split(tmp_path):
     paint(tmp_path / "red", (255, 0, 0), 20)
     paint(tmp_path / "blue", (0, 0, 255), 30)
     splits = load_folder(tmp_path, test_fraction=0.2, val_fraction=0.25)
@@ -43,7 +41,7 @@ def test_root_of_class_folders_is_split(tmp_path: Path) -> None:
         assert torch.equal(part.x, expected[:, :, None, None].expand_as(part.x))
 
 
-def test_images_too_large_for_memory_are_refused_before_reading(tmp_path: Path) -> None:
+def test_images_too_large_for_memory_are_refused_before_reading(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         for i in range(3):
@@ -54,7 +52,7 @@ def test_images_too_large_for_memory_are_refused_before_reading(tmp_path: Path) 
         load_folder(tmp_path, img_size=10_000_000)
 
 
-def test_train_and_test_folders_are_kept_apart(tmp_path: Path) -> None:
+def test_train_and_test_folders_are_kept_apart(tmp_path):
     for part, count in (("train", 20), ("test", 3)):
         paint(tmp_path / part / "a", (9, 9, 9), count)
         paint(tmp_path / part / "b", (200, 9, 9), count)
@@ -62,7 +60,7 @@ def test_train_and_test_folders_are_kept_apart(tmp_path: Path) -> None:
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [36, 4, 6]
 
 
-def test_another_folder_beside_train_and_test_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_folder_beside_train_and_test_is_named(tmp_path, capsys):
     for part in ("train", "test", "val"):
         paint(tmp_path / part / "a", (9, 9, 9), 20)
         paint(tmp_path / part / "b", (200, 9, 9), 20)
@@ -71,7 +69,7 @@ def test_another_folder_beside_train_and_test_is_named(tmp_path: Path, capsys: p
     assert f"data: not used, only train and test are: val in {str(tmp_path)!r}" in capsys.readouterr().out
 
 
-def test_the_digest_is_of_the_images_only(tmp_path: Path) -> None:
+def test_the_digest_is_of_the_images_only(tmp_path):
     for part in ("train", "test"):
         for name in ("a", "b"):
             paint(tmp_path / part / name, (9, 9, 9), 10)
@@ -85,7 +83,7 @@ def test_the_digest_is_of_the_images_only(tmp_path: Path) -> None:
     assert load_folder(tmp_path).files != before  # training follows links too
 
 
-def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path: Path) -> None:
+def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         for i in range(10):
@@ -98,7 +96,7 @@ def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path: P
     assert load_folder(tmp_path, test_fraction=0.2).files != before
 
 
-def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
+def test_images_of_every_mode_become_rgb(tmp_path):
     for name in ("a", "b"):
         paint(tmp_path / name, (10, 20, 30), 6)
         for mode in ("L", "RGBA", "P", "1", "LA", "CMYK"):
@@ -110,13 +108,13 @@ def test_images_of_every_mode_become_rgb(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def new_process(monkeypatch):
     """Nothing has been printed in this process."""
     monkeypatch.setattr("experiments.data.folder._said", set())
 
 
 @pytest.mark.usefixtures("new_process")
-def test_transparency_is_ignored_and_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_transparency_is_ignored_and_said_once(tmp_path, capsys):
     for name in ("a", "b"):
         paint(tmp_path / name, (10, 20, 30), 6)
     load_folder(tmp_path, test_fraction=0.25, val_fraction=0.25)
@@ -128,7 +126,7 @@ def test_transparency_is_ignored_and_said_once(tmp_path: Path, capsys: pytest.Ca
     assert splits.train.x.flatten(2).float().mean(dim=(0, 2)).tolist() == [10, 20, 30]
 
 
-def test_a_class_with_one_image_is_named(tmp_path: Path) -> None:
+def test_a_class_with_one_image_is_named(tmp_path):
     paint(tmp_path / "a", (10, 20, 30), 6)
     paint(tmp_path / "rare", (10, 20, 30), 1)
     with pytest.raises(UserError, match="^data.test_fraction: 0.25 is not allowed: class 'rare'"):
@@ -136,7 +134,7 @@ def test_a_class_with_one_image_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("new_process")
-def test_16_bit_images_are_scaled_not_clipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_16_bit_images_are_scaled_not_clipped(tmp_path, capsys):
     for name, value in (("a", 0x4000), ("b", 0xC0FF)):
         (tmp_path / name).mkdir()
         for i in range(12):
@@ -176,7 +174,7 @@ def _bomb(path: Path) -> None:
         ("empty.jpg", lambda path: path.write_bytes(b"")),
     ],
 )
-def test_unreadable_image_is_named(name: str, spoil, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_unreadable_image_is_named(name, spoil, tmp_path, recwarn):
     two_classes(tmp_path)
     path = tmp_path / "b" / name
     Image.effect_noise((64, 64), 50).save(path)
@@ -189,7 +187,7 @@ def test_unreadable_image_is_named(name: str, spoil, tmp_path: Path, recwarn: py
     assert "\n" not in str(refusal.value)
 
 
-def test_folders_without_two_filled_classes_are_refused(tmp_path: Path) -> None:
+def test_folders_without_two_filled_classes_are_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     paint(tmp_path / "single" / "only", (1, 1, 1), 5)
     paint(tmp_path / "hollow" / "a", (1, 1, 1), 5)
@@ -199,7 +197,7 @@ def test_folders_without_two_filled_classes_are_refused(tmp_path: Path) -> None:
             load_folder(tmp_path / name)
 
 
-def test_train_without_test_is_refused(tmp_path: Path) -> None:
+def test_train_without_test_is_refused(tmp_path):
     for part in ("train", "val"):  # the usual layout of ImageNet
         for name in ("a", "b"):
             paint(tmp_path / part / name, (1, 1, 1), 5)
@@ -207,7 +205,7 @@ def test_train_without_test_is_refused(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
-def test_parts_with_different_classes_are_refused(tmp_path: Path) -> None:
+def test_parts_with_different_classes_are_refused(tmp_path):
     for part, names in (("train", "ab"), ("test", "ac")):
         for name in names:
             paint(tmp_path / part / name, (1, 1, 1), 5)
@@ -215,7 +213,7 @@ def test_parts_with_different_classes_are_refused(tmp_path: Path) -> None:
         load_folder(tmp_path)
 
 
-def test_num_classes_must_match_the_folders(tmp_path: Path) -> None:
+def test_num_classes_must_match_the_folders(tmp_path):
     two_classes(tmp_path)
     with pytest.raises(UserError, match=r"data\.num_classes: 3, but .* has 2"):
         load_folder(tmp_path, num_classes=3)

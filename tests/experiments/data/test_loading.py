@@ -1,11 +1,7 @@
 """Loading: the split is fixed, stratified and complete; missing or damaged files give one clear line."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +23,7 @@ def rows(images: Images) -> Counter[bytes]:
     return Counter(x.numpy().tobytes() + bytes([y]) for x, y in zip(images.x, images.y.tolist(), strict=True))
 
 
-def test_digits_split_is_complete_and_disjoint() -> None:
+def test_digits_split_is_complete_and_disjoint():
     splits, whole = load(), load_digits()
     pixels = np.round(whole.images / 16 * 255).astype(np.uint8)
     expected = Counter(x.tobytes() + bytes([y]) for x, y in zip(pixels, whole.target.tolist(), strict=True))
@@ -37,14 +33,14 @@ def test_digits_split_is_complete_and_disjoint() -> None:
     assert splits.train.x.dtype == torch.uint8
 
 
-def test_split_is_stratified() -> None:
+def test_split_is_stratified():
     splits, whole = load(), np.bincount(load_digits().target) / 1797
     for part in (splits.train, splits.val, splits.test):
         counts = np.bincount(part.y.numpy(), minlength=10)
         assert np.abs(counts - whole * len(part)).max() <= 1  # rounding
 
 
-def test_split_depends_on_split_seed_only() -> None:
+def test_split_depends_on_split_seed_only():
     first, other_run, other_split = load(seed=0), load(seed=1), load(data__split_seed=1)
     for name in ("train", "val", "test"):
         assert torch.equal(getattr(first, name).x, getattr(other_run, name).x)
@@ -56,7 +52,7 @@ def test_split_depends_on_split_seed_only() -> None:
     [{}, {"data__train_limit": 100}, {"data__shuffle_patches": True}, {"data__name": "probe-where"}],
     ids=["digits", "train limit", "shuffled patches", "generated"],
 )
-def test_a_split_per_seed_is_that_of_the_seed(changes: dict[str, Any]) -> None:
+def test_a_split_per_seed_is_that_of_the_seed(changes):
     varied = load(data__split_seed="per-seed", seed=3, **changes)
     fixed = load(data__split_seed=3, seed=0, **changes)
     for name in ("train", "val", "test"):
@@ -68,7 +64,7 @@ def test_a_split_per_seed_is_that_of_the_seed(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "limit", [10, 276, 280, 287, 1283, 1293]
 )  # for some, a float fraction would round to one image less
-def test_train_limit_is_exact_and_stratified_and_keeps_val_and_test(limit: int) -> None:
+def test_train_limit_is_exact_and_stratified_and_keeps_val_and_test(limit):
     splits, whole = load(data__train_limit=limit), load()
     assert len(splits.train) == limit
     assert set(splits.train.y.tolist()) == set(range(10))
@@ -86,7 +82,7 @@ def test_train_limit_is_exact_and_stratified_and_keeps_val_and_test(limit: int) 
         ({"data__test_fraction": 0.9999}, ["data.test_fraction: 0.9999 is not allowed", "into 0 and 1797:"]),
     ],
 )
-def test_impossible_split_is_refused(changes: dict, words: list[str]) -> None:
+def test_impossible_split_is_refused(changes, words):
     with pytest.raises(UserError) as refusal:
         load(**changes)
     assert [word for word in words if word not in str(refusal.value)] == []
@@ -98,7 +94,7 @@ def patches(x: torch.Tensor, size: int) -> list[list[bytes]]:
     return [[image[:, i : i + size, j : j + size].numpy().tobytes() for i in side for j in side] for image in x]
 
 
-def test_shuffle_patches_permutes_the_patches_of_each_image() -> None:
+def test_shuffle_patches_permutes_the_patches_of_each_image():
     plain, shuffled, again = load(), load(data__shuffle_patches=True), load(data__shuffle_patches=True, seed=7)
     for name in ("train", "val", "test"):
         before, after = getattr(plain, name), getattr(shuffled, name)
@@ -115,7 +111,7 @@ def test_shuffle_patches_permutes_the_patches_of_each_image() -> None:
 @pytest.mark.parametrize(
     ("name", "patch"), [("mnist", 7), ("fashion-mnist", 7), ("cifar10", 8), ("cifar100", 8), ("imagefolder", 8)]
 )
-def test_missing_files_give_the_folder_and_the_remedy(name: str, patch: int, tmp_path: Path) -> None:
+def test_missing_files_give_the_folder_and_the_remedy(name, patch, tmp_path):
     root = tmp_path / "nowhere"
     with pytest.raises(UserError) as refusal:
         load(data__name=name, data__root=str(root), model__patch_size=patch)
@@ -125,7 +121,7 @@ def test_missing_files_give_the_folder_and_the_remedy(name: str, patch: int, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_file_with_half_of_its_images_is_refused(tmp_path: Path) -> None:
+def test_file_with_half_of_its_images_is_refused(tmp_path):
     raw = tmp_path / "MNIST" / "raw"
     raw.mkdir(parents=True)
     for part in ("train", "t10k"):
@@ -137,7 +133,7 @@ def test_file_with_half_of_its_images_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 7, 1000])
-def test_truncated_dataset_file_is_refused(kept: int, tmp_path: Path, shared_data: Path) -> None:
+def test_truncated_dataset_file_is_refused(kept, tmp_path, shared_data):
     raw, spoiled = tmp_path / "MNIST" / "raw", "train-images-idx3-ubyte"
     raw.mkdir(parents=True)
     for path in (shared_data / "MNIST" / "raw").iterdir():
@@ -149,7 +145,7 @@ def test_truncated_dataset_file_is_refused(kept: int, tmp_path: Path, shared_dat
         load(data__name="mnist", data__root=str(tmp_path), model__patch_size=7)
 
 
-def test_mnist(shared_data: Path) -> None:
+def test_mnist(shared_data):
     splits = load(data__name="mnist", data__root=str(shared_data), model__patch_size=7)
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [54000, 6000, 10000]
     assert splits.train.x.shape[1:] == (1, 28, 28)
@@ -158,7 +154,7 @@ def test_mnist(shared_data: Path) -> None:
     assert splits.test.y[:5].tolist() == [7, 2, 1, 0, 4]  # its first images, in file order
 
 
-def test_cifar10(shared_data: Path) -> None:
+def test_cifar10(shared_data):
     splits = load(data__name="cifar10", data__root=str(shared_data), model__patch_size=4)
     assert [len(part) for part in (splits.train, splits.val, splits.test)] == [45000, 5000, 10000]
     assert splits.train.x.shape[1:] == (3, 32, 32)
@@ -169,7 +165,7 @@ def test_cifar10(shared_data: Path) -> None:
     assert splits.test.y[:5].tolist() == [3, 8, 8, 0, 6]
 
 
-def test_dataset_normalization_matches_numpy_on_the_training_images() -> None:
+def test_dataset_normalization_matches_numpy_on_the_training_images():
     splits = load(data__train_limit=200)
     pixels = splits.train.x.numpy().astype(np.float64) / 255
     assert splits.mean.numpy() == pytest.approx(pixels.mean((0, 2, 3)), rel=1e-6)
@@ -179,13 +175,13 @@ def test_dataset_normalization_matches_numpy_on_the_training_images() -> None:
 
 
 @pytest.mark.parametrize(("normalize", "low", "high"), [("unit", 0.0, 1.0), ("half", -1.0, 1.0)])
-def test_fixed_normalizations(normalize: str, low: float, high: float) -> None:
+def test_fixed_normalizations(normalize, low, high):
     splits = load(data__normalize=normalize)
     seen = splits.normalized(splits.scaled(splits.train.x))
     assert (float(seen.min()), float(seen.max())) == (low, high)
 
 
-def test_img_size_resizes_images() -> None:
+def test_img_size_resizes_images():
     splits = load(data__img_size=16)
     assert splits.train.x.shape[1:] == (1, 16, 16)
     means = [part.x.double().mean((1, 2, 3)) for part in (splits.train, load().train)]

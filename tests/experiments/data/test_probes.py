@@ -47,7 +47,7 @@ def model(name: str, kind: str, **changes: object) -> ViT:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_shapes_and_classes_match_the_catalogue(name: str) -> None:
+def test_shapes_and_classes_match_the_catalogue(name):
     parts, classes = generate(name, 0)
     assert len(classes) == len(set(classes)) == DATASETS[name].num_classes == CHANCE[name]
     assert DATASETS[name].img_size == GRID * DATASETS[name].cell
@@ -57,7 +57,7 @@ def test_shapes_and_classes_match_the_catalogue(name: str) -> None:
         assert torch.bincount(y).tolist() == [len(y) // CHANCE[name]] * CHANCE[name]
 
 
-def test_class_of_probe_where_is_the_cell_of_its_mark() -> None:
+def test_class_of_probe_where_is_the_cell_of_its_mark():
     parts, classes = generate("probe-where", 3)
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
@@ -65,7 +65,7 @@ def test_class_of_probe_where_is_the_cell_of_its_mark() -> None:
             assert classes[label] == f"row {row}, column {column}"
 
 
-def test_class_of_probe_direction_is_the_quadrant_of_b_relative_to_a() -> None:
+def test_class_of_probe_direction_is_the_quadrant_of_b_relative_to_a():
     parts, classes = generate("probe-direction", 3)
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
@@ -76,7 +76,7 @@ def test_class_of_probe_direction_is_the_quadrant_of_b_relative_to_a() -> None:
             assert classes[label] == f"{vertical} {horizontal}"
 
 
-def test_class_of_probe_distance_is_the_bin_of_the_euclidean_distance() -> None:
+def test_class_of_probe_distance_is_the_bin_of_the_euclidean_distance():
     parts, classes = generate("probe-distance", 3)
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
@@ -89,7 +89,7 @@ ARROWS = {"up": [255, 255, 0, 0], "right": [0, 255, 0, 255], "down": [0, 0, 255,
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 
 
-def test_class_of_probe_arrow_is_the_arrow_that_the_base_points_at() -> None:
+def test_class_of_probe_arrow_is_the_arrow_that_the_base_points_at():
     """The first arrow from the base in its direction; each side of the base has one of the four arrows."""
     parts, classes = generate("probe-arrow", 3)
     assert classes == tuple(ARROWS)
@@ -117,7 +117,7 @@ def test_class_of_probe_arrow_is_the_arrow_that_the_base_points_at() -> None:
         assert sum((n - share) ** 2 / share for n in counts.values()) < 16.3  # 99.9 % point with 3 degrees of freedom
 
 
-def test_every_placement_occurs_and_offsets_are_uniform() -> None:
+def test_every_placement_occurs_and_offsets_are_uniform():
     x, y = generate("probe-direction", 0)[0]["train"]
     marks = [(find(image, A)[0], find(image, B)[0]) for image in cells(x)]
     assert len(set(marks)) == 4 * 36  # a quadrant's offset (r, c) fits (4 - r)(4 - c) times, 36 in all
@@ -129,7 +129,7 @@ def test_every_placement_occurs_and_offsets_are_uniform() -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_bag_of_patches_is_the_same_for_every_class(name: str) -> None:
+def test_bag_of_patches_is_the_same_for_every_class(name):
     """The sorted patches of an image equal those of the other images in its group."""
     for x, y in generate(name, 0)[0].values():
         bags = torch.tensor([sorted(image) for image in cells(x).tolist()]).unflatten(0, (-1, CHANCE[name]))
@@ -138,7 +138,7 @@ def test_bag_of_patches_is_the_same_for_every_class(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_training_and_test_groups_have_different_noise(name: str) -> None:
+def test_training_and_test_groups_have_different_noise(name):
     parts, _ = generate(name, 0)
     train, test = (
         {tuple(map(tuple, sorted(image))) for image in cells(parts[part][0]).tolist()} for part in ("train", "test")
@@ -149,13 +149,13 @@ def test_training_and_test_groups_have_different_noise(name: str) -> None:
     assert len(new & seen) < 0.1 * len(new)  # of 32^4 possible patches a few repeat
 
 
-def test_images_depend_on_the_split_seed_only() -> None:
+def test_images_depend_on_the_split_seed_only():
     first, again, other = (generate("probe-distance", seed)[0]["train"][0] for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_loading_stratifies_validation_and_keeps_the_test_set() -> None:
+def test_loading_stratifies_validation_and_keeps_the_test_set():
     splits = loading.load(override(RunConfig(), {"data.name": "probe-where"}))
     assert splits.classes[6] == "row 1, column 2"
     assert torch.bincount(splits.val.y).tolist() == [24] * 16
@@ -163,13 +163,13 @@ def test_loading_stratifies_validation_and_keeps_the_test_set() -> None:
 
 
 @pytest.mark.parametrize("name", PROBES)
-def test_without_position_accuracy_is_exactly_chance(name: str) -> None:
+def test_without_position_accuracy_is_exactly_chance(name):
     x, y = generate(name, 0)[0]["test"]
     hits = model(name, "none")(x.double() / 255).argmax(-1) == y
     assert hits.double().mean().item() == pytest.approx(1 / CHANCE[name], abs=1e-12)
 
 
-def test_fixed_distance_penalty_is_invariant_under_the_symmetries_of_the_square() -> None:
+def test_fixed_distance_penalty_is_invariant_under_the_symmetries_of_the_square():
     """All eight symmetries, with every pooling. They map each quadrant to every other, so alibi-2d is at chance."""
     x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
     order = torch.arange(16).reshape(4, 4)
@@ -182,7 +182,7 @@ def test_fixed_distance_penalty_is_invariant_under_the_symmetries_of_the_square(
 
 
 @pytest.mark.parametrize("kind", ["relative", "rel-bias-2d", "alibi-2d"])
-def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kind: str) -> None:
+def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kind):
     x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
     other = permuted(x, torch.randperm(16, generator=torch.Generator().manual_seed(0)))
     one, two = (model("probe-direction", kind, **{"model.depth": depth}) for depth in (1, 2))
@@ -204,14 +204,14 @@ def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kin
         ),
     ],
 )
-def test_settings_that_would_move_or_blur_marks_are_refused(changes: dict[str, object], line: str) -> None:
+def test_settings_that_would_move_or_blur_marks_are_refused(changes, line):
     with pytest.raises(UserError) as refused:
         override(RunConfig(), {"data.name": "probe-where", **changes})
     assert str(refused.value) == line
 
 
 @pytest.mark.slow
-def test_sincos_2d_learns_probe_direction() -> None:
+def test_sincos_2d_learns_probe_direction():
     changes = {"data.name": "probe-direction", "model.pos_embed": "sincos-2d", "model.num_heads": 8}
     config = override(preset("digits"), {**changes, "optim.lr": 3e-3, "train.epochs": 5})
     splits = loading.load(config)

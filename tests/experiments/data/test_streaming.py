@@ -1,7 +1,5 @@
 """Images that are decoded when they are used give the same pixels, batches and runs as images in memory."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from experiments.study import RunSpec
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory):
     """Two classes of 40 JPEG images of noise; no two are equal, and some are not square."""
     root = tmp_path_factory.mktemp("images")
     random = np.random.default_rng(0)
@@ -47,7 +45,7 @@ def decoded(path: str) -> torch.Tensor:
     return tv.center_crop(tv.resize(tv.pil_to_tensor(Image.open(path)), 8, antialias=True), 8)
 
 
-def test_streamed_pixels_are_those_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streamed_pixels_are_those_in_memory(root, monkeypatch):
     memory, stream = (splits(root, monkeypatch, streamed, train_limit=40) for streamed in (False, True))
     assert torch.equal(memory.mean, stream.mean)
     assert torch.equal(memory.std, stream.std)
@@ -66,7 +64,7 @@ def test_streamed_pixels_are_those_in_memory(root: Path, monkeypatch: pytest.Mon
             assert torch.equal(labels, truth)
 
 
-def test_only_a_few_batches_are_decoded_ahead(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_few_batches_are_decoded_ahead(root, monkeypatch):
     """This bounds the memory, whatever the number of images."""
     lazy, seen = splits(root, monkeypatch, True).train.x, set()
     assert isinstance(lazy, StreamedPixels)
@@ -80,9 +78,7 @@ def test_only_a_few_batches_are_decoded_ahead(root: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("augmentation", [[], ["--data.hflip", "--data.rrc-scale", "0.8"]], ids=["plain", "augmented"])
-def test_a_run_gives_the_same_bytes(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, augmentation: list[str]
-) -> None:
+def test_a_run_gives_the_same_bytes(root, tmp_path, monkeypatch, augmentation):
     """Batches of 7 do not divide the images, so the last one is shorter."""
     data = ["--data.name", "imagefolder", "--data.root", root, "--data.img-size", "8", "--train.batch-size", "7"]
     words = [*map(str, [*flags(), *data]), *augmentation]
@@ -99,19 +95,19 @@ def test_a_run_gives_the_same_bytes(
         assert (runs[0] / file).read_bytes() == (runs[1] / file).read_bytes(), file
 
 
-def test_shuffled_patches_need_the_images_in_memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shuffled_patches_need_the_images_in_memory(root, monkeypatch):
     with pytest.raises(UserError, match=r"data\.shuffle_patches: true is not allowed"):
         splits(root, monkeypatch, True, shuffle_patches=True)
 
 
-def test_a_run_does_not_go_on_with_other_images(root: Path, tmp_path: Path) -> None:
+def test_a_run_does_not_go_on_with_other_images(root, tmp_path):
     """An image that is added would move others between the training and the test set."""
     shutil.copytree(root, tmp_path / "images")
     data = {"data.name": "imagefolder", "data.root": str(tmp_path / "images"), "data.img_size": 8}
     config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
     stopped = RunSpec.of("run", config)
 
-    def stop(_: int, row: dict[str, float]) -> None:
+    def stop(_, row):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

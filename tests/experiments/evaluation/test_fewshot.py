@@ -1,7 +1,5 @@
 """Few-shot evaluation: the classifier against numpy, scikit-learn and a case by hand; its metrics in records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +35,7 @@ def design(x: np.ndarray, support: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("l2", [2.0**6, 2.0**10])
 @pytest.mark.parametrize(("n", "d"), [(60, 5), (12, 40), (6, 6), (3, 7)], ids=str)
-def test_weights_solve_the_normal_equations_and_are_those_of_ridge_regression(n: int, d: int, l2: float) -> None:
+def test_weights_solve_the_normal_equations_and_are_those_of_ridge_regression(n, d, l2):
     x, y = features(n, d)
     weights, rows = LeastSquares(x, y, 3).weights(l2), design(x, x)
     target = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
@@ -47,20 +45,20 @@ def test_weights_solve_the_normal_equations_and_are_those_of_ridge_regression(n:
     assert weights == pytest.approx(ridge.coef_.T, abs=1e-5)
 
 
-def test_two_images_by_hand() -> None:
+def test_two_images_by_hand():
     """Features -1 and 1: standardized they stay, X'X = diag(2, 20000), X'Y = [[-2, 2], [0, 0]]; with l2 = 2: -2 / 4."""
     model = LeastSquares(np.array([[-1.0], [1.0]]), np.array([0, 1]), 2)
     assert model.weights(2.0) == pytest.approx(np.array([[-0.5, 0.5], [0.0, 0.0]]), abs=1e-5)
     assert model.accuracies(np.array([[-0.1], [0.2], [0.3]]), np.array([0, 1, 0]), [2.0]) == [pytest.approx(2 / 3)]
 
 
-def test_a_feature_that_is_constant_in_the_support_set_counts_for_nothing() -> None:
+def test_a_feature_that_is_constant_in_the_support_set_counts_for_nothing():
     x, y = features(30, 4)
     model = LeastSquares(np.column_stack([x, np.full(30, 7.0)]), y, 3)
     assert model.weights(2.0**10)[4] == pytest.approx(0, abs=1e-9)
 
 
-def test_support_sets_are_the_first_images_of_each_class_under_a_seeded_permutation() -> None:
+def test_support_sets_are_the_first_images_of_each_class_under_a_seeded_permutation():
     labels = np.random.default_rng(0).integers(0, 3, 200)
     used, indices = support_sets(labels, "abc", [2, 7], "digits")
     for seed, found in enumerate(indices):
@@ -70,7 +68,7 @@ def test_support_sets_are_the_first_images_of_each_class_under_a_seeded_permutat
     assert len({found.tobytes() for found in indices}) == 3
 
 
-def test_a_class_with_too_few_images_is_refused_before_training(tmp_path: Path) -> None:
+def test_a_class_with_too_few_images_is_refused_before_training(tmp_path):
     with pytest.raises(UserError, match="^eval.shots: 25 is not allowed: class '.' of digits has [78] training images"):
         tiny.run(tmp_path / "a", eval__fewshot="digits")
     assert not (tmp_path / "a").exists()
@@ -96,7 +94,7 @@ def expected(folder: Path, config: Any, seed: int, shots: int, query: str, l2: f
 
 
 @pytest.mark.parametrize("head", ["logits", "mlp", "softmax"])
-def test_the_record_holds_the_accuracies_of_the_frozen_pre_logits(head: str, tmp_path: Path) -> None:
+def test_the_record_holds_the_accuracies_of_the_frozen_pre_logits(head, tmp_path):
     changes = {**FEWSHOT, "model__head": head}
     summary, config = tiny.run(tmp_path / "a", **changes), tiny.config(**changes)
     for shots in (1, 5):
@@ -111,11 +109,11 @@ def test_the_record_holds_the_accuracies_of_the_frozen_pre_logits(head: str, tmp
     assert summary["fewshot-l2/digits/5"] == pytest.approx(np.mean(chosen), abs=1e-12)
 
 
-def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path, monkeypatch):
     """Two names for the same images: with other images of the same files the metrics would differ."""
     load, asked = loading.load, []
 
-    def fake(config: Any) -> Any:
+    def fake(config):
         asked.append(config.data)
         own = load(tiny.config(data__train_limit="none"))
         if config.data.name == "mnist":
@@ -144,12 +142,12 @@ def test_another_dataset_is_read_and_its_own_images_are_used(tmp_path: Path, mon
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(changes, message):
     with pytest.raises(UserError, match=f"^{message}"):
         override(tiny.config(), changes)
 
 
-def test_lists_may_be_given_in_any_form_and_order() -> None:
+def test_lists_may_be_given_in_any_form_and_order():
     forms = ("3,1", "1, 3", [3, 1], ["1", "3", "1"])
     configs = [override(tiny.config(), {"eval.epochs": form, "optim.schedule": "constant"}) for form in forms]
     assert {config.eval.epochs for config in configs} == {(1, 3)}

@@ -1,10 +1,5 @@
 """What is measured at the end and after several numbers of epochs: alone, stacked, interrupted, without test images."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import tiny
 import torch
@@ -22,7 +17,7 @@ LENGTHS = {**CONSTANT, "eval__epochs": "1,2,3"}
 ALL = {**LENGTHS, "eval__img_sizes": "4,8,12", "eval__max_shift": 2, "eval__permuted": True}
 
 
-def test_each_length_is_the_end_of_a_training_of_that_length(tmp_path: Path) -> None:
+def test_each_length_is_the_end_of_a_training_of_that_length(tmp_path):
     summary = tiny.run(tmp_path / "long", **LENGTHS)
     for epochs in (1, 2, 3):
         short = tiny.run(tmp_path / f"short-{epochs}", **CONSTANT, train__epochs=epochs)
@@ -32,7 +27,7 @@ def test_each_length_is_the_end_of_a_training_of_that_length(tmp_path: Path) -> 
     assert summary["test/acc@3"] == summary["test/acc"]
 
 
-def test_the_record_holds_what_the_configuration_states_and_the_evaluation_changes_nothing_else(tmp_path: Path) -> None:
+def test_the_record_holds_what_the_configuration_states_and_the_evaluation_changes_nothing_else(tmp_path):
     plain, measured = tiny.run(tmp_path / "a", optim__schedule="constant"), tiny.run(tmp_path / "b", **ALL)
     assert {key: measured[key] for key in plain if "/" in key} == {key: plain[key] for key in plain if "/" in key}
     stated = {*tiny.config(**ALL).metrics, "train/grad_norm"}  # no comparison uses the latter
@@ -44,7 +39,7 @@ def test_the_record_holds_what_the_configuration_states_and_the_evaluation_chang
         assert torch.equal(weights, trained[name])
 
 
-def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path: Path) -> None:
+def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path):
     configs = [tiny.config(**ALL, train__precision="float64", seed=seed) for seed in (0, 1)]
     together = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
     alone = [train([RunSpec.of("a", config)], tmp_path / str(config.seed), device="cpu")[0] for config in configs]
@@ -56,14 +51,14 @@ def test_members_of_a_cohort_are_evaluated_each_with_its_own_weights(tmp_path: P
         assert any(alone[0][name] != alone[1][name] for name in names if name.startswith(kind))
 
 
-def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path: Path) -> None:
+def test_a_run_that_leaves_the_test_set_out_measures_validation_images_only(tmp_path):
     (summary,) = train([RunSpec.of("a", tiny.config(**ALL))], tmp_path, device="cpu", test=False)
     whole = tiny.run(tmp_path / "b", **ALL)
     measured = {name: value for name, value in summary.items() if "/" in name and value is not None}
     assert measured == {name: whole[name] for name in whole if name.startswith(("train/", "val/", "fewshot-val"))}
 
 
-def test_an_interrupted_run_ends_with_the_same_metrics(tmp_path: Path) -> None:
+def test_an_interrupted_run_ends_with_the_same_metrics(tmp_path):
     whole = tiny.run(tmp_path / "whole", **LENGTHS)
     for epoch in (1, 2, 3):
         with pytest.raises(tiny.Stop):
@@ -72,10 +67,10 @@ def test_an_interrupted_run_ends_with_the_same_metrics(tmp_path: Path) -> None:
         assert {k: v for k, v in resumed.items() if "/" in k} == {k: v for k, v in whole.items() if "/" in k}
 
 
-def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path, monkeypatch):
     counts, original = [], measure.evaluate
 
-    def counted(engine: Any, splits: Any, images: Any, **options: Any) -> Any:
+    def counted(engine, splits, images, **options):
         counts.append(images is splits.test)
         return original(engine, splits, images, **options)
 
@@ -87,7 +82,7 @@ def test_test_images_are_evaluated_once_for_each_stated_length(tmp_path: Path, m
     assert counts == [True]
 
 
-def test_a_diverged_run_keeps_what_was_measured_before(tmp_path: Path) -> None:
+def test_a_diverged_run_keeps_what_was_measured_before(tmp_path):
     changes = {**LENGTHS, "optim__lr": 1e30, "optim__name": "sgd", "train__epochs": 9}
     changes["eval__epochs"] = "1,2,3,4,5,6,7,8,9"
     summary = tiny.run(tmp_path / "a", **changes)
@@ -112,14 +107,14 @@ def test_a_diverged_run_keeps_what_was_measured_before(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_metric_has_a_label_and_a_validation_metric_for_choices(name: str, label: str, choice: str) -> None:
+def test_a_metric_has_a_label_and_a_validation_metric_for_choices(name, label, choice):
     metric = Metric(name)
     assert (metric.label, str(metric.on_validation)) == (label, choice)
     assert metric.is_share != metric.lower_is_better
     assert is_metric(name)
 
 
-def test_losses_are_better_lower_and_accuracies_higher() -> None:
+def test_losses_are_better_lower_and_accuracies_higher():
     names = [f"{part}/{kind}" for part in ("train", "val", "test") for kind in ("loss", "acc")]
     assert list(map(str, METRICS)) == names
     assert [metric.lower_is_better for metric in METRICS] == [True, False] * 3
@@ -129,5 +124,5 @@ def test_losses_are_better_lower_and_accuracies_higher() -> None:
 @pytest.mark.parametrize(
     "name", ["train/grad_norm", "lr", "test/acc@0", "train/acc@3", "shift/1@3", "fewshot/mnist", 5]
 )
-def test_a_study_cannot_compare_by_these(name: object) -> None:
+def test_a_study_cannot_compare_by_these(name):
     assert not is_metric(name)

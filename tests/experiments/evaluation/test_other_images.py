@@ -1,7 +1,5 @@
 """Evaluation at other sizes, with shifted and with permuted images: against the checkpoint, step by step."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ def trained(folder: Path, config: Any) -> ViT:
 
 
 @pytest.mark.parametrize("kind", ["learned-1d", "rel-bias-2d", "sinusoidal"])
-def test_each_size_is_that_of_the_resized_model_on_resized_images(kind: str, tmp_path: Path) -> None:
+def test_each_size_is_that_of_the_resized_model_on_resized_images(kind, tmp_path):
     changes = {**SIZES, "model__pos_embed": kind}
     summary, config = tiny.run(tmp_path / "a", **changes), tiny.config(**changes)
     own = loading.load(config)
@@ -49,11 +47,11 @@ def test_each_size_is_that_of_the_resized_model_on_resized_images(kind: str, tmp
         assert summary[f"{name}@8px"] == summary[name]
 
 
-def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path: Path) -> None:
+def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path):
     summary, config = tiny.run(tmp_path / "a", **ALL), tiny.config(**ALL)
     splits, model = loading.load(config), trained(tmp_path / "a", config)
 
-    def classes(x: torch.Tensor) -> torch.Tensor:
+    def classes(x):
         return model(splits.normalized(splits.scaled(x))).argmax(1)
 
     x, same = splits.test.x, {}
@@ -72,7 +70,7 @@ def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path: Path)
     assert 0 < same[1] < 1 and 0 < same[2] < 1
 
 
-def test_no_position_with_mean_pooling_is_blind_to_permutations(tmp_path: Path) -> None:
+def test_no_position_with_mean_pooling_is_blind_to_permutations(tmp_path):
     changes = {"model__pos_embed": "none", "model__pool": "gap", "train__precision": "float64"}
     summary = tiny.run(tmp_path / "a", **ALL, **changes)
     assert summary["permuted/acc"] == pytest.approx(summary["test/acc"], abs=1e-9)
@@ -80,13 +78,13 @@ def test_no_position_with_mean_pooling_is_blind_to_permutations(tmp_path: Path) 
     assert shifted_by_patch > 0.5
 
 
-def test_a_shift_of_zero_changes_nothing_and_one_of_the_whole_side_leaves_black() -> None:
+def test_a_shift_of_zero_changes_nothing_and_one_of_the_whole_side_leaves_black():
     x = torch.randint(1, 255, (2, 1, 4, 4), dtype=torch.uint8)
     assert torch.equal(shifted(x, 0, 0), x)
     assert shifted(x, 4, 0).sum() == 0 == shifted(x, 0, -4).sum()
 
 
-def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting() -> None:
+def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting():
     config = tiny.config(eval__img_sizes="8,99999998")
     with pytest.raises(UserError, match=r"^eval\.img_sizes: 99999998: .* decoded images need "):
         size_tasks(config, loading.load(config), torch.device("cpu"))
@@ -106,6 +104,6 @@ def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_settin
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_settings_that_make_no_sense_are_refused(changes, message):
     with pytest.raises(UserError, match=f"^{message}"):
         override(tiny.config(), changes)

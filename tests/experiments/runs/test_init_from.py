@@ -1,7 +1,5 @@
 """Runs that start from another run's weights: against that run's own metrics, checkpoint and evaluation at other sizes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -40,7 +38,7 @@ def source(tmp_path: Path, **changes: Any) -> str:
 
 
 @pytest.mark.parametrize("kind", ["learned-1d", "frozen-random", "rel-bias-2d"])
-def test_at_the_same_size_the_run_starts_with_the_weights_and_metrics_of_its_source(kind: str, tmp_path: Path) -> None:
+def test_at_the_same_size_the_run_starts_with_the_weights_and_metrics_of_its_source(kind, tmp_path):
     before = tiny.run(tmp_path / "source", model__pos_embed=kind)
     after = tiny.run(tmp_path / "a", init_from=str(tmp_path / "source"), model__pos_embed=kind, seed=7, **STILL)
     metrics = ("val/loss", "val/acc", "test/loss", "test/acc")
@@ -52,9 +50,7 @@ def test_at_the_same_size_the_run_starts_with_the_weights_and_metrics_of_its_sou
 
 @pytest.mark.parametrize("side", [4, 12])
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_another_size_the_run_starts_where_eval_img_sizes_evaluates_its_source(
-    kind: str, side: int, tmp_path: Path
-) -> None:
+def test_at_another_size_the_run_starts_where_eval_img_sizes_evaluates_its_source(kind, side, tmp_path):
     changes = {"model__pos_embed": kind, "data__normalize": "half"}
     before = tiny.run(tmp_path / "source", eval__img_sizes=side, train__epochs=1, optim__warmup_epochs=0, **changes)
     after = tiny.run(tmp_path / "a", init_from=str(tmp_path / "source"), data__img_size=side, **{**changes, **STILL})
@@ -62,7 +58,7 @@ def test_at_another_size_the_run_starts_where_eval_img_sizes_evaluates_its_sourc
         assert after[name] == before[f"{name}@{side}px"]
 
 
-def test_a_learned_table_is_interpolated_over_the_grid_and_everything_else_stays(tmp_path: Path) -> None:
+def test_a_learned_table_is_interpolated_over_the_grid_and_everything_else_stays(tmp_path):
     folder = source(tmp_path)
     tiny.run(tmp_path / "a", init_from=folder, data__img_size=16, **STILL)
     expected, found = weights(tmp_path / "source"), weights(tmp_path / "a")
@@ -74,7 +70,7 @@ def test_a_learned_table_is_interpolated_over_the_grid_and_everything_else_stays
     assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
-def test_the_optimiser_and_the_schedule_are_new(tmp_path: Path) -> None:
+def test_the_optimiser_and_the_schedule_are_new(tmp_path):
     """A run that starts from a copy of its own initial weights is that run."""
     initial = {**STILL, "model__pos_embed": "learned-1d"}
     tiny.run(tmp_path / "initial", **initial)
@@ -85,7 +81,7 @@ def test_the_optimiser_and_the_schedule_are_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("head", "last"), [("logits", "head.0"), ("mlp", "head.2")])
-def test_another_number_of_classes_gets_a_last_layer_of_zeros(head: str, last: str, tmp_path: Path) -> None:
+def test_another_number_of_classes_gets_a_last_layer_of_zeros(head, last, tmp_path):
     folder = source(tmp_path, model__head=head)
     summary = tiny.run(
         tmp_path / "a", init_from=folder, data__name="probe-direction", model__head=head, **STILL
@@ -101,7 +97,7 @@ def test_another_number_of_classes_gets_a_last_layer_of_zeros(head: str, last: s
     assert weights(tmp_path / "b")[f"{last}.weight"].any()
 
 
-def test_members_of_a_cohort_start_from_the_source(tmp_path: Path) -> None:
+def test_members_of_a_cohort_start_from_the_source(tmp_path):
     changes = {"init_from": source(tmp_path), "train__precision": "float64", "data__img_size": 12}
     configs = [tiny.config(**changes, seed=seed) for seed in (0, 1)]
     stacked = train([RunSpec.of(f"s{config.seed}", config) for config in configs], tmp_path / "stack", device="cpu")
@@ -113,7 +109,7 @@ def test_members_of_a_cohort_start_from_the_source(tmp_path: Path) -> None:
             assert together[name] == pytest.approx(alone[name], abs=1e-9)
 
 
-def test_the_weights_are_part_of_the_run_id_and_the_folder_is_not(tmp_path: Path) -> None:
+def test_the_weights_are_part_of_the_run_id_and_the_folder_is_not(tmp_path):
     folder = source(tmp_path)
     tiny.run(tmp_path / "other", seed=1)
     shutil.copytree(folder, tmp_path / "copy")
@@ -126,7 +122,7 @@ def test_the_weights_are_part_of_the_run_id_and_the_folder_is_not(tmp_path: Path
     assert scratch == run_id(tiny.config())
 
 
-def test_another_source_replaces_the_weights_of_the_first(tmp_path: Path) -> None:
+def test_another_source_replaces_the_weights_of_the_first(tmp_path):
     first = tiny.config(init_from=source(tmp_path))
     tiny.run(tmp_path / "other", seed=1)
     digest = hashlib.sha256((tmp_path / "other" / record.CHECKPOINT).read_bytes()).hexdigest()
@@ -135,7 +131,7 @@ def test_another_source_replaces_the_weights_of_the_first(tmp_path: Path) -> Non
     assert override(first, {"seed": 3}).init_weights == first.init_weights
 
 
-def test_the_record_names_the_source_and_its_weights(tmp_path: Path) -> None:
+def test_the_record_names_the_source_and_its_weights(tmp_path):
     folder = source(tmp_path)
     before = record.read_summary(Path(folder))
     tiny.run(tmp_path / "a", init_from=folder, data__img_size=16)
@@ -149,7 +145,7 @@ def test_the_record_names_the_source_and_its_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_after_an_interruption_the_source_is_no_longer_needed(epoch: int, tmp_path: Path) -> None:
+def test_after_an_interruption_the_source_is_no_longer_needed(epoch, tmp_path):
     changes = {"init_from": source(tmp_path), "data__img_size": 12}
     whole, config = tiny.run(tmp_path / "whole", **changes), tiny.config(**changes)
     run = [RunSpec.of("cut", config)]
@@ -188,9 +184,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_gives_one_line_and_leaves_nothing(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_gives_one_line_and_leaves_nothing(name, tmp_path, capsys):
     arguments, words = BAD[name]
     assert vit_train("--init-from", source(tmp_path), "--out", tmp_path / "out", *arguments) == 2
     printed = capsys.readouterr()
@@ -207,7 +201,7 @@ def refused(tmp_path: Path, **changes: Any) -> str:
     return str(error.value)
 
 
-def test_unfinished_diverged_pruned_and_changed_sources_are_refused(tmp_path: Path) -> None:
+def test_unfinished_diverged_pruned_and_changed_sources_are_refused(tmp_path):
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "cut", tiny.stop_after(1))
     assert "holds no checkpoint.safetensors" in refused(tmp_path, init_from=str(tmp_path / "cut"))
@@ -230,7 +224,7 @@ def test_unfinished_diverged_pruned_and_changed_sources_are_refused(tmp_path: Pa
     assert "does not match the digest" in refused(tmp_path, init_from=str(folder))
 
 
-def test_images_that_an_earlier_source_was_trained_on_do_not_become_test_images(tmp_path: Path) -> None:
+def test_images_that_an_earlier_source_was_trained_on_do_not_become_test_images(tmp_path):
     """digits, then a probe, then digits with another split: the first run has seen its test images."""
     folder = source(tmp_path)
     tiny.run(tmp_path / "probe", init_from=folder, data__name="probe-direction", data__split_seed=1)
@@ -242,14 +236,14 @@ def test_images_that_an_earlier_source_was_trained_on_do_not_become_test_images(
     assert names == ["probe-direction", "digits"]
 
 
-def test_images_of_a_few_shot_evaluation_were_not_trained_on(tmp_path: Path) -> None:
+def test_images_of_a_few_shot_evaluation_were_not_trained_on(tmp_path):
     folder = source(tmp_path)
     changes = {"init_from": folder, "data__split_seed": 1, "data__name": "probe-direction"}
     tiny.run(tmp_path / "a", **changes)
     assert "data.split_seed: 1" in refused(tmp_path, **changes, eval__fewshot="digits", eval__shots="1")
 
 
-def test_another_number_of_channels_is_refused(tmp_path: Path) -> None:
+def test_another_number_of_channels_is_refused(tmp_path):
     from PIL import Image
 
     for name in ("a", "b"):
@@ -262,7 +256,7 @@ def test_another_number_of_channels_is_refused(tmp_path: Path) -> None:
     assert message.startswith("data.name: imagefolder has 3 channel(s)") and "datasets with 1" in message
 
 
-def test_image_folders_are_the_same_data_by_their_files(tmp_path: Path) -> None:
+def test_image_folders_are_the_same_data_by_their_files(tmp_path):
     from PIL import Image
 
     for name in ("a", "b"):
@@ -281,15 +275,13 @@ def test_image_folders_are_the_same_data_by_their_files(tmp_path: Path) -> None:
     tiny.run(tmp_path / "a", **again, data__root=str(tmp_path / "copy"))
 
 
-def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_at_another_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_at_another_size(tmp_path, monkeypatch):
     class Table(Additive):
-        def __init__(self, cfg: Any) -> None:
+        def __init__(self, cfg):
             super().__init__(cfg)
             self.table = nn.Parameter(torch.zeros(1 + cfg.num_patches, cfg.embed_dim))
 
-        def add(self, x: torch.Tensor) -> torch.Tensor:
+        def add(self, x):
             return x + self.table
 
     monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
@@ -300,14 +292,12 @@ def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_at_another_si
         assert refused(tmp_path, model__pos_embed="mine", **changes).startswith(line)
 
 
-def test_weights_of_a_plugin_whose_source_was_changed_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_of_a_plugin_whose_source_was_changed_are_refused(tmp_path, monkeypatch):
     class Shift(Additive):
-        def add(self, x: torch.Tensor) -> torch.Tensor:
+        def add(self, x):
             return x + 1
 
-    def saved(text: bytes) -> Kind:
+    def saved(text):
         return Kind(Shift, ("stem",), plugin=Source("mine", tmp_path, {"mine.py": text}))
 
     monkeypatch.setitem(REGISTRY.data, "mine", saved(b"x + 1"))
@@ -320,7 +310,7 @@ def test_weights_of_a_plugin_whose_source_was_changed_are_refused(
     )
 
 
-def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path: Path) -> None:
+def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path):
     from sweeps.plan import make_plan
     from sweeps.study import Study
     from sweeps.study_folder import plan_of, write_plan
@@ -345,7 +335,7 @@ def vit_sweep(*arguments: Any) -> int:
     return end.value.code or 0
 
 
-def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_path: Path) -> None:
+def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_path):
     from sweeps.plan import make_plan
     from sweeps.study import Study
     from sweeps.study_folder import plan_of, write_plan
@@ -368,8 +358,8 @@ def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_
     ],
 )
 def test_a_sweep_with_a_variant_that_cannot_start_from_the_source_is_refused_before_it_trains(
-    factors: dict[str, Any], more: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+    factors, more, said, tmp_path
+):
     from sweeps.plan import make_plan
     from sweeps.study import Study
 

@@ -1,7 +1,5 @@
 """Test predictions in the record: they agree with the checkpoint, read back exactly, and a change is noticed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path
@@ -25,7 +23,7 @@ def read(run_dir: Path) -> predictions.Predictions:
 
 @pytest.mark.parametrize("head", ["logits", "softmax"])
 @pytest.mark.parametrize("seeds", [[0], [0, 1]])
-def test_predictions_are_those_of_the_checkpoint(seeds: list[int], head: str, tmp_path: Path) -> None:
+def test_predictions_are_those_of_the_checkpoint(seeds, head, tmp_path):
     runs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, model__head=head)) for seed in seeds]
     summaries = train(runs, tmp_path, device="cpu")
     splits = loading.load(runs[0].config)
@@ -46,7 +44,7 @@ def test_predictions_are_those_of_the_checkpoint(seeds: list[int], head: str, tm
         assert summary["test/loss"] == pytest.approx(losses.mean(), abs=1e-3)
 
 
-def test_predictions_read_back_from_a_small_file(tmp_path: Path) -> None:
+def test_predictions_read_back_from_a_small_file(tmp_path):
     generator = np.random.default_rng(0)
     hits, labels = generator.random(10_001) < 0.9, generator.integers(0, 10, 10_001)
     probabilities = generator.random(10_001)
@@ -60,13 +58,13 @@ def test_predictions_read_back_from_a_small_file(tmp_path: Path) -> None:
     assert np.abs(stored.probabilities - probabilities).max() <= 2**-12  # half a step of float16 below 1
 
 
-def test_more_than_256_classes(tmp_path: Path) -> None:
+def test_more_than_256_classes(tmp_path):
     body = predictions.to_bytes([True, False], [1.0, 0.0], [999, 3])
     (tmp_path / record.PREDICTIONS).write_bytes(body)
     assert predictions.read(tmp_path, hashlib.sha256(body).hexdigest()).labels.tolist() == [999, 3]
 
 
-def test_a_record_without_predictions_is_complete(tmp_path: Path) -> None:
+def test_a_record_without_predictions_is_complete(tmp_path):
     """Records that were written before the predictions were stored."""
     summary = tiny.run(tmp_path / "a")
     (tmp_path / "a" / record.PREDICTIONS).unlink()
@@ -77,7 +75,7 @@ def test_a_record_without_predictions_is_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["altered", "missing"])
-def test_changed_predictions_are_refused_on_request(change: str, tmp_path: Path) -> None:
+def test_changed_predictions_are_refused_on_request(change, tmp_path):
     tiny.run(tmp_path / "a")
     path = tmp_path / "a" / record.PREDICTIONS
     path.unlink()
@@ -89,14 +87,14 @@ def test_changed_predictions_are_refused_on_request(change: str, tmp_path: Path)
             reader()
 
 
-def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_npz_is_refused(tmp_path):
     for body in (b"", b"PK", json.dumps([1]).encode()):
         (tmp_path / record.PREDICTIONS).write_bytes(body)
         with pytest.raises(record.RecordError, match="is not a file of test predictions"):
             predictions.read(tmp_path, hashlib.sha256(body).hexdigest())
 
 
-def test_runs_with_a_split_per_seed_are_tested_on_their_own_split(tmp_path: Path) -> None:
+def test_runs_with_a_split_per_seed_are_tested_on_their_own_split(tmp_path):
     """They are given together, as a cohort is, and train as if each were given alone."""
     runs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, data__split_seed="per-seed")) for seed in (0, 1)]
     train(runs, tmp_path, device="cpu")

@@ -1,7 +1,5 @@
 """The run folder: whole files or none, numbers back bit for bit, and nothing altered is believed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -22,7 +20,7 @@ ROWS = [{"epoch": 1, "lr": 0.1, "train/loss": 1 / 3}, {"epoch": 2, "lr": 1e-300,
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A finished run."""
     run = tmp_path / "the-run"
     run.mkdir()
@@ -43,7 +41,7 @@ def refusal(path: Path, **options: Any) -> str:
     return line.removeprefix(f"{path}: ")
 
 
-def test_a_run_reads_back_as_it_was_written(folder: Path) -> None:
+def test_a_run_reads_back_as_it_was_written(folder):
     run = record.read_run(folder, checkpoint=True)
     assert (run.name, run.dir, run.config) == ("the-run", folder, {"seed": 0, "optim": {"lr": 0.1}})
     assert run.rows[0] == ROWS[0]
@@ -53,7 +51,7 @@ def test_a_run_reads_back_as_it_was_written(folder: Path) -> None:
     assert record.is_finished(folder)
 
 
-def test_digests_are_what_sha256sum_says(folder: Path) -> None:
+def test_digests_are_what_sha256sum_says(folder):
     summary = json.loads((folder / record.SUMMARY).read_text())
     for name, digest in summary["files"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
@@ -71,46 +69,46 @@ def test_digests_are_what_sha256sum_says(folder: Path) -> None:
         (record.SUMMARY, b'"test/acc": null', b'"test/acc": 0.99'),
     ],
 )
-def test_an_altered_file_is_refused(folder: Path, name: str, before: bytes, after: bytes) -> None:
+def test_an_altered_file_is_refused(folder, name, before, after):
     body = (folder / name).read_bytes()
     assert body.count(before) == 1
     (folder / name).write_bytes(body.replace(before, after))
     assert "it was changed after the run" in refusal(folder / name)
 
 
-def test_an_altered_checkpoint_is_refused_where_it_matters(folder: Path) -> None:
+def test_an_altered_checkpoint_is_refused_where_it_matters(folder):
     (folder / record.CHECKPOINT).write_bytes(b"weighty")
     record.read_run(folder)
     assert "it was changed after the run" in refusal(folder / record.CHECKPOINT, checkpoint=True)
 
 
 @pytest.mark.parametrize("name", [record.CONFIG, record.METRICS, record.CHECKPOINT, record.SUMMARY])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+def test_a_missing_file_is_named(folder, name):
     (folder / name).unlink()
     assert "cannot be read: No such file" in refusal(folder / name, checkpoint=True)
     assert record.is_finished(folder) == (name != record.SUMMARY)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"null"])
-def test_a_summary_that_is_no_object_is_refused(folder: Path, body: bytes) -> None:
+def test_a_summary_that_is_no_object_is_refused(folder, body):
     (folder / record.SUMMARY).write_bytes(body)
     assert refusal(folder / record.SUMMARY)
 
 
-def test_a_record_of_another_schema_or_status_is_refused(folder: Path) -> None:
+def test_a_record_of_another_schema_or_status_is_refused(folder):
     for change in ({"schema": 2}, {"status": "guessed"}):
         record.write_summary(folder, {"run_id": "0123", "status": "finished", **change})
         assert "unknown schema" in refusal(folder / record.SUMMARY)
 
 
-def test_numbers_that_are_not_finite_are_null_for_everybody_who_reads_json(tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_null_for_everybody_who_reads_json(tmp_path):
     record.write_json(tmp_path / "x.json", {"a": [math.nan, math.inf, (1.5, -math.inf)]})
     strict = json.loads((tmp_path / "x.json").read_text(), parse_constant=lambda word: pytest.fail(word))
     assert strict == {"a": [None, None, [1.5, None]]}
 
 
 @given(st.lists(st.floats(), min_size=1, max_size=5))
-def test_every_float_reads_back_bit_for_bit(values: list[float]) -> None:
+def test_every_float_reads_back_bit_for_bit(values):
     text = record.metrics_csv([{"epoch": i, "value": value} for i, value in enumerate(values)])
     header, *lines = text.splitlines()
     assert header == "epoch,value"
@@ -126,19 +124,17 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @given(st.recursive(PLAIN, nested, max_leaves=8))
-def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value: Any) -> None:
+def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value):
     assert json.loads(record.canonical(value)) == value
     if isinstance(value, dict):
         assert record.canonical(dict(reversed(value.items()))) == record.canonical(value)
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step, tmp_path, monkeypatch):
     record.write_text(tmp_path / "a.txt", "old")
 
-    def fail(*arguments: Any) -> None:
+    def fail(*arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, step, fail)
@@ -147,7 +143,7 @@ def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}
 
 
-def test_kill_9_in_the_middle_of_writes_leaves_a_whole_file(tmp_path: Path) -> None:
+def test_kill_9_in_the_middle_of_writes_leaves_a_whole_file(tmp_path):
     code = (
         "import sys, pathlib; from experiments.runs import record\n"
         "path = pathlib.Path(sys.argv[1])\n"
@@ -170,13 +166,13 @@ def test_kill_9_in_the_middle_of_writes_leaves_a_whole_file(tmp_path: Path) -> N
         assert (len(text), len(set(text))) == (300_000, 1)
 
 
-def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path: Path) -> None:
+def test_files_get_the_permissions_that_the_user_gives_new_files(tmp_path):
     (tmp_path / "plain").touch()
     record.write_text(tmp_path / "ours", "x")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_reading_records_needs_neither_torch_nor_pandas() -> None:
+def test_reading_records_needs_neither_torch_nor_pandas():
     code = (
         "import sys, experiments.runs.record; print(sorted({'torch', 'pandas', 'numpy', 'wandb'} & set(sys.modules)))"
     )
@@ -187,6 +183,6 @@ def test_reading_records_needs_neither_torch_nor_pandas() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_nested_brackets_are_one_line(folder: Path) -> None:
+def test_nested_brackets_are_one_line(folder):
     (folder / record.SUMMARY).write_text("[" * 5000)
     assert refusal(folder / record.SUMMARY).startswith("is not JSON: ")

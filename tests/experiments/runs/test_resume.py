@@ -1,7 +1,5 @@
 """Interrupted at any moment, the same call ends with the same bytes; members of a cohort end each in its own way."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -37,7 +35,7 @@ INTERRUPTED = [
 
 
 @pytest.mark.parametrize("changes", INTERRUPTED, ids=str)
-def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes, tmp_path):
     whole = tiny.run(tmp_path / "whole", **changes)
     for epoch in (1, 2, 3):
         folder, heard = tmp_path / str(epoch), []
@@ -50,7 +48,7 @@ def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes: dict[str,
         assert {key: summary[key] for key in summary if "/" in key} == {key: whole[key] for key in whole if "/" in key}
 
 
-def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed_with_them(tmp_path: Path) -> None:
+def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed_with_them(tmp_path):
     runs = [RunSpec.of("a", tiny.config(optim__schedule="constant", optim__warmup_epochs=0, eval__epochs="1,2"))]
     with pytest.raises(tiny.Stop):
         train(runs, tmp_path, device="cpu", on_row=tiny.stop_after(2), test=False)
@@ -65,13 +63,11 @@ def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-def test_interrupted_at_any_write_ends_with_the_same_bytes(
-    before: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_at_any_write_ends_with_the_same_bytes(before, tmp_path, monkeypatch):
     """Power fails just before, or just after, each file that a run puts in place."""
     replace, left = os.replace, math.inf
 
-    def failing(source: str, target: str) -> None:
+    def failing(source, target):
         nonlocal left
         left -= 1
         if left == 0 and before:
@@ -104,7 +100,7 @@ def rows_in(folder: Path) -> list[Any]:
         return []
 
 
-def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path: Path) -> None:
+def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path):
     changes = {"train__epochs": 25, "data__hflip": True}
     flags = [part for path, value in tiny.settings(**changes).items() for part in (f"--{path}", str(value))]
     code = "from experiments.main import main; main()"
@@ -129,7 +125,7 @@ def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("epochs", [1, 5], ids=["in its last epoch", "before"])
-def test_a_run_interrupted_as_it_diverges_is_still_diverged(epochs: int, tmp_path: Path) -> None:
+def test_a_run_interrupted_as_it_diverges_is_still_diverged(epochs, tmp_path):
     changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant", "train__epochs": epochs}
     whole = tiny.run(tmp_path / "whole", **changes)
     with pytest.raises(tiny.Stop):
@@ -153,7 +149,7 @@ def prune_the_third(job: int, row: dict[str, float]) -> bool:
     return job == 2 and row["epoch"] == 2
 
 
-def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path: Path) -> None:
+def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path):
     summaries = cohort(tmp_path, prune_the_third)
     assert [(s["status"], s["epochs"]) for s in summaries] == [("finished", 4), ("diverged", 1), ("pruned", 2)]
     assert [s["test/acc"] is None for s in summaries] == [False, True, True]
@@ -166,8 +162,8 @@ def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("job", "epoch"), [(0, 2), (1, 1), (2, 1), (0, 3)])
-def test_a_cohort_interrupted_between_its_members_ends_the_same(job: int, epoch: int, tmp_path: Path) -> None:
-    def on_row(number: int, row: dict[str, float]) -> bool:
+def test_a_cohort_interrupted_between_its_members_ends_the_same(job, epoch, tmp_path):
+    def on_row(number, row):
         if (number, row["epoch"]) == (job, epoch):
             raise tiny.Stop
         return prune_the_third(number, row)
@@ -184,18 +180,16 @@ def test_a_cohort_interrupted_between_its_members_ends_the_same(job: int, epoch:
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(
-    epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(epoch, tmp_path, monkeypatch):
     """One member is an epoch ahead of the other then, and each goes on by itself, but as in a stack."""
     write = resume.write
 
-    def failing(folder: Path, note: Any, *rest: Any, **options: Any) -> None:
+    def failing(folder, note, *rest, **options):
         write(folder, note, *rest, **options)
         if folder.name == "0" and len(note["rows"]) == epoch:
             raise tiny.Stop
 
-    def both(out: Path) -> None:
+    def both(out):
         train([RunSpec.of(str(seed), tiny.config(seed=seed)) for seed in (0, 1)], out, device="cpu")
 
     both(tmp_path / "whole")
@@ -207,8 +201,8 @@ def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(
         assert tiny.results(tmp_path / "cut" / seed) == tiny.results(tmp_path / "whole" / seed)
 
 
-def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: Any) -> None:
+def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path, monkeypatch):
+    def killed(*_):
         raise tiny.Stop
 
     with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
@@ -218,11 +212,11 @@ def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path: Path, mo
     assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
 
 
-def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path):
     """As after a long sleep, in which another machine took the run over."""
     tiny.run(tmp_path / "whole")
 
-    def sealed_by_another(job: int, row: dict[str, float]) -> None:
+    def sealed_by_another(job, row):
         for name, body in {
             **tiny.results(tmp_path / "whole"),
             record.PREDICTIONS: images,
@@ -238,8 +232,8 @@ def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path: Path
     assert tiny.run(tmp_path / "run")["status"] == "finished"
 
 
-def test_seconds_count_every_session(tmp_path: Path) -> None:
-    def slowly(job: int, row: dict[str, float]) -> None:
+def test_seconds_count_every_session(tmp_path):
+    def slowly(job, row):
         time.sleep(0.3)
         if row["epoch"] == 2:
             raise tiny.Stop
@@ -256,7 +250,7 @@ def test_seconds_count_every_session(tmp_path: Path) -> None:
     [lambda b: b[:100], lambda b: b"", lambda b: b"x" * 500, lambda b: b[:-99] + bytes([b[-99] ^ 1]) + b[-98:]],
     ids=["cut", "empty", "junk", "a bit turned"],
 )
-def test_a_state_that_cannot_be_read_is_refused(spoil: Any, tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_read_is_refused(spoil, tmp_path):
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "a", tiny.stop_after(1))
     path = tmp_path / "a" / resume.NAME
@@ -265,7 +259,7 @@ def test_a_state_that_cannot_be_read_is_refused(spoil: Any, tmp_path: Path) -> N
         tiny.run(tmp_path / "a")
 
 
-def test_every_part_of_a_state_is_under_its_checksum(tmp_path: Path) -> None:
+def test_every_part_of_a_state_is_under_its_checksum(tmp_path):
     """Any byte that is turned is noticed, or made no difference (white space in a file's head)."""
     tensors = {"w": torch.arange(3.0), "n": torch.tensor(2.0, dtype=torch.float64)}
     resume.write(tmp_path, {"rows": [{"epoch": 1}]}, tensors)
@@ -281,7 +275,7 @@ def test_every_part_of_a_state_is_under_its_checksum(tmp_path: Path) -> None:
         assert all(torch.equal(state[name], before[1][name]) for name in tensors)
 
 
-def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path: Path) -> None:
+def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
     """So that a report can tell if metric, margin, baseline or seeds were changed later."""
     stated = {"metric": "val/acc", "margin": 0.02, "baseline": "none", "seeds": [0, 1]}
     runs = [{"run": "a", "run_id": "0", "variant": "none", "seed": 0}]
@@ -321,7 +315,7 @@ def cut_then_resumed(folder: Path, patch: pytest.MonkeyPatch, diff: bytes, epoch
     return tiny.run(folder)["provenance"]
 
 
-def test_a_record_names_the_code_of_each_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_names_the_code_of_each_session(tmp_path, monkeypatch):
     found = cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 2, "bbb")
     assert (found["commit"], found["dirty"]) == ("bbb", False)
     machine = {"torch": found["versions"]["torch"], "hardware": found["hardware"]}
@@ -333,9 +327,7 @@ def test_a_record_names_the_code_of_each_session(tmp_path: Path, monkeypatch: py
     assert record.read_run(tmp_path / "a").summary["files"][record.DIFF] == digest  # of the first session
 
 
-def test_a_record_holds_the_changes_of_every_session_that_saved_an_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_holds_the_changes_of_every_session_that_saved_an_epoch(tmp_path, monkeypatch):
     for diff, epochs in ((b"first", 1), (b"lost", 0), (b"second", 2)):
         at_commit(monkeypatch, "aaa", diff)
         with pytest.raises(tiny.Stop), monkeypatch.context() as cut:
@@ -352,14 +344,12 @@ def test_a_record_holds_the_changes_of_every_session_that_saved_an_epoch(
     assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second", "uncommitted-3.diff": b"first"}
 
 
-def test_a_record_names_no_sessions_that_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_names_no_sessions_that_are_alike(tmp_path, monkeypatch):
     resumed = cut_then_resumed(tmp_path / "a", monkeypatch, b"", 1, "aaa")
     assert resumed.keys() == tiny.run(tmp_path / "whole")["provenance"].keys()
     assert "sessions" not in resumed
 
 
-def test_changes_of_a_session_without_a_saved_epoch_are_in_no_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_of_a_session_without_a_saved_epoch_are_in_no_record(tmp_path, monkeypatch):
     assert "sessions" not in cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 0, "bbb")
     assert record.DIFF not in record.read_run(tmp_path / "a").summary["files"]

@@ -1,12 +1,9 @@
 """One run and its record: repeatable, what it says is so, diverged runs kept, the test set touched once."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import load_file
 
-from experiments.config import RunConfig, run_id
+from experiments.config import run_id
 from experiments.data import loading
 from experiments.errors import UserError
 from experiments.runs import record
@@ -25,7 +22,7 @@ from experiments.study import RunSpec
 from experiments.training.engine import Solo, initial_model
 
 
-def test_the_same_configuration_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_configuration_gives_the_same_bytes(tmp_path):
     changes = {"data__hflip": True, "model__attn_drop_rate": 0.1}
     tiny.run(tmp_path / "a", **changes)
     tiny.run(tmp_path / "b", **changes)
@@ -34,7 +31,7 @@ def test_the_same_configuration_gives_the_same_bytes(tmp_path: Path) -> None:
     assert tiny.results(tmp_path / "a")[record.METRICS] != tiny.results(tmp_path / "c")[record.METRICS]
 
 
-def test_a_finished_run_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_run_is_not_trained_again(tmp_path, monkeypatch):
     first = tiny.run(tmp_path / "a")
     stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "a").iterdir()}
     monkeypatch.setattr(loading, "load", lambda config: pytest.fail("looked at the data of a finished run"))
@@ -43,7 +40,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
-def test_a_run_that_diverges_is_kept_as_diverged(optimiser: str, tmp_path: Path) -> None:
+def test_a_run_that_diverges_is_kept_as_diverged(optimiser, tmp_path):
     heard: list[float] = []
     changes = {"optim__lr": 1e30, "optim__name": optimiser, "optim__schedule": "constant", "train__epochs": 9}
     summary = tiny.run(tmp_path / "a", lambda job, row: heard.append(row["epoch"]), **changes)
@@ -56,9 +53,7 @@ def test_a_run_that_diverges_is_kept_as_diverged(optimiser: str, tmp_path: Path)
     assert tiny.run(tmp_path / "a", **changes) == summary  # and it is finished with
 
 
-def test_an_infinite_gradient_norm_is_recorded_and_does_not_end_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_infinite_gradient_norm_is_recorded_and_does_not_end_a_run(tmp_path, monkeypatch):
     whole = tiny.run(tmp_path / "whole")
     monkeypatch.setattr(Solo, "gradient_norms", lambda self: torch.full((1,), math.inf))
     summary = tiny.run(tmp_path / "a")
@@ -67,13 +62,11 @@ def test_an_infinite_gradient_norm_is_recorded_and_does_not_end_a_run(
     assert all(row["train/grad_norm"] > 0 for row in record.read_run(tmp_path / "whole").rows)
 
 
-def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(tmp_path, monkeypatch):
     with_test = tiny.run(tmp_path / "a")
     spec, load = RunSpec.of("b", tiny.config()), loading.load
 
-    def other_labels(config: RunConfig) -> loading.Splits:
+    def other_labels(config):
         splits = load(config)
         splits.test.y.fill_(10**6)  # no class: any use of these labels is an error
         return splits
@@ -87,13 +80,13 @@ def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(
     assert train([spec], tmp_path, device="cpu", test=False) == [summary]
 
 
-def test_a_pruned_run_says_so_and_has_no_test_figure(tmp_path: Path) -> None:
+def test_a_pruned_run_says_so_and_has_no_test_figure(tmp_path):
     summary = tiny.run(tmp_path / "a", lambda job, row: row["epoch"] == 2)
     assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
     assert len(record.read_run(tmp_path / "a").rows) == 2
 
 
-def test_pruning_does_not_hide_that_a_run_diverged(tmp_path: Path) -> None:
+def test_pruning_does_not_hide_that_a_run_diverged(tmp_path):
     changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant"}
     assert (
         tiny.run(tmp_path / "a", lambda job, row: not math.isfinite(row["train/loss"]), **changes)["status"]
@@ -124,7 +117,7 @@ def use_test_set(monkeypatch: pytest.MonkeyPatch, test: type[loading.Images], sh
     )
 
 
-def test_the_test_set_is_touched_only_when_training_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_set_is_touched_only_when_training_is_over(tmp_path, monkeypatch):
     use_test_set(monkeypatch, Watched)
     Watched.looks, counts = 0, []
     assert tiny.run(tmp_path / "a", lambda job, row: counts.append(Watched.looks))["test/acc"] is not None
@@ -132,14 +125,14 @@ def test_the_test_set_is_touched_only_when_training_is_over(tmp_path: Path, monk
     assert Watched.looks > 0
 
 
-def test_the_test_labels_have_no_influence_on_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_labels_have_no_influence_on_training(tmp_path, monkeypatch):
     plain = tiny.run(tmp_path / "a")
     use_test_set(monkeypatch, loading.Images, shift=1)
     assert tiny.run(tmp_path / "b")["test/loss"] != plain["test/loss"]
     assert tiny.results(tmp_path / "a") == tiny.results(tmp_path / "b")
 
 
-def test_what_a_record_says_is_so(tmp_path: Path) -> None:
+def test_what_a_record_says_is_so(tmp_path):
     config = tiny.config()
     summary = tiny.run(tmp_path / "a")
     assert tiny.files(tmp_path / "a") == tiny.FILES
@@ -167,7 +160,7 @@ def test_what_a_record_says_is_so(tmp_path: Path) -> None:
     assert summary["test/loss"] == pytest.approx(float(F.cross_entropy(scores, splits.test.y)), rel=1e-5)
 
 
-def test_cost_by_hand(tmp_path: Path) -> None:
+def test_cost_by_hand(tmp_path):
     """The digits model: 8 px, one channel, patch 2: 16 patches and a class token; width 32, two layers, MLP of 128."""
     shape = {"model__embed_dim": 32, "model__depth": 2, "model__num_heads": 4, "model__mlp_ratio": 4}
     cost = tiny.run(tmp_path / "a", **shape, train__epochs=1)["cost"]
@@ -183,13 +176,13 @@ def test_cost_by_hand(tmp_path: Path) -> None:
     assert cost["images_per_second"] == pytest.approx(80 / cost["device_seconds"])
 
 
-def test_a_fixed_table_is_not_learned_and_counted_apart(tmp_path: Path) -> None:
+def test_a_fixed_table_is_not_learned_and_counted_apart(tmp_path):
     fixed, none = (tiny.run(tmp_path / kind, model__pos_embed=kind)["cost"] for kind in ("sinusoidal", "none"))
     assert fixed["params"] == none["params"]
     assert (fixed["params_fixed"], none["params_fixed"]) == (17 * 8, 0)
 
 
-def test_provenance_names_the_code_and_what_it_ran_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_names_the_code_and_what_it_ran_on(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/some/where/vit-train", "--data.root", "my pictures"])
     origin = tiny.run(tmp_path / "a")["provenance"]
     assert origin["command"] == "vit-train --data.root 'my pictures'"
@@ -199,7 +192,7 @@ def test_provenance_names_the_code_and_what_it_ran_on(tmp_path: Path, monkeypatc
     assert origin["started"] <= origin["finished"]
 
 
-def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
+def test_another_run_in_the_folder_is_refused(tmp_path):
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "half", tiny.stop_after(1))
     tiny.run(tmp_path / "whole")
@@ -211,7 +204,7 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [record.CHECKPOINT, record.PREDICTIONS])  # the others: see test_record
-def test_a_finished_run_that_was_altered_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_finished_run_that_was_altered_is_refused(name, tmp_path):
     tiny.run(tmp_path / "a")
     path = tmp_path / "a" / name
     body = bytearray(path.read_bytes())
@@ -221,7 +214,7 @@ def test_a_finished_run_that_was_altered_is_refused(name: str, tmp_path: Path) -
         tiny.run(tmp_path / "a")
 
 
-def test_refused_input_leaves_nothing(tmp_path: Path) -> None:
+def test_refused_input_leaves_nothing(tmp_path):
     with pytest.raises(UserError, match=r"data\.root"):
         tiny.run(tmp_path / "out" / "a", data__name="cifar10", data__root=str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=r"data\.train_limit"):
@@ -230,12 +223,12 @@ def test_refused_input_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "hpu"])
-def test_a_device_that_is_not_here_is_refused(name: str) -> None:
+def test_a_device_that_is_not_here_is_refused(name):
     with pytest.raises(UserError, match=f"device: '{name}' is not available; allowed: auto, cpu"):
         pick_device(name)
 
 
-def test_the_users_own_images_train(tmp_path: Path) -> None:
+def test_the_users_own_images_train(tmp_path):
     for name, colour in (("red", (250, 0, 0)), ("green", (0, 250, 0))):
         (tmp_path / "images" / name).mkdir(parents=True)
         for i in range(20):

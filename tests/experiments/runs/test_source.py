@@ -1,7 +1,5 @@
 """The source of a plug-in is part of a run: of its id, of its folder, of the report. So are uncommitted changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -40,7 +38,7 @@ STUDY = "name: s\nfactors:\n  model.pos_embed: [none, mine]\nbase: {}\n"
 
 
 @pytest.fixture
-def workplace(tmp_path: Path) -> Path:
+def workplace(tmp_path):
     """A user's folder with a plug-in of two files and a study."""
     (tmp_path / "my_plugin.py").write_text(PLUGIN)
     (tmp_path / "my_scale.py").write_text("SCALE = 2.0\n")
@@ -58,7 +56,7 @@ def sweep(seeds: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_changed_plugin_is_another_run(workplace: Path) -> None:
+def test_changed_plugin_is_another_run(workplace):
     done = sweep("1", workplace)
     assert done.returncode == 0, done.stderr
     (mine,) = workplace.glob("runs/s/mine-*")
@@ -87,7 +85,7 @@ def test_changed_plugin_is_another_run(workplace: Path) -> None:
         read(str(workplace / "runs/s"))
 
 
-def test_uncommitted_changes_are_kept_beside_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncommitted_changes_are_kept_beside_the_record(tmp_path, monkeypatch):
     checkout = tmp_path / "project"
     (checkout / "experiments").mkdir(parents=True)
     file = checkout / "experiments" / "version.py"
@@ -117,7 +115,7 @@ def test_uncommitted_changes_are_kept_beside_the_record(tmp_path: Path, monkeypa
     version._git.cache_clear()
 
 
-def test_ids_of_runs_without_plugins_are_unchanged() -> None:
+def test_ids_of_runs_without_plugins_are_unchanged():
     """As they were before plug-ins had a part in ids."""
     assert run_id(tiny.config()) == "abc842786f63f6b3"
     assert run_id(tiny.config(model__pos_embed="rope-2d", model__embed_dim=32)) == "32b48c024fb57430"

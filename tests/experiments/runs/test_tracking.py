@@ -1,12 +1,9 @@
 """Runs mirrored to W&B by the real client, on a server of ours: what it gets is what the records hold."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
+def server(monkeypatch):
     """A server, and the environment of its user."""
     with WandbServer().used_here(monkeypatch) as running:
         yield running
 
 
-def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server: WandbServer, tmp_path: Path) -> None:
+def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server, tmp_path):
     study = tmp_path / "position"
     said = mirrored.trained(study, [mirrored.spec(0), mirrored.spec(1)])
     assert len(said) == 1
@@ -72,8 +69,8 @@ def check_classes(rows: list[list[Any]], folder: Path) -> None:
     assert len(rows) == 10
 
 
-def test_an_interrupted_run_goes_on_as_the_same_wandb_run(server: WandbServer, tmp_path: Path) -> None:
-    def stop(job: int, row: dict[str, float]) -> None:
+def test_an_interrupted_run_goes_on_as_the_same_wandb_run(server, tmp_path):
+    def stop(job, row):
         if row["epoch"] == 2:
             raise KeyboardInterrupt
 
@@ -101,7 +98,7 @@ mirrored.trained(Path(sys.argv[1]), [mirrored.spec(train__epochs=6)], "offline",
 """
 
 
-def test_a_run_killed_twice_offline_is_one_wandb_run_with_each_epoch_once(server: WandbServer, tmp_path: Path) -> None:
+def test_a_run_killed_twice_offline_is_one_wandb_run_with_each_epoch_once(server, tmp_path):
     study, path = tmp_path / "study", os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
     for epoch, status in ((2, 9), (4, 9), (0, 0)):
         words = [sys.executable, "-c", SCRIPT, str(study), str(epoch)]
@@ -113,9 +110,7 @@ def test_a_run_killed_twice_offline_is_one_wandb_run_with_each_epoch_once(server
     assert [row["epoch"] for row in mirrored.check(server, study / "s0").rows] == [1, 2, 3, 4, 5, 6]
 
 
-def test_the_users_wandb_environment_is_respected(
-    server: WandbServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_wandb_environment_is_respected(server, tmp_path, monkeypatch):
     for name, value in {"PROJECT": "mine", "TAGS": "x,y", "NOTES": "hello", "RUN_ID": "r", "SWEEP_ID": "s"}.items():
         monkeypatch.setenv(f"WANDB_{name}", value)
     mirrored.trained(tmp_path / "study", [mirrored.spec(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")])
@@ -142,7 +137,7 @@ def wandb_records(study: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def test_without_a_key_runs_are_mirrored_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_runs_are_mirrored_offline(tmp_path, monkeypatch):
     """`auto` asks nobody; the offline run holds what the record holds."""
     monkeypatch.delenv("WANDB_MODE")
     (said,) = mirrored.trained(tmp_path / "study", [mirrored.spec()], "auto")
@@ -167,7 +162,7 @@ def test_without_a_key_runs_are_mirrored_offline(tmp_path: Path, monkeypatch: py
     assert {path.name for path in (tmp_path / "study").iterdir()} == {"s0", "study.json", "wandb", TOKEN}
 
 
-def test_off_leaves_nothing_but_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_leaves_nothing_but_the_record(tmp_path, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started a process"))
     assert mirrored.trained(tmp_path, [mirrored.spec()], "off") == []
     assert {path.name for path in tmp_path.iterdir()} == {"s0", "study.json"}
@@ -185,9 +180,7 @@ def test_off_leaves_nothing_but_the_record(tmp_path: Path, monkeypatch: pytest.M
         ("auto", {"WANDB_MODE": "disabled"}, "disabled"),
     ],
 )
-def test_what_a_mode_means(
-    mode: str, environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_mode_means(mode, environment, expected, monkeypatch):
     monkeypatch.delenv("WANDB_MODE")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -196,11 +189,11 @@ def test_what_a_mode_means(
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "a?b", "x" * 129])
-def test_a_project_that_wandb_would_refuse_is_one_line(name: str) -> None:
+def test_a_project_that_wandb_would_refuse_is_one_line(name):
     with pytest.raises(UserError, match="--project: .* is not allowed: expected a name"):
         Tracking("online", project=name)
 
 
-def test_an_error_never_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_never_shows_the_key(monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "secret-key")
     assert wandb_server_facts.brief(ValueError("bad\nsecret-key")) == "ValueError: bad [API key]"

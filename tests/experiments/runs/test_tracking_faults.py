@@ -3,8 +3,6 @@
 tests/support/wandb_faults.py measures more faults, and what they cost.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -45,9 +43,7 @@ def synced(study: Path) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("fault", "after", "said"), [("die", 0, "W&B cannot be used (http://127.0.0.1:"), ("hang", 20, "")]
 )
-def test_a_fault_costs_no_result_and_sync_completes_the_runs(
-    fault: str, after: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, said, tmp_path, monkeypatch):
     study = tmp_path / "study"
     with WandbServer(fault=fault, after=after) as server:
         use(server, monkeypatch)
@@ -70,7 +66,7 @@ def test_a_fault_costs_no_result_and_sync_completes_the_runs(
     assert not mirrored.holds(study, server.key)
 
 
-def test_records_made_without_tracking_are_sent_afterwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch):
     study, runs = tmp_path / "study", [mirrored.spec(0), mirrored.spec(1)]
     mirrored.write_plan(study, [*runs, mirrored.spec(2)])
     train(runs, study, device="cpu")
@@ -92,7 +88,7 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path: Path, monke
         )
 
 
-def test_sync_refuses_a_folder_without_finished_runs(tmp_path: Path) -> None:
+def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
     for folder in (tmp_path, tmp_path / "none"):
         with pytest.raises(UserError, match=f"{folder}: holds no finished runs"):
             sync(folder, ONLINE, lambda name: None)
@@ -100,7 +96,7 @@ def test_sync_refuses_a_folder_without_finished_runs(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="finds W&B's process in /proc")
 @pytest.mark.slow
-def test_wandbs_process_dying_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
     """Another process sends what the one that failed has not."""
     monkeypatch.setattr("experiments.runs.tracking.mirror.RETRY_SECONDS", 0.0)
     train([mirrored.spec()], tmp_path, device="cpu")
@@ -130,7 +126,7 @@ def children(parent: int) -> list[int]:
     return found
 
 
-def test_wandb_that_cannot_be_imported_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_that_cannot_be_imported_stops_nothing(tmp_path, monkeypatch):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "wandb.py").write_text("raise ImportError('broken')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
@@ -140,7 +136,7 @@ def test_wandb_that_cannot_be_imported_stops_nothing(tmp_path: Path, monkeypatch
     assert record.is_finished(tmp_path / "study" / "s0")
 
 
-def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path, monkeypatch):
     train([mirrored.spec()], tmp_path / "study", device="cpu")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))  # wandb's own folder is the user's
     (tmp_path / "wandb").mkdir()
@@ -153,7 +149,7 @@ def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path: Path, monkeypatch
         sender.work()
 
 
-def test_the_token_is_made_once(tmp_path: Path) -> None:
+def test_the_token_is_made_once(tmp_path):
     first = token(tmp_path)
     assert token(tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == [TOKEN]
@@ -163,7 +159,7 @@ def test_the_token_is_made_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_prints_what_it_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_prints_what_it_sent(tmp_path, monkeypatch):
     train([mirrored.spec()], tmp_path / "single", device="cpu")
     root = Path(__file__).resolve().parents[3]
     words = [sys.executable, "-m", "sweeps.main", "sync"]

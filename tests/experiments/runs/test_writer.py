@@ -1,12 +1,9 @@
 """A thread writes the same record as the training itself, and none of its errors is lost."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,7 @@ NOT_REPEATED = ("cost", "provenance", "files", "digest")  # parts of a summary t
 
 
 @pytest.fixture
-def thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def thread(monkeypatch):
     """Use the thread on a CPU too."""
     monkeypatch.setattr(run, "uses_thread", lambda device: True)
 
@@ -50,7 +47,7 @@ def cohort(out: Path, on_row: Any = None) -> None:
         train([RunSpec.of(str(i), config) for i, config in enumerate(configs)], out, device="cpu", on_row=prune)
 
 
-def test_thread_writes_the_same_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_writes_the_same_record(tmp_path, monkeypatch):
     changes = {"data__hflip": True, "model__attn_drop_rate": 0.1}
     tiny.run(tmp_path / "plain" / "alone", **changes)
     cohort(tmp_path / "plain")
@@ -67,17 +64,17 @@ def test_thread_writes_the_same_record(tmp_path: Path, monkeypatch: pytest.Monke
     assert statuses == ["finished", "diverged", "pruned"]
 
 
-def test_state_is_that_of_its_epoch(tmp_path: Path, thread: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_is_that_of_its_epoch(tmp_path, thread, monkeypatch):
     """It is copied before the next epoch changes the weights, however late it is written."""
     fit, write, trained = run.fit, resume.write, 0
 
-    def counted(*arguments: Any) -> Iterator[Any]:
+    def counted(*arguments):
         nonlocal trained
         for rows in fit(*arguments):
             trained += 1
             yield rows
 
-    def late(folder: Path, note: Any, tensors: Any, *rest: Any) -> None:
+    def late(folder, note, tensors, *rest):
         while trained < min(len(note["rows"]) + 1, 3):
             time.sleep(0.001)
         write(folder, note, tensors, *rest)
@@ -97,7 +94,7 @@ def test_state_is_that_of_its_epoch(tmp_path: Path, thread: None, monkeypatch: p
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_interrupted_run_keeps_its_last_finished_epoch(epoch: int, tmp_path: Path, thread: None) -> None:
+def test_interrupted_run_keeps_its_last_finished_epoch(epoch, tmp_path, thread):
     tiny.run(tmp_path / "whole")
     with pytest.raises(tiny.Stop):
         tiny.run(tmp_path / "cut", tiny.stop_after(epoch))
@@ -108,8 +105,8 @@ def test_interrupted_run_keeps_its_last_finished_epoch(epoch: int, tmp_path: Pat
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
 
 
-def test_interrupted_cohort_ends_the_same(tmp_path: Path, thread: None) -> None:
-    def stop(number: int, row: dict[str, float]) -> None:
+def test_interrupted_cohort_ends_the_same(tmp_path, thread):
+    def stop(number, row):
         if (number, row["epoch"]) == (0, 2):
             raise tiny.Stop
 
@@ -124,12 +121,10 @@ def test_interrupted_cohort_ends_the_same(tmp_path: Path, thread: None) -> None:
 
 @pytest.mark.parametrize("in_thread", [False, True], ids=["plain", "thread"])
 @pytest.mark.parametrize("epoch", [2])
-def test_full_disk_is_reported_and_the_run_can_be_resumed(
-    epoch: int, in_thread: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_reported_and_the_run_can_be_resumed(epoch, in_thread, tmp_path, monkeypatch):
     replace, calls, heard = os.replace, 0, []
 
-    def full(source: Path, target: Path) -> None:
+    def full(source, target):
         nonlocal calls
         calls += Path(target).name == resume.NAME
         if calls >= epoch:

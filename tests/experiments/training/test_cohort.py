@@ -1,8 +1,5 @@
 """The sizes of cohorts: by memory, by measured throughput, and as before after an interruption. The GPU is mocked."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +21,7 @@ def configs(runs: int) -> list[RunConfig]:
 
 
 @pytest.fixture(autouse=True)
-def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def gpu(monkeypatch):
     monkeypatch.setattr(cohort, "free_memory", lambda: None)
     monkeypatch.setattr(cohort, "_measured", {})
 
@@ -43,8 +40,8 @@ def timed(monkeypatch: pytest.MonkeyPatch, seconds: dict[int, float]) -> list[in
     return seen
 
 
-def test_it_is_one_where_two_runs_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    def peak(configs: list[RunConfig], *_: Any) -> int:
+def test_it_is_one_where_two_runs_do_not_fit(monkeypatch):
+    def peak(configs, *_):
         if len(configs) > 1:
             raise torch.OutOfMemoryError
         return 10
@@ -53,7 +50,7 @@ def test_it_is_one_where_two_runs_do_not_fit(monkeypatch: pytest.MonkeyPatch) ->
     assert [fitting(configs(runs), 10, CUDA) for runs in (1, 2, 3, 8)] == [1] * 4
 
 
-def test_it_is_extrapolated_from_the_measured_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_extrapolated_from_the_measured_memory(monkeypatch):
     """30 bytes for one run and 20 for each further run, of 0.8 x 200: 30 + 6 x 20 <= 160 < 30 + 7 x 20."""
     monkeypatch.setattr(cohort, "_step_peak", lambda configs, *_: {1: 30, 2: 50}[len(configs)])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (200, 1000))
@@ -61,7 +58,7 @@ def test_it_is_extrapolated_from_the_measured_memory(monkeypatch: pytest.MonkeyP
     assert cohort_sizes(configs(10), 10, CUDA) == [5, 5]  # even, not 7 and 3
 
 
-def test_on_a_cpu_all_runs_that_are_given_train_together() -> None:
+def test_on_a_cpu_all_runs_that_are_given_train_together():
     assert cohort_sizes(configs(9), 10, torch.device("cpu"), by_speed=True) == [9]
 
 
@@ -74,9 +71,7 @@ def test_on_a_cpu_all_runs_that_are_given_train_together() -> None:
         ({1: 1.0, 2: 1.1, 4: 1.5}, [1, 2, 4, 8]),  # no memory for 8
     ],
 )
-def test_throughput_is_measured_until_it_hardly_grows(
-    seconds: dict[int, float], measured: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_throughput_is_measured_until_it_hardly_grows(seconds, measured, monkeypatch):
     seen = timed(monkeypatch, seconds)
     assert step_times(configs(10), 10, CUDA) == {size: seconds[size] for size in measured if size in seconds}
     assert seen == measured
@@ -84,7 +79,7 @@ def test_throughput_is_measured_until_it_hardly_grows(
     assert [size for size in seen[len(measured) :] if size in seconds] == []  # known from the first time
 
 
-def test_a_single_run_that_does_not_fit_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_run_that_does_not_fit_raises(monkeypatch):
     timed(monkeypatch, {})
     with pytest.raises(torch.OutOfMemoryError):
         step_times(configs(2), 10, CUDA)
@@ -100,22 +95,22 @@ def test_a_single_run_that_does_not_fit_raises(monkeypatch: pytest.MonkeyPatch) 
         (3, {1: 1.0, 2: 1.0}, [2, 1]),
     ],
 )
-def test_cohorts_are_those_that_take_the_least_time(runs: int, times: dict[int, float], sizes: list[int]) -> None:
+def test_cohorts_are_those_that_take_the_least_time(runs, times, sizes):
     assert fastest_sizes(runs, times) == sizes
 
 
-def test_even_sizes() -> None:
+def test_even_sizes():
     assert [even_sizes(10, cohorts) for cohorts in (1, 3, 4, 10)] == [[10], [4, 3, 3], [3, 3, 2, 2], [1] * 10]
 
 
-def test_after_an_interruption_the_same_runs_train_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatch):
     """Also where another division is now faster, and where runs were added. The numbers are those without interruption."""
     specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed)) for seed in range(6)]
 
-    def divided(sizes: list[int]) -> None:
+    def divided(sizes):
         monkeypatch.setattr(run_module, "cohort_sizes", lambda configs, *_: sizes)
 
-    def stop(job: int, row: dict[str, float]) -> None:
+    def stop(job, row):
         if (job, row["epoch"]) == (3, 2):  # the last one of the second cohort
             raise tiny.Stop
 

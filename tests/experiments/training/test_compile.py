@@ -26,7 +26,7 @@ SMALL = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "as a cohort"])
-def test_a_compiled_run_gives_the_results_of_a_plain_one(runs: int, tmp_path: Path) -> None:
+def test_a_compiled_run_gives_the_results_of_a_plain_one(runs, tmp_path):
     try:
         require("default", torch.device("cpu"))
     except UserError as error:
@@ -45,7 +45,7 @@ def test_a_compiled_run_gives_the_results_of_a_plain_one(runs: int, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_without_a_compiler_the_run_fails_with_one_line_and_leaves_no_files(tmp_path: Path) -> None:
+def test_without_a_compiler_the_run_fails_with_one_line_and_leaves_no_files(tmp_path):
     env = {
         **os.environ,
         "PYTHONPATH": str(ROOT),

@@ -1,10 +1,7 @@
 """Failures that would otherwise show only on a GPU, found on the CPU: kernel choice, synchronisation, compilation, memory."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,7 +35,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(autouse=True)
-def forms_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def forms_of_a_gpu(monkeypatch):
     """Attention, GELU and linear layers as on a GPU."""
     monkeypatch.setattr(cpu_bfloat16, "applies", lambda x: False)
     monkeypatch.setattr(linear, "in_parts", lambda x: True)
@@ -76,13 +73,11 @@ def made(configs: list[RunConfig]) -> Solo | Stacked:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("heads", [{"model__num_heads": 4}, {"model__num_heads": 2, "model__pool": "map"}])
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_a_stack_calls_fused_attention_once_per_layer_on_differentiable_tensors(
-    kind: str, heads: dict[str, Any], precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_calls_fused_attention_once_per_layer_on_differentiable_tensors(kind, heads, precision, monkeypatch):
     """PyTorch chooses the CUDA kernel by `requires_grad`, which tensors inside `vmap` do not have."""
     seen, real = [], F.scaled_dot_product_attention
 
-    def recorder(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, **more: Any) -> Tensor:
+    def recorder(q, k, v, attn_mask=None, **more):
         tensors = [q, k, v] + [attn_mask] * (attn_mask is not None)
         assert not any(map(torch._C._functorch.is_batchedtensor, tensors))
         seen.append(
@@ -133,7 +128,7 @@ EXTRAS = {
     [(kind, name, extras) for kind in REGISTRY for name, extras in (("tintn-cifar10", {}), ("lodha-cifar10", EXTRAS))]
     + [("sinusoidal", "pulfer-mnist", {})],
 )
-def test_no_forward_pass_waits_for_the_device(kind: str, name: str, extras: dict[str, Any]) -> None:
+def test_no_forward_pass_waits_for_the_device(kind, name, extras):
     """On fake CUDA tensors: the batch, training and evaluation, for a single run and for a stack."""
     (config,) = cohort(name, 1, model__pos_embed=kind, **{"model__depth": 1, **extras})
     model = ViT(config.vit_config(10))
@@ -173,7 +168,7 @@ def backward_names(tensor: Tensor) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", BIASED)
-def test_biases_train_without_atomic_additions_on_a_gpu(kind: str) -> None:
+def test_biases_train_without_atomic_additions_on_a_gpu(kind):
     """The order of atomic additions varies, and with it the rounding. A stack on fake CUDA tensors."""
     (config,) = cohort("digits", 1, model__pos_embed=kind, model__depth=1)
     model = ViT(config.vit_config(10))
@@ -186,7 +181,7 @@ def test_biases_train_without_atomic_additions_on_a_gpu(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("runs", "heads"), [(1, 4), (10, 4), (66, 4), (10, 12), (64, 1), (1000, 12)])
-def test_evaluation_stays_within_the_grid_limit_of_attention(runs: int, heads: int) -> None:
+def test_evaluation_stays_within_the_grid_limit_of_attention(runs, heads):
     configs = cohort("digits", 1, model__num_heads=heads, model__embed_dim=48) * runs
     images = engines.eval_batch(configs, torch.device("cuda"))
     assert 1 <= images <= engines.EVAL_BATCH
@@ -217,7 +212,7 @@ def traced(function: Any, graphs: list[torch.fx.GraphModule]) -> Any:
         ("none", "float32"),
     ],
 )
-def test_the_stacked_step_is_one_graph(kind: str, precision: str) -> None:
+def test_the_stacked_step_is_one_graph(kind, precision):
     """It traces as a whole, has no operation that waits for the device, and gives the loss of the eager step."""
     changes = {"model__pos_embed": kind, "train__precision": precision, "model__depth": 1, "train__batch_size": 8}
     configs = cohort("digits", 3, model__pos_drop_rate=0.1, **changes)
@@ -233,9 +228,7 @@ def test_the_stacked_step_is_one_graph(kind: str, precision: str) -> None:
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
 @pytest.mark.parametrize("batch_size", [32, 80, 500])
-def test_padded_batches_have_one_shape_and_change_no_result(
-    runs: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_padded_batches_have_one_shape_and_change_no_result(runs, batch_size, monkeypatch):
     """80 images: three batches, one full batch, and a batch size larger than the training set."""
     configs = [
         tiny.config(
@@ -262,18 +255,18 @@ def test_padded_batches_have_one_shape_and_change_no_result(
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 @pytest.mark.parametrize("mode", ["none", "default"])
-def test_batches_are_padded_on_a_gpu_and_for_compiled_steps_only(device: str, mode: str) -> None:
+def test_batches_are_padded_on_a_gpu_and_for_compiled_steps_only(device, mode):
     """On the CPU, uncompiled, sums stay in the order in which published results were computed."""
     (config,) = cohort("digits", 1, train__compile=mode)
     assert engines.static_shape(config, torch.device(device)) == (device == "cuda" or mode == "default")
 
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
-def test_engines_of_one_configuration_share_a_compiled_step(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
     """Other seeds, evaluation between steps and a resume compile nothing again, and each engine trains its own weights."""
     graphs: list[torch.fx.GraphModule] = []
 
-    def compiler(function: Any, mode: str, **options: Any) -> Any:
+    def compiler(function, mode, **options):
         return torch_compile(function, backend=lambda graph, _: graphs.append(graph) or graph.forward, **options)
 
     torch_compile = torch.compile
@@ -292,15 +285,13 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs: int, monkeypat
 
 @pytest.mark.parametrize("epoch", [0, 1], ids=["in the first step", "after an epoch"])
 @pytest.mark.parametrize("limit", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_cohort_that_does_not_fit_is_halved_until_it_does(
-    limit: int, epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cohort_that_does_not_fit_is_halved_until_it_does(limit, epoch, tmp_path, monkeypatch):
     """All five runs are trained; each row is reported once, and the records name the members of the last cohort."""
     specs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, train__precision="float64")) for seed in range(5)]
     expected = train(specs, tmp_path / "fits", device="cpu")
     step, steps_per_epoch, taken, rows = Stacked.train_step, 3, [0], []
 
-    def exhausted(self: Stacked, *batch: Any) -> tuple[Tensor, Tensor]:
+    def exhausted(self, *batch):
         taken[0] += 1
         if len(self.configs) > limit and taken[0] > epoch * steps_per_epoch:
             raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
@@ -320,8 +311,8 @@ def test_a_cohort_that_does_not_fit_is_halved_until_it_does(
             assert ours[key] == pytest.approx(theirs[key], abs=1e-6)
 
 
-def test_a_single_run_that_does_not_fit_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def exhausted(self: Solo, *batch: Any) -> tuple[Tensor, Tensor]:
+def test_a_single_run_that_does_not_fit_raises(tmp_path, monkeypatch):
+    def exhausted(self, *batch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Solo, "train_step", exhausted)
@@ -346,9 +337,7 @@ class CountOperations(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(("precision", "limit"), [("float32", 276), ("bfloat16", 308)])
-def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(
-    precision: str, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(precision, limit, monkeypatch):
     """Data, forward, backward and update of eight runs, with one attention operation per layer as on a GPU."""
     monkeypatch.setattr(stacked, "sdpa_kernel", lambda backend: contextlib.nullcontext())
     monkeypatch.setattr(linear, "_LEAST_ROWS", 100)  # gradients in parts, as with a whole batch
@@ -364,12 +353,12 @@ def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(
 
 
 @pytest.mark.parametrize("kind", ["learned-1d", "relative", "cpe"])
-def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind: str) -> None:
+def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind):
     """The losses of a few steps are those of float32, up to the precision of bfloat16, as for single runs."""
     optim = {"optim__name": "sgd", "optim__lr": 0.1, "optim__schedule": "constant"}
     configs = cohort("digits", 3, model__pos_embed=kind, train__batch_size=16, **optim)
 
-    def losses(precision: str, together: bool) -> Tensor:
+    def losses(precision, together):
         chosen = [override(config, {"train.precision": precision}) for config in configs]
         x, y, keys, number = inputs(chosen)
         parts = [slice(0, 3)] if together else [slice(r, r + 1) for r in range(3)]
@@ -386,7 +375,7 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind: str) -> N
         assert (losses("bfloat16", together) - exact).abs().max() < 5e-3
 
 
-def test_unused_parameters_get_no_gradient_through_the_cast() -> None:
+def test_unused_parameters_get_no_gradient_through_the_cast():
     used, spare = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
     cast = casting.to_bfloat16({"used": used, "spare": spare})
     assert {t.dtype for t in cast.values()} == {torch.bfloat16}

@@ -1,7 +1,5 @@
 """Training against a plain torch loop, the schedule against torch's, and what depends on the seed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -23,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def splits() -> loading.Splits:
+def splits():
     return loading.load(tiny.config())
 
 
@@ -62,13 +60,13 @@ def torch_schedule(config: RunConfig, steps_per_epoch: int) -> Iterator[float]:
 @pytest.mark.parametrize(
     ("epochs", "warmup", "steps"), [(5, 0, 7), (5, 1, 7), (5, 2.5, 4), (3, 1, 1), (10, 2, 21), (3, 5, 4)]
 )
-def test_warm_up_and_cosine_equal_torchs(epochs: int, warmup: float, steps: int) -> None:
+def test_warm_up_and_cosine_equal_torchs(epochs, warmup, steps):
     config = tiny.config(train__epochs=epochs, optim__warmup_epochs=warmup, optim__lr=0.01)
     ours = [learning_rate(config, step, steps) for step in range(epochs * steps)]
     assert ours == pytest.approx(list(torch_schedule(config, steps)), rel=1e-9, abs=1e-12)
 
 
-def test_schedule_by_hand() -> None:
+def test_schedule_by_hand():
     config = tiny.config(train__epochs=3, optim__warmup_epochs=1, optim__lr=1.0)  # two steps an epoch: 2 up, 4 down
     half = math.sqrt(0.5)
     expected = [0.5, 1.0, 1.0, (1 + half) / 2, 0.5, (1 - half) / 2]
@@ -76,7 +74,7 @@ def test_schedule_by_hand() -> None:
     assert all(learning_rate(tiny.config(optim__schedule="constant"), step, 2) == 5e-3 for step in range(6))
 
 
-def test_rows_have_the_learning_rate_of_the_last_step(splits: loading.Splits) -> None:
+def test_rows_have_the_learning_rate_of_the_last_step(splits):
     config = tiny.config()  # 80 images in batches of 32: 3 steps an epoch
     assert [row["lr"] for row in rows(config, splits)] == [learning_rate(config, step, 3) for step in (2, 5, 8)]
 
@@ -97,7 +95,7 @@ def clip(gradients: list[Tensor], max_norm: float) -> float:
 
 
 @pytest.mark.parametrize(("name", "max_norm"), [*((name, 0.0) for name in OPTIMISERS), ("adamw", 2.0), ("sgd", 2.0)])
-def test_training_equals_a_plain_torch_loop(name: str, max_norm: float, splits: loading.Splits) -> None:
+def test_training_equals_a_plain_torch_loop(name, max_norm, splits):
     """A training of 9 steps against the loop of a tutorial."""
     config = tiny.config(
         optim__name=name,
@@ -140,7 +138,7 @@ def test_training_equals_a_plain_torch_loop(name: str, max_norm: float, splits: 
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_biases_norms_tokens_and_positions_have_no_weight_decay(name: str, splits: loading.Splits) -> None:
+def test_biases_norms_tokens_and_positions_have_no_weight_decay(name, splits):
     changes = {
         "optim__name": name,
         "optim__lr": 0.01,
@@ -174,9 +172,7 @@ def test_biases_norms_tokens_and_positions_have_no_weight_decay(name: str, split
             torch.testing.assert_close(shrunk, start[f"{layer}.weight"] * 0.01 * 0.5, rtol=0, atol=1e-12)
 
 
-def test_evaluation_is_the_mean_over_images_for_any_batch_size(
-    splits: loading.Splits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluation_is_the_mean_over_images_for_any_batch_size(splits, monkeypatch):
     config = tiny.config(model__mlp_drop_rate=0.5, train__label_smoothing=0.3, train__precision="float64")
     engine = Solo([config], 10, CPU)
     with torch.no_grad():
@@ -188,14 +184,12 @@ def test_evaluation_is_the_mean_over_images_for_any_batch_size(
         assert (found.loss, found.accuracy) == pytest.approx(expected, rel=1e-9)
 
 
-def test_evaluation_uses_smaller_batches_where_memory_is_exhausted(
-    splits: loading.Splits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_evaluation_uses_smaller_batches_where_memory_is_exhausted(splits, monkeypatch):
     engine = Solo([tiny.config(train__precision="float64")], 10, CPU)
     (expected,) = evaluate(engine, splits, splits.test)
     step, room = engine.eval_step, 9
 
-    def limited(x: Tensor, y: Tensor, features: bool = False) -> tuple[Tensor, ...]:
+    def limited(x, y, features=False):
         if len(x) > room:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
         return step(x, y, features)
@@ -208,7 +202,7 @@ def test_evaluation_uses_smaller_batches_where_memory_is_exhausted(
         evaluate(engine, splits, splits.test)
 
 
-def test_every_epoch_has_every_image_once_in_a_new_order(splits: loading.Splits) -> None:
+def test_every_epoch_has_every_image_once_in_a_new_order(splits):
     seen = batches(tiny.config(), splits)
     orders = [torch.cat([x for x, _, _ in seen[i : i + 3]]) for i in (0, 3, 6)]
     whole = splits.normalized(splits.scaled(splits.train.x))
@@ -218,7 +212,7 @@ def test_every_epoch_has_every_image_once_in_a_new_order(splits: loading.Splits)
     assert not torch.equal(orders[1], orders[2])
 
 
-def test_everything_random_depends_on_the_seed_only(splits: loading.Splits) -> None:
+def test_everything_random_depends_on_the_seed_only(splits):
     changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1}
     same, again, other = (tiny.config(seed=seed, **changes) for seed in (0, 0, 1))
     assert rows(same, splits) == rows(again, splits)
@@ -231,7 +225,7 @@ def test_everything_random_depends_on_the_seed_only(splits: loading.Splits) -> N
     assert {int(key) for _, _, key in one}.isdisjoint(int(key) for _, _, key in two)  # dropout
 
 
-def test_augmentation_depends_on_the_seed_and_not_on_the_order(splits: loading.Splits) -> None:
+def test_augmentation_depends_on_the_seed_and_not_on_the_order(splits):
     """About half of the 240 images in three epochs are mirrored; two seeds, or two epochs, agree on about half."""
     plain = splits.normalized(splits.scaled(splits.train.x))
     mirrored_in = []
@@ -247,7 +241,7 @@ def test_augmentation_depends_on_the_seed_and_not_on_the_order(splits: loading.S
     assert 17 < int((mirrored_in[0][:80] == mirrored_in[0][80:160]).sum()) < 63
 
 
-def test_training_does_not_use_torchs_global_generator(splits: loading.Splits) -> None:
+def test_training_does_not_use_torchs_global_generator(splits):
     config = tiny.config(data__hflip=True, model__attn_drop_rate=0.2)
     torch.manual_seed(1)
     first = rows(config, splits)
@@ -259,9 +253,7 @@ def test_training_does_not_use_torchs_global_generator(splits: loading.Splits) -
 
 
 @pytest.mark.parametrize("kind", ["none", "sinusoidal", "learned-2d", "rope-2d"])
-def test_variants_with_the_same_seed_have_the_same_initial_backbone_and_batches(
-    kind: str, splits: loading.Splits
-) -> None:
+def test_variants_with_the_same_seed_have_the_same_initial_backbone_and_batches(kind, splits):
     changes = {"data__hflip": True, "model__mlp_drop_rate": 0.1, "train__epochs": 1}
     one, other = tiny.config(**changes), tiny.config(model__pos_embed=kind, **changes)
     ours, theirs = (dict(initial_model(c, 10).named_parameters()) for c in (one, other))
@@ -272,7 +264,7 @@ def test_variants_with_the_same_seed_have_the_same_initial_backbone_and_batches(
         assert all(torch.equal(a, b) for a, b in zip(mine, yours, strict=True))
 
 
-def test_dropout_is_reproducible(splits: loading.Splits) -> None:
+def test_dropout_is_reproducible(splits):
     config = tiny.config(model__pos_drop_rate=0.5)
     plain, dropped = rows(tiny.config(), splits), rows(config, splits)
     assert plain[0]["train/loss"] != dropped[0]["train/loss"]
@@ -280,12 +272,12 @@ def test_dropout_is_reproducible(splits: loading.Splits) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float64"])
-def test_every_precision_learns(precision: str, splits: loading.Splits) -> None:
+def test_every_precision_learns(precision, splits):
     losses = [row["train/loss"] for row in rows(tiny.config(train__precision=precision, train__epochs=4), splits)]
     assert losses[-1] < losses[0]
 
 
-def test_softmax_head_has_a_minimum_loss(splits: loading.Splits) -> None:
+def test_softmax_head_has_a_minimum_loss(splits):
     """The cross-entropy of probabilities is at least ln(1 + 9/e) for ten classes."""
     config = tiny.config(model__head="softmax", train__epochs=8, optim__lr=0.02)
     minimum = math.log(1 + 9 / math.e)

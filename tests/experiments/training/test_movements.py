@@ -1,33 +1,26 @@
 """The comparison of `movements` with float64, which the tests on a GPU use, sees gradients that are wrong."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import movements
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from vit import cpu_bfloat16
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("missing", [None, 0, 1, 2, 3], ids=["nothing", "queries", "keys", "values", "bias"])
-def test_a_missing_gradient_of_attention_shows(
-    missing: int | None, precision: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_gradient_of_attention_shows(missing, precision, monkeypatch):
     """Losses hardly change: with the bias detached, by 1e-4."""
     ours, torchs = cpu_bfloat16.attend, F.scaled_dot_product_attention
 
-    def detached(tensors: tuple[Tensor | None, ...]) -> list[Any]:
+    def detached(tensors):
         return [t.detach() if t is not None and number == missing else t for number, t in enumerate(tensors)]
 
-    def attend(*tensors: Tensor | None) -> Tensor:
+    def attend(*tensors):
         return ours(*detached(tensors))
 
-    def fused(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+    def fused(q, k, v, attn_mask=None):
         right = q.dtype == torch.float64  # the reference
         return torchs(q, k, v, attn_mask) if right else torchs(*detached((q, k, v, attn_mask)))
 

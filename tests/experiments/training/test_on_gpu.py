@@ -1,9 +1,6 @@
 """On a GPU: how every variant moves its parameters, against float64 on the CPU; a CUDA graph against single operations."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import movements
 import pytest
@@ -39,9 +36,7 @@ def losses(configs: list[RunConfig], capture: bool) -> list[float]:
 @pytest.mark.parametrize("precision", movements.TOLERANCE)
 @pytest.mark.parametrize("shape", movements.SHAPES)
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_parameters_move_as_in_float64_on_the_cpu(
-    kind: str, shape: str, precision: str, runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parameters_move_as_in_float64_on_the_cpu(kind, shape, precision, runs, monkeypatch):
     monkeypatch.setattr(linear, "_LEAST_ROWS", 1)  # else these products are too small for gradients in parts
     configs = [movements.config(kind, precision, shape, seed) for seed in range(runs)]
     errors = movements.errors(configs, DEVICE)
@@ -50,9 +45,7 @@ def test_parameters_move_as_in_float64_on_the_cpu(
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
 @pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
-def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
-    optimiser: str, runs: int, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cuda_graph_is_used_and_gives_the_same_numbers(optimiser, runs, capfd):
     changes = {
         **CHANGES,
         "train__precision": "float64",
@@ -66,7 +59,7 @@ def test_a_cuda_graph_is_used_and_gives_the_same_numbers(
 
 
 @pytest.mark.parametrize("runs", [1, 3], ids=["alone", "stacked"])
-def test_interrupted_runs_end_with_the_same_bytes(runs: int, tmp_path: Path) -> None:
+def test_interrupted_runs_end_with_the_same_bytes(runs, tmp_path):
     """A thread writes the records of an epoch while the GPU trains the next one."""
     specs = [RunSpec.of(str(seed), tiny.config(seed=seed, train__epochs=4)) for seed in range(runs)]
     train(specs, tmp_path / "whole", device=str(DEVICE))

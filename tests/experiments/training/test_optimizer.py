@@ -1,7 +1,5 @@
 """The optimiser of an engine against torch's own classes."""
 
-from __future__ import annotations
-
 import pytest
 import tiny
 import torch
@@ -28,7 +26,7 @@ def gradients(step: int, dtype: torch.dtype) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("name", "momentum"), [("adamw", 0.9), ("adam", 0.9), ("sgd", 0.9), ("sgd", 0.0)])
-def test_it_is_torchs_class_bit_for_bit_also_when_it_is_resumed(name: str, momentum: float, dtype: torch.dtype) -> None:
+def test_it_is_torchs_class_bit_for_bit_also_when_it_is_resumed(name, momentum, dtype):
     settings = {"name": name, "momentum": momentum, "lr": 1e-2, "weight_decay": 0.1, "schedule": "cosine"}
     config = tiny.config(train__epochs=1, **{f"optim__{key}": value for key, value in settings.items()})
     ours, theirs = initial(dtype), initial(dtype)

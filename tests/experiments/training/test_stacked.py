@@ -65,7 +65,7 @@ def assert_same(alone: dict, together: dict, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("kind", REGISTRY)
-def test_every_variant_alone_and_in_cohorts_in_either_order(kind: str) -> None:
+def test_every_variant_alone_and_in_cohorts_in_either_order(kind):
     changes = {"model.pos_embed": kind, "train.precision": "float64", **DROPOUT, **AUGMENTED}
     configs = [config(seed, **changes) for seed in range(3)]
     alone = [metrics(make([c]))[0] for c in configs]
@@ -75,7 +75,7 @@ def test_every_variant_alone_and_in_cohorts_in_either_order(kind: str) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_a_cohort_of_eight(precision: str) -> None:
+def test_a_cohort_of_eight(precision):
     configs = [config(seed, **{"train.precision": precision}) for seed in range(8)]
     together = metrics(make(configs[::-1]))[::-1]
     for run in (0, 5, 7):
@@ -98,13 +98,13 @@ def test_a_cohort_of_eight(precision: str) -> None:
         {"model.pos_embed": "cpe", "model.pos_site": "after-first-layer"},
     ],
 )
-def test_every_part_of_the_model_stacks(head: str, model: dict) -> None:
+def test_every_part_of_the_model_stacks(head, model):
     configs = [config(seed, **{**model, "model.head": head, "train.precision": "float64"}) for seed in range(2)]
     for c, together in zip(configs, metrics(make(configs)), strict=True):
         assert_same(metrics(make([c]))[0], together, TOLERANCE["float64"])
 
 
-def test_the_gradient_of_each_run_is_clipped_by_its_own_norm() -> None:
+def test_the_gradient_of_each_run_is_clipped_by_its_own_norm():
     changes = {"optim.lr": 0.3, "optim.name": "sgd", "optim.grad_clip_norm": 0.5, "train.precision": "float64"}
     configs = [config(seed, **changes) for seed in (0, 1)]
     for c, together in zip(configs, metrics(make(configs)), strict=True):
@@ -127,7 +127,7 @@ class HalfFrozen(Additive):
 
 
 @pytest.mark.parametrize("max_norm", [0.0, 0.5])
-def test_frozen_and_unused_parameters_do_not_change(max_norm: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frozen_and_unused_parameters_do_not_change(max_norm, monkeypatch):
     monkeypatch.setitem(REGISTRY, "half-frozen", Kind(HalfFrozen, HalfFrozen.sites))
     changes = {"model.pos_embed": "half-frozen", "train.precision": "float64", "optim.grad_clip_norm": max_norm}
     configs = [config(seed, **changes) for seed in range(2)]
@@ -143,7 +143,7 @@ def test_frozen_and_unused_parameters_do_not_change(max_norm: float, monkeypatch
     assert cost["params"] == sum(t.numel() for name, t in begun[0].items() if name != "pos.0.frozen")
 
 
-def test_a_diverging_run_does_not_change_the_others() -> None:
+def test_a_diverging_run_does_not_change_the_others():
     good, bad = (config(seed, **{"train.precision": "float64"}) for seed in (0, 1))
     with tiny.diverging(seed=1):
         kept, lost = metrics(make([good, bad]))
@@ -151,7 +151,7 @@ def test_a_diverging_run_does_not_change_the_others() -> None:
     assert_same(metrics(make([good]))[0], kept, TOLERANCE["float64"])
 
 
-def test_states_move_between_cohorts_and_single_runs() -> None:
+def test_states_move_between_cohorts_and_single_runs():
     """One epoch in a cohort, then alone, gives the same result as the reverse."""
     configs = [config(seed, **{"train.precision": "float64", **DROPOUT}) for seed in range(2)]
     expected = metrics(make(configs))
@@ -172,11 +172,11 @@ def test_states_move_between_cohorts_and_single_runs() -> None:
         assert row["val/loss"] == pytest.approx(end["val/loss"], abs=1e-5)
 
 
-def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model() -> None:
+def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model():
     assert step_key(config(0)) == step_key(config(1, **{"optim.lr": 1e-2})) != step_key(config(0, **{"model.depth": 3}))
 
 
-def test_runs_of_different_variants_are_not_stacked() -> None:
+def test_runs_of_different_variants_are_not_stacked():
     assert cohort_key(config(0)) == cohort_key(config(1)) != cohort_key(config(1, **{"optim.lr": 1e-2}))
     assert cohort_key(config(0)) != cohort_key(config(0, **{"model.pos_embed": "none"}))
     with pytest.raises(ValueError, match="may differ only in seed"):

@@ -1,7 +1,5 @@
 """The training step on the device: what it reads, what a replay of it computes, and its capture as a CUDA graph."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import math
@@ -9,7 +7,6 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +24,7 @@ from experiments.presets import preset
 from experiments.runs import run as run_module
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training import capture, engine, stacked, tables
+from experiments.training import capture, engine, stacked
 from experiments.training import step as step_module
 from experiments.training.engine import Solo, initial_model, stream
 from experiments.training.fit import fit
@@ -59,7 +56,7 @@ def fused(*args: Any, **kwargs: Any) -> None:
 
 
 @pytest.fixture
-def meta(monkeypatch: pytest.MonkeyPatch) -> None:
+def meta(monkeypatch):
     """Engines work on the device `meta`, where tensors have no values and reading one on the host raises an error."""
     for name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_"):
         monkeypatch.setattr(torch, name, fused)
@@ -71,7 +68,7 @@ def meta(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
 @pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
 @pytest.mark.parametrize("name", ["tintn-cifar10", "lodha-cifar10", "digits"])
-def test_a_step_reads_nothing_on_the_host(name: str, optimiser: str, runs: int, meta: None) -> None:
+def test_a_step_reads_nothing_on_the_host(name, optimiser, runs, meta):
     """Batch, augmentation, dropout, forward, backward, clipping and update, on tensors without values."""
     changes = {"train.batch_size": 4, "model.depth": 1, "optim.name": optimiser, "optim.grad_clip_norm": 0.5}
     base = override(preset(name), changes)
@@ -174,9 +171,7 @@ def plain_loop(config: RunConfig, splits: Splits) -> tuple[list[dict[str, float]
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stacked"])
 @pytest.mark.parametrize("optimiser", ["adamw", "adam", "sgd"])
-def test_a_replayed_step_trains_as_a_plain_loop_does(
-    optimiser: str, runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replayed_step_trains_as_a_plain_loop_does(optimiser, runs, monkeypatch):
     """Seven of nine steps are replays. They take batch, flips and learning rate of their own step; the last is padded."""
     monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
     monkeypatch.setattr(step_module, "launcher", ReplayedStep)
@@ -209,7 +204,7 @@ class Cuda:
         monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: setattr(self, "current", stream))
 
     @contextlib.contextmanager
-    def graph(self, graph: Cuda, stream: str, capture_error_mode: str) -> Iterator[None]:
+    def graph(self, graph, stream: str, capture_error_mode: str) -> Iterator[None]:
         assert capture_error_mode == "thread_local"
         assert not gc.isenabled(), "a collection could free an older graph"
         self.current = stream
@@ -231,7 +226,7 @@ def run_steps(count: int) -> tuple[capture.CapturedStep, list[int]]:
     return launch, steps
 
 
-def test_a_step_is_captured_once_after_a_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_captured_once_after_a_warm_up(monkeypatch):
     cuda = Cuda(monkeypatch)
     launch, steps = run_steps(6)
     assert cuda.log == ["warm-up"] * 3 + ["capture"] + ["replay"] * 3  # each call is one step; the capture runs none
@@ -240,9 +235,7 @@ def test_a_step_is_captured_once_after_a_warm_up(monkeypatch: pytest.MonkeyPatch
     assert gc.isenabled()
 
 
-def test_a_step_that_cannot_be_captured_goes_on_without_and_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_that_cannot_be_captured_goes_on_without_and_says_so_once(monkeypatch, capsys):
     cuda = Cuda(monkeypatch, RuntimeError("operation not permitted\nwhen stream is capturing"))
     launch, steps = run_steps(6)
     assert cuda.log == ["warm-up"] * 3 + ["capture"]
@@ -265,10 +258,8 @@ EXHAUSTED = [
 
 
 @pytest.mark.parametrize("error", EXHAUSTED, ids=lambda error: str(error)[:30])
-def test_memory_exhausted_in_a_step_or_its_capture_is_an_error_and_no_reason_to_go_on(
-    error: RuntimeError, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def exhausted() -> None:
+def test_memory_exhausted_in_a_step_or_its_capture_is_an_error_and_no_reason_to_go_on(error, monkeypatch):
+    def exhausted():
         raise error
 
     cuda = Cuda(monkeypatch, error)
@@ -279,16 +270,14 @@ def test_memory_exhausted_in_a_step_or_its_capture_is_an_error_and_no_reason_to_
     assert cuda.current == "main stream"
 
 
-def test_memory_exhausted_in_a_capture_is_the_error_even_where_its_end_raises_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def exhausted() -> None:
+def test_memory_exhausted_in_a_capture_is_the_error_even_where_its_end_raises_another(monkeypatch):
+    def exhausted():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     cuda = Cuda(monkeypatch)
 
     @contextlib.contextmanager
-    def graph(*_: Any, **more: Any) -> Iterator[None]:
+    def graph(*_, **more):
         try:
             yield
         finally:
@@ -303,9 +292,7 @@ def test_memory_exhausted_in_a_capture_is_the_error_even_where_its_end_raises_an
 
 @pytest.mark.parametrize("runs", [1, 2], ids=["alone", "stack"])
 @pytest.mark.parametrize("compile_mode", ["none", "default"])
-def test_an_engine_is_freed_without_the_garbage_collector(
-    runs: int, compile_mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_engine_is_freed_without_the_garbage_collector(runs, compile_mode, monkeypatch):
     """Its CUDA graph holds memory that the next cohort needs."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     Cuda(monkeypatch)
@@ -323,12 +310,12 @@ def test_an_engine_is_freed_without_the_garbage_collector(
         gc.enable()
 
 
-def test_a_cohort_is_freed_before_the_next_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cohort_is_freed_before_the_next_is_built(tmp_path, monkeypatch):
     """Three cohorts of a study that `train` divides; with the garbage collector off."""
     alive: list[weakref.ref] = []
     initialize = Stacked.__init__
 
-    def noted(self: Stacked, *arguments: Any) -> None:
+    def noted(self, *arguments):
         assert [engine() for engine in alive] == [None] * len(alive)
         alive.append(weakref.ref(self))
         initialize(self, *arguments)
@@ -343,7 +330,7 @@ def test_a_cohort_is_freed_before_the_next_is_built(tmp_path: Path, monkeypatch:
     assert len(alive) == 3
 
 
-def test_convolutions_on_a_gpu_repeat_their_numbers_and_round_as_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convolutions_on_a_gpu_repeat_their_numbers_and_round_as_float32(monkeypatch):
     for flags, name in ((torch.backends.cudnn, "deterministic"), (torch.backends.cudnn, "allow_tf32")):
         monkeypatch.setattr(flags, name, getattr(flags, name))  # restored at the end
     engine.prepare(torch.device("cuda"))
@@ -352,11 +339,11 @@ def test_convolutions_on_a_gpu_repeat_their_numbers_and_round_as_float32(monkeyp
     assert not torch.backends.cuda.matmul.allow_tf32
 
 
-def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same() -> None:
+def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same():
     configs = [tiny.config(seed=seed, data__hflip=True) for seed in range(2)]
     threads = set()
 
-    def make(epoch: int) -> tables.EpochTables:
+    def make(epoch):
         threads.add(threading.current_thread())
         return epoch_tables(configs, 80, epoch, 32)
 
@@ -369,8 +356,8 @@ def test_a_thread_prepares_the_next_epoch_and_the_numbers_stay_the_same() -> Non
     assert list(one_ahead(make, [])) == []
 
 
-def test_an_error_in_the_thread_reaches_the_training() -> None:
-    def make(epoch: int) -> int:
+def test_an_error_in_the_thread_reaches_the_training():
+    def make(epoch):
         if epoch == 1:
             raise MemoryError("no memory")
         return epoch

@@ -225,7 +225,7 @@ def test_an_exported_study_is_refused(capsys):
 
 
 def test_an_interrupted_watch_does_not_say_that_it_resumes(capsys, tmp_path, plan, monkeypatch):
-    def interrupt(seconds: float) -> None:
+    def interrupt(seconds):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sweeps.commands.status.time.sleep", interrupt)

@@ -1,14 +1,11 @@
 """`vit-sweep wandb`, and real W&B agents that train its sweep, on a server of ours."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import mirrored
@@ -28,7 +25,7 @@ STUDY = {"name": "heads", "factors": {"model.head": ["logits", "mlp"]}, "base": 
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SweepServer]:
+def server(monkeypatch):
     with SweepServer() as running:
         for name, value in running.env().items():
             monkeypatch.setenv(name, value)
@@ -36,7 +33,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SweepServer]:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Path:
+def study(tmp_path):
     """The file of a study of two variants. Its folder is "heads" beside it."""
     path = tmp_path / "heads.yaml"
     path.write_text(yaml.safe_dump(STUDY))
@@ -52,9 +49,7 @@ def called(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
     return out.splitlines()
 
 
-def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(
-    study: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, capsys, monkeypatch):
     monkeypatch.delenv("WANDB_MODE")
     out = called(capsys, "wandb", study, "--seeds", 2, "--out", study.parent, "--device", "cpu", "--entity", "us")
     folder = study.parent / "heads"
@@ -80,10 +75,8 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(
 
 
 @pytest.mark.slow
-def test_a_sweep_is_kept_while_it_is_open_and_has_the_runs_that_are_left(
-    server: SweepServer, study: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def agent(seeds: int) -> str:
+def test_a_sweep_is_kept_while_it_is_open_and_has_the_runs_that_are_left(server, study, capsys):
+    def agent(seeds):
         return called(capsys, "wandb", study, "--out", study.parent, "--seeds", seeds)[-2].rpartition("/")[2]
 
     assert [agent(1), agent(1), agent(2)] == ["sweep0", "sweep0", "sweep1"]
@@ -93,16 +86,14 @@ def test_a_sweep_is_kept_while_it_is_open_and_has_the_runs_that_are_left(
     assert agent(2) == "sweep2"
 
 
-def test_a_server_that_fails_costs_one_line(
-    server: SweepServer, study: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_fails_costs_one_line(server, study, capsys):
     server.fault = "die"
     out = called(capsys, "wandb", study, "--out", study.parent)
     assert f"W&B cannot be used ({server.url} did not answer); register the sweep later with the same command" in out[2]
     assert not mirrored.holds(study.parent, server.key)
 
 
-def test_bad_input_is_one_line_and_leaves_nothing(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(study, capsys):
     with pytest.raises(SystemExit) as exited:
         main(["wandb", str(study), "--out", str(study.parent), "--project", "a/b"])
     out, err = capsys.readouterr()
@@ -139,7 +130,7 @@ def attempts(folder: Path) -> Counter[tuple[str, bool]]:
 
 
 @pytest.mark.slow
-def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server: SweepServer, tmp_path: Path) -> None:
+def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server, tmp_path):
     shell = Shell(tmp_path / "shell", server.env())
     position(shell, tmp_path / "agents", "wandb")
     both = [shell.agent("tester/vit-ablation/sweep0") for _ in range(2)]
@@ -175,7 +166,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_killed_agent_and_its_run(server: SweepServer, study: Path, tmp_path: Path) -> None:
+def test_a_killed_agent_and_its_run(server, study, tmp_path):
     """The run is done again, once: by an agent after the sweep has ended. What the W&B run lacked is sent."""
     shell = Shell(tmp_path / "shell", server.env())
     words = ("--seeds", 1, "--set", "train.epochs=60", "--set", "data.train_limit=700", "--out", tmp_path)
@@ -205,9 +196,7 @@ def test_a_killed_agent_and_its_run(server: SweepServer, study: Path, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_only_mirrored(
-    server: SweepServer, study: Path, tmp_path: Path
-) -> None:
+def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_only_mirrored(server, study, tmp_path):
     shell = Shell(tmp_path / "shell", server.env())
     words = ("--seeds", 1, "--set", "train.epochs=60", "--set", "data.train_limit=700", "--out", tmp_path)
     shell("vit-sweep", "wandb", study, *words)
@@ -234,7 +223,7 @@ def test_a_stopped_agent_leaves_its_run_to_a_sweep_and_a_run_that_has_ended_is_o
 
 
 @pytest.mark.slow
-def test_a_trial_that_its_sweep_stops_ends_as_pruned(server: SweepServer, tmp_path: Path) -> None:
+def test_a_trial_that_its_sweep_stops_ends_as_pruned(server, tmp_path):
     """A sweep of one's own, with null among its values. After SIGTERM the run is sealed; it is not left to be resumed."""
     spec = {
         "method": "grid",

@@ -12,7 +12,7 @@ from sweeps.queue.queue import Queue
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory) -> Stubbed:
+def trained(tmp_path_factory):
     """The study after a sweep."""
     stubbed = Stubbed(tmp_path_factory.mktemp("trained"))
     assert stubbed.run()[0] == 0

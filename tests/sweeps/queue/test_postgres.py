@@ -16,7 +16,7 @@ from sweeps.queue.url import QueueNote
 
 
 @pytest.fixture
-def url(postgres) -> str:
+def url(postgres):
     """The URL of an empty database."""
     return postgres.new_database()
 
@@ -124,7 +124,7 @@ def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monke
     monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
     suspended, other = open_storage(tmp_path, QueueNote(url, "0")), open_storage(tmp_path, QueueNote(url, "0"))
 
-    def write() -> None:
+    def write():
         other.run(lambda: other.rdb.create_new_study([1], "of the other"))
         suspended.rdb.create_new_study([1], "of the one that was suspended")
 

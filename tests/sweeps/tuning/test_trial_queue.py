@@ -121,7 +121,7 @@ def test_a_failure_counts_once_if_the_connection_is_lost_while_it_is_stored(tmp_
     begun = start(queue)
     store, left = queue.storage.set_trial_user_attr, iter(range(writes - 1))
 
-    def lose_connection(*given) -> None:
+    def lose_connection(*given):
         store(*given)
         if next(left, None) is None:
             raise ConnectionError

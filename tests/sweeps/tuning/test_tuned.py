@@ -56,7 +56,7 @@ def tuned_tree(**rates) -> dict:
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Path:
+def study(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(json.dumps(STUDY))
     return path

@@ -1,7 +1,5 @@
 """Which workers a sweep starts: on a CPU, on one GPU and on several. The GPUs are mocked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ LOG = Path("sweep.log")
 
 
 @pytest.fixture
-def four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def four_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setattr(torch, "zeros", lambda *size, dtype, device: torch.ones(1))  # `pick_device` tries the device
@@ -63,7 +61,7 @@ def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(monkeypa
     monkeypatch.setattr(run_module, "load_splits", lambda config, device: loaded.append(config) or object())
     datasets, device = Datasets(), torch.device("cpu")
 
-    def load(limit: int, **changes: object) -> object:
+    def load(limit, **changes):
         return datasets.load(override(RunConfig(), {"data.train_limit": limit, **changes}), device)
 
     first = load(50)
