@@ -58,20 +58,20 @@ def test_shell_completion(line, completions, tmp_path):
     assert {word.strip() for word in (tmp_path / "completions").read_text().split()} == completions
 
 
-def recorded_setting(words: list[str], out: Path) -> dict[str, Any]:
-    """The data settings in the record of a tiny run with these words on its command line."""
-    tiny = ["--train.epochs", "1", "--data.train-limit", "100", "--model.depth", "1", "--tracking", "off"]
-    command = [sys.executable, "-m", "experiments.main", *tiny, *words, "--out", str(out)]
-    subprocess.run(command, env=ENV, check=True, capture_output=True)
-    (path,) = out.glob("*/config.json")
-    return json.loads(path.read_text())
-
-
 def test_short_forms_of_settings(tmp_path):
-    config = recorded_setting(["--data.hflip", "--model.qkv_bias", "False", "--optim.lr=0.5"], tmp_path)
-    assert config["data"]["hflip"] is True
-    assert config["model"]["qkv_bias"] is False
-    assert config["optim"]["lr"] == 0.5
+    words = [
+        *flags(train__epochs=1),
+        "--data.hflip",
+        "--model.qkv_bias",
+        "False",
+        "--optim.lr=0.5",
+        "--tracking",
+        "off",
+    ]
+    subprocess.run([sys.executable, "-m", "experiments.main", *words, "--out", tmp_path], env=ENV, check=True)
+    (path,) = tmp_path.glob("*/config.json")
+    config = json.loads(path.read_text())
+    assert (config["data"]["hflip"], config["model"]["qkv_bias"], config["optim"]["lr"]) == (True, False, 0.5)
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,7 @@ BAD = {  # test_config has the settings
     "bad setting": (["--optim.lr=-1e-3"], ["optim.lr: '-1e-3'", "greater than 0"]),
     "no value": (["--model.depth"], ["--model.depth", "expected one argument"]),
     "no threads": (["--threads", "0"], ["--threads", "'0'", "an integer from 1"]),
-    "too many threads": (["--threads", "100000"], ["--threads", "'100000'", "from 1 to 1024"]),
     "no folder": (["--out", ""], ["--out", "'' is not allowed: expected the path of a folder"]),
-    "unknown tracking": (["--tracking", "loud"], ["--tracking", "'loud'", "offline"]),
     "no such device": (["--device", "gpu"], ["device", "'gpu'", "auto, cpu"]),
     "a model too large for memory": (
         ["--model.embed-dim", "10000000", "--model.depth", "2"],
@@ -73,27 +71,6 @@ def test_unwritable_out_is_refused(tmp_path, capsys):
         assert line.startswith(f"vit-train: error: out: '{out}")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "mine"
-
-
-def test_full_disk_gives_one_line_and_the_run_can_resume(tmp_path, monkeypatch, capsys):
-    replace, free = os.replace, 4
-
-    def full(source, target):
-        nonlocal free
-        free -= 1
-        if free < 0:
-            raise OSError(28, "No space left on device")
-        replace(source, target)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        assert vit_train(*flags(), "--out", tmp_path) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    (folder,) = tmp_path.iterdir()
-    assert line.startswith(f"vit-train: error: {folder}")
-    assert line.endswith("cannot be written: No space left on device")
-    assert vit_train(*flags(), "--out", tmp_path) == 0
-    assert "epoch 1/3" not in capsys.readouterr().out
 
 
 def test_run_prints_epochs_accuracy_and_record(tmp_path, capsys):
@@ -137,12 +114,6 @@ def test_threads_are_set_and_recorded(tmp_path):
     assert json.loads(summary.read_text())["provenance"]["hardware"]["threads"] == 2
 
 
-def test_different_runs_have_different_folders(tmp_path):
-    for changes in ({}, {"seed": 1}, {"model__pos_embed": "none"}, {"model__depth": 2}):
-        assert vit_train(*flags(train__epochs=1, optim__warmup_epochs=0, **changes), "--out", tmp_path / "out") == 0
-    assert len(list((tmp_path / "out").glob("*/summary.json"))) == 4
-
-
 def test_diverged_run_exits_with_status_1(tmp_path, capsys):
     arguments = flags(optim__lr=1e30, optim__name="sgd", optim__schedule="constant")
     for _ in range(2):  # the second time from the record
@@ -151,41 +122,12 @@ def test_diverged_run_exits_with_status_1(tmp_path, capsys):
     assert len(list((tmp_path / "out").glob("*/summary.json"))) == 1
 
 
-def test_corrupt_record_is_named(tmp_path, capsys):
-    assert vit_train(*flags(), "--out", tmp_path) == 0
-    (folder,) = tmp_path.iterdir()
-    (folder / "summary.json").write_text("{")
-    capsys.readouterr()
-    assert vit_train(*flags(), "--out", tmp_path) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"vit-train: error: {folder / 'summary.json'}: is not JSON")
-
-
 def test_help_lists_every_setting_once_with_its_choices(capsys):
     assert vit_train("--help") == 0
     text = capsys.readouterr().out
     assert [path for path in SETTINGS if text.count(f"\n  --{path.replace('_', '-')} ") != 1] == []
     assert re.findall(r"--\S*_\S*", text) == []
     assert [choice for setting in SETTINGS.values() for choice in setting.choices if choice not in text] == []
-
-
-def test_flags_accept_underscores(tmp_path, capsys):
-    for arguments in (["--model.patch_size", "3"], ["--model.patch_size=3"]):
-        assert vit_train(*arguments, "--out", tmp_path) == 2
-        assert "model.patch_size: 3" in capsys.readouterr().err
-
-
-HEAVY = {"torch", "torchvision", "numpy", "pandas", "scipy", "sklearn", "wandb", "optuna", "matplotlib", "safetensors"}
-
-
-def test_help_imports_nothing_heavy():
-    code = (
-        "import sys\nfrom experiments.main import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit as end:\n    assert not end.code\n"
-        f"print('heavy:', sorted({HEAVY!r} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENV)
-    assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
 def test_presets_are_listed_with_size_and_published_accuracy(capsys):
@@ -204,18 +146,6 @@ def test_variants_are_listed(capsys):
     assert vit_train("variants") == 0
     text = capsys.readouterr().out
     assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
-
-
-def test_ctrl_c_prints_how_to_resume(tmp_path, monkeypatch, capsys):
-    def interrupt(self, job, row):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("experiments.progress.EpochPrinter.__call__", interrupt)
-        assert vit_train(*flags(), "--out", tmp_path / "out") == 130
-    assert capsys.readouterr().err == "vit-train: interrupted; run the same command again to resume\n"
-    assert vit_train(*flags(), "--out", tmp_path / "out") == 0
-    assert "epoch 1/3" not in capsys.readouterr().out
 
 
 def test_plugin_without_docstring_is_listed(tmp_path):
@@ -242,14 +172,9 @@ PLUGINS = {  # source, and what the line names
         r"'mine' cannot be imported: RuntimeError: no way \(.*mine\.py:2\)",
     ),
     "exiting": ("import sys\nsys.exit(0)\n", r"'mine' cannot be imported: SystemExit: 0 \(.*mine\.py:2\)"),
-    "importing": ("\nimport nowhere\n", r"'mine' cannot be imported: .*No module named 'nowhere' \(.*mine\.py:2\)"),
     "taken": (
         "from vit.pos_embed import PosEmbed, register\n@register('none')\nclass Mine(PosEmbed):\n    pass\n",
         "'mine' cannot be imported: ValueError: .*'none' is already registered",
-    ),
-    "slash": (
-        "from vit.pos_embed import PosEmbed, register\n@register('a/b')\nclass Mine(PosEmbed):\n    pass\n",
-        r"'mine' cannot be imported: ValueError: register\('a/b'\): expected up to 60 letters",
     ),
     "missing": (None, "'missing' cannot be imported: .*; its folder must be in PYTHONPATH"),
     "../x": (None, r"'\.\./x' cannot be imported: "),
@@ -270,33 +195,34 @@ def test_unusable_plugin_gives_one_line(name, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_setting_without_effect_is_one_warning(tmp_path, capsys):
-    given = flags(train__epochs=1, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
+def test_a_setting_without_effect_and_a_warm_up_as_long_as_the_training_are_a_warning_each(tmp_path, capsys):
+    """By hand: after 2 of 4 epochs a linear warm-up is at half its peak."""
+    given = flags(train__epochs=2, optim__warmup_epochs=4, optim__name="adamw", optim__momentum=0.5, eval__shots="1")
     assert vit_train(*given, "--out", tmp_path, "--tracking", "off") == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if "no effect" in line]
-    assert said == [
-        "vit-train: warning: optim.momentum: has no effect on this run; it needs optim.name sgd",
-        "vit-train: warning: eval.shots: has no effect on this run; it needs eval.fewshot",
+    warned = [line.removeprefix("vit-train: warning: ") for line in capsys.readouterr().err.splitlines()]
+    assert warned[0].startswith("optim.warmup_epochs: 4 is not less than train.epochs, 2") and "to 50% of" in warned[0]
+    assert warned[1:] == [
+        "optim.momentum: has no effect on this run; it needs optim.name sgd",
+        "eval.shots: has no effect on this run; it needs eval.fewshot",
     ]
 
 
-@pytest.mark.parametrize(("warmup", "share"), [(2, "100%"), (4, "50%"), (1.5, None)])
-def test_a_warm_up_as_long_as_the_training_is_one_warning(warmup, share, tmp_path, capsys):
-    assert vit_train(*flags(train__epochs=2, optim__warmup_epochs=warmup), "--out", tmp_path, "--tracking", "off") == 0
-    said = f"optim.warmup_epochs: {warmup} is not less than train.epochs, 2: the learning rate rises until the end, to {share}"
-    warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
-    assert warned == ([f"vit-train: warning: {said} of optim.lr"] if share else [])
+def test_out_of_memory_gives_one_line_and_keeps_the_saved_epochs(tmp_path, monkeypatch, capsys):
+    step, words = Solo.train_step, (*flags(), "--out", tmp_path, "--tracking", "off")
 
+    def full(*arguments):
+        if list(tmp_path.glob("*/resume*")):
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
+        return step(*arguments)
 
-def test_out_of_memory_gives_one_line(tmp_path, monkeypatch, capsys):
-    def full(*_):
-        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB")
-
-    monkeypatch.setattr("experiments.training.engine.Solo.train_step", full)
-    assert vit_train(*flags(), "--out", tmp_path, "--tracking", "off") == 2
+    with monkeypatch.context() as patch:
+        patch.setattr(Solo, "train_step", full)
+        assert vit_train(*words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("vit-train: error: train.batch_size: a batch of 32 images of 8 px does not fit")
     assert line.endswith("CUDA out of memory. Tried to allocate 2 GiB")
+    assert vit_train(*words) == 0
+    assert "epoch 1/3" not in capsys.readouterr().out
 
 
 def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(tmp_path, monkeypatch, capsys):
@@ -307,23 +233,6 @@ def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_si
     assert vit_train(*flags(), "--out", tmp_path, "--tracking", "off") == 2
     said = "model: one image of 8 px does not fit in memory to evaluate it: CUDA out of memory."
     assert capsys.readouterr().err == f"vit-train: error: {said}\n"
-
-
-def test_out_of_memory_after_a_saved_epoch_keeps_the_run(tmp_path, monkeypatch, capsys):
-    step = Solo.train_step
-
-    def full(*arguments):
-        if list(tmp_path.glob("*/resume*")):
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return step(*arguments)
-
-    words = (*flags(), "--out", tmp_path, "--tracking", "off")
-    with monkeypatch.context() as patch:
-        patch.setattr("experiments.training.engine.Solo.train_step", full)
-        assert vit_train(*words) == 2
-    capsys.readouterr()
-    assert vit_train(*words) == 0
-    assert "epoch 1/3" not in capsys.readouterr().out
 
 
 def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, capsys):
