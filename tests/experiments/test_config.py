@@ -212,6 +212,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"optim.lr": "nan"}, ["optim.lr", "nan", "finite"]),
     ({"optim.name": "lion"}, ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
     ({"seed": 2**31}, ["seed", str(2**31)]),
+    ({"train.precision": "auto"}, ["train.precision: 'auto'", "'float32', 'bfloat16' or 'float64'"]),
     ({"data.split_seed": 2**31}, ["data.split_seed: ", str(2**31), "less than", "or 'per-seed'"]),
     ({"data.split_seed": "by-seed"}, ["data.split_seed: 'by-seed' is not allowed", "integer", "or 'per-seed'"]),
     ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),

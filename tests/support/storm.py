@@ -1,12 +1,8 @@
-"""A storm: a sweep whose workers, or which as a whole, is killed again and again at random. Prints a table.
-
-    python tests/support/storm.py --runs 60 --epochs 1 --workers 4 --kills 30
-    python tests/support/storm.py --runs 12 --epochs 25 --workers 4 --kills 30 --mid-training
+"""A storm: a sweep whose workers, or which as a whole, is killed again and again at random.
 
 It trains a small model on digits, first without any kill and then under the storm, and compares the two.
 """
 
-import argparse
 import itertools
 import json
 import os
@@ -14,13 +10,13 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import optuna
+from stubbed import children
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = {"data.train_limit": 200, "model.depth": 1, "model.attn_drop_rate": 0.1}
@@ -38,34 +34,10 @@ class Storm:
     overlaps: int = 0  # attempts at one run at the same time
     different: list[str] = field(default_factory=list)  # runs whose metrics are not those of the undisturbed sweep
 
-    def table(self) -> str:
-        rows = {
-            "kills of workers / of sweeps": f"{self.kills['worker']} / {self.kills['sweep']}",
-            "sweeps started": self.sweeps,
-            "status of the last sweep": self.status,
-            "attempts": ", ".join(f"{count} {how}" for how, count in sorted(self.attempts.items())),
-            "runs": len(self.trained),
-            "runs finished once": sum(count == 1 for count in self.trained.values()),
-            "attempts at one run at the same time": self.overlaps,
-            "runs with other metrics": len(self.different),
-        }
-        return "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows.items())])
-
 
 def start(study: Path, out: Path, workers: int) -> subprocess.Popen:
-    command = [
-        sys.executable,
-        "-m",
-        "sweeps.main",
-        "run",
-        study,
-        "--out",
-        out,
-        "--workers",
-        workers,
-        "--tracking",
-        "off",
-    ]
+    options = ["--out", out, "--workers", workers, "--tracking", "off"]
+    command = [sys.executable, "-m", "sweeps.main", "run", study, *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     quiet = subprocess.DEVNULL
     return subprocess.Popen(
@@ -73,42 +45,16 @@ def start(study: Path, out: Path, workers: int) -> subprocess.Popen:
     )
 
 
-def workers_of(sweep: subprocess.Popen) -> list[int]:
-    """The worker processes of a sweep."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            command = (stat.parent / "cmdline").read_text()
-        except OSError:
-            continue
-        if parent == sweep.pid and "spawn_main" in command:
-            found.append(int(stat.parent.name))
-    return found
-
-
-def in_training(folder: Path, epochs: int) -> bool:
-    """Whether a run has finished some of its epochs, and not all."""
-    for metrics in folder.glob("*/metrics.csv"):
-        if not (metrics.parent / "summary.json").exists() and 1 < metrics.read_text().count("\n") <= epochs:
-            return True
-    return False
-
-
-def disturb(
-    study: Path, out: Path, workers: int, kills: int, epochs: int, mid_training: bool, rng: random.Random
-) -> Storm:
+def disturb(study: Path, out: Path, workers: int, kills: int, rng: random.Random) -> Storm:
     """Run a sweep until it ends, and kill one of its workers, or all of it, `kills` times before that."""
-    storm, folder, sweep = Storm(), out / study.stem, None
+    storm, sweep = Storm(), None
     while sum(storm.kills.values()) < kills:
         if sweep is None or sweep.poll() is not None:
             if sweep is not None and sweep.returncode == 0:
                 break  # all runs have finished
             sweep, storm.sweeps = start(study, out, workers), storm.sweeps + 1
         time.sleep(rng.uniform(0.2, 4.0))
-        victims = workers_of(sweep)
-        if mid_training and not in_training(folder, epochs):
-            continue
+        victims = children(sweep.pid, "spawn_main")
         if not victims:
             continue
         if rng.random() < 0.3:
@@ -140,26 +86,14 @@ def judge(storm: Storm, folder: Path, undisturbed: Path) -> None:
             storm.different.append(entry["run"])
 
 
-def storm(
-    place: Path, runs: int, epochs: int, workers: int, kills: int, mid_training: bool = False, seed: int | None = None
-) -> Storm:
+def storm(place: Path, runs: int, epochs: int, workers: int, kills: int) -> Storm:
     """An undisturbed sweep and a disturbed one of the same study in two folders of `place`."""
     study = place / "storm.yaml"
     factors = {"model.head": ["logits", "softmax"]}
     settings = {"name": "storm", "factors": factors, "base": {**BASE, "train.epochs": epochs}, "seeds": runs // 2}
     study.write_text(json.dumps(settings))
-    rng = random.Random(time.time_ns() if seed is None else seed)
+    rng = random.Random(time.time_ns())
     assert start(study, place / "undisturbed", workers).wait() == 0
-    found = disturb(study, place / "disturbed", workers, kills, epochs, mid_training, rng)
+    found = disturb(study, place / "disturbed", workers, kills, rng)
     judge(found, place / "disturbed" / "storm", place / "undisturbed" / "storm")
     return found
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("runs", 60), ("epochs", 1), ("workers", 4), ("kills", 30)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--mid-training", action="store_true", help="kill only while a run is between two epochs")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print(storm(Path(folder), **vars(given)).table())

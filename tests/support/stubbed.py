@@ -1,5 +1,6 @@
 """vit-sweep in processes of its own, with training replaced by stub_sweep.py, on a study of two heads."""
 
+import contextlib
 import json
 import os
 import signal
@@ -108,6 +109,17 @@ def until(condition: Callable[[], Any], seconds: float = 180.0) -> None:
 def lives(pid: int) -> bool:
     """Whether a process is alive."""
     return is_alive(process_info(pid))
+
+
+def children(parent: int, running: str = "") -> list[int]:
+    """The child processes of a process, without zombies; only those whose command has `running` in it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            state, above = path.read_text().rpartition(")")[2].split()[:2]
+            if above == str(parent) and state != "Z" and running in (path.parent / "cmdline").read_text():
+                found.append(int(path.parent.name))
+    return found
 
 
 def finish(folder: Path, run: RunSpec, status: str = "finished", epochs: int = 4) -> None:

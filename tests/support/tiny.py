@@ -27,14 +27,8 @@ TINY = {
     "train.batch_size": 32,
 }
 
-
-FILES = {
-    record.CONFIG,
-    record.METRICS,
-    record.CHECKPOINT,
-    record.PREDICTIONS,
-    record.SUMMARY,
-}  # what a finished run leaves
+# what a finished run leaves
+FILES = {record.CONFIG, record.METRICS, record.CHECKPOINT, record.PREDICTIONS, record.SUMMARY}
 
 
 def settings(**changes: Any) -> dict[str, Any]:
@@ -80,6 +74,19 @@ def stop_after(epoch: int) -> Callable[[int, dict[str, float]], None]:
             raise Stop
 
     return on_row
+
+
+def cohort(out: Path, on_row: Any = None, **changes: Any) -> list[dict[str, Any]]:
+    """Three runs, trained together: the second diverges at once, the third is pruned after two epochs. Their summaries."""
+    members = [config(seed=seed, optim__name="sgd", optim__schedule="constant", **changes) for seed in range(3)]
+
+    def prune(job: int, row: dict[str, float]) -> bool:
+        if on_row:
+            on_row(job, row)
+        return job == 2 and row["epoch"] == 2
+
+    with diverging(seed=1):
+        return train([RunSpec.of(str(i), one) for i, one in enumerate(members)], out, device="cpu", on_row=prune)
 
 
 @contextlib.contextmanager

@@ -6,17 +6,13 @@ it was sent. What it cannot show: how the real server treats a run (crashed afte
     with WandbServer() as server:
         command(env={**os.environ, **server.env()})
         server.runs["RUN_ID"].history
-
-As a script it prints its URL and serves until it is stopped: python tests/support/wandb_server.py [PORT].
 """
 
 import base64
 import gzip
 import json
 import re
-import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,16 +24,6 @@ import pytest
 import wandb
 
 KEY = "0123456789" * 4
-FAULTS = {
-    "none": "every request is answered",
-    "hang": "no request is answered, and connections stay open",
-    "slow": "each answer takes a second longer",
-    "500": "every request fails",
-    "429": "every request is refused, because there were too many",
-    "stream500": "the stream of metrics fails, all else works",
-    "put500": "uploads of files fail, all else works",
-    "die": "connections are closed, and new ones refused",
-}
 
 
 @dataclass
@@ -84,10 +70,13 @@ class Artifact:
 class WandbServer:
     """The server. `fault` may be set at any time; with `after`, it begins after so many further requests.
 
+    Faults: "hang", no request is answered and connections stay open; "500", every request fails; "die", connections are
+    closed and new ones refused.
+
     A subclass adds operations of GraphQL as methods `op_NAME(variables) -> data`.
     """
 
-    def __init__(self, port: int = 0, *, fault: str = "none", after: int = 0, key: str = KEY) -> None:
+    def __init__(self, *, fault: str = "none", after: int = 0, key: str = KEY) -> None:
         self.entity, self.key, self.lock = "tester", key, threading.RLock()
         self.fault, self.after = fault, after
         self.runs: dict[str, Run] = {}
@@ -95,7 +84,7 @@ class WandbServer:
         self.calls: Counter[str] = Counter()
         self.unknown: list[str] = []
         self.stopped = threading.Event()
-        self.http = _Server(("127.0.0.1", port), _handler(self))
+        self.http = _Server(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
 
     def __enter__(self) -> Self:
@@ -125,7 +114,7 @@ class WandbServer:
             threading.Thread(target=self.http.shutdown, daemon=True).start()
             self.http.server_close()
 
-    def broken(self, path: str, method: str) -> int:
+    def broken(self) -> int:
         """The status with which a fault answers this request; 0 where it does not, -1 to close the connection."""
         with self.lock:
             if self.after > 0:
@@ -138,10 +127,7 @@ class WandbServer:
         if fault == "die" or self.stopped.is_set():
             self.die()
             return -1
-        if fault == "slow":
-            time.sleep(1)
-        hit = {"500": 500, "429": 429, "stream500": 500 * ("file_stream" in path), "put500": 500 * (method == "PUT")}
-        return hit.get(fault, 0)
+        return 500 if fault == "500" else 0
 
     def graphql(self, body: dict[str, Any]) -> dict[str, Any]:
         """Answer a request of GraphQL."""
@@ -430,7 +416,7 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
 
         def refused(self) -> bool:
             """Whether a fault, or a wrong key, has answered the request."""
-            status = server.broken(self.path, self.command)
+            status = server.broken()
             scheme, _, given = self.headers.get("Authorization", "").partition(" ")
             given = base64.b64decode(given).decode().partition(":")[2] if scheme == "Basic" else given
             if not status and given != server.key and re.search("/graphql|/file_stream", self.path):
@@ -451,9 +437,3 @@ def _handler(server: WandbServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
     return Handler
-
-
-if __name__ == "__main__":
-    served = WandbServer(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
-    print(f"WANDB_BASE_URL={served.url} WANDB_API_KEY={served.key}", flush=True)
-    served.http.serve_forever()

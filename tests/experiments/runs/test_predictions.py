@@ -64,16 +64,6 @@ def test_more_than_256_classes(tmp_path):
     assert predictions.read(tmp_path, hashlib.sha256(body).hexdigest()).labels.tolist() == [999, 3]
 
 
-def test_a_record_without_predictions_is_complete(tmp_path):
-    """Records that were written before the predictions were stored."""
-    summary = tiny.run(tmp_path / "a")
-    (tmp_path / "a" / record.PREDICTIONS).unlink()
-    body = {key: value for key, value in summary.items() if key not in ("files", "digest")}
-    older = record.write_summary(tmp_path / "a", body)
-    assert record.PREDICTIONS not in older["files"]
-    assert tiny.run(tmp_path / "a") == older
-
-
 @pytest.mark.parametrize("change", ["altered", "missing"])
 def test_changed_predictions_are_refused_on_request(change, tmp_path):
     tiny.run(tmp_path / "a")
@@ -92,15 +82,3 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path):
         (tmp_path / record.PREDICTIONS).write_bytes(body)
         with pytest.raises(record.RecordError, match="is not a file of test predictions"):
             predictions.read(tmp_path, hashlib.sha256(body).hexdigest())
-
-
-def test_runs_with_a_split_per_seed_are_tested_on_their_own_split(tmp_path):
-    """They are given together, as a cohort is, and train as if each were given alone."""
-    runs = [RunSpec.of(f"s{seed}", tiny.config(seed=seed, data__split_seed="per-seed")) for seed in (0, 1)]
-    train(runs, tmp_path, device="cpu")
-    for seed, run in enumerate(runs):
-        fixed = loading.load(tiny.config(data__split_seed=seed))
-        assert read(tmp_path / run.name).labels.tolist() == fixed.test.y.tolist()
-        tiny.run(tmp_path / "alone" / run.name, seed=seed, data__split_seed=seed)
-        metrics = [(tmp_path / part / run.name / record.METRICS).read_bytes() for part in ("", "alone")]
-        assert metrics[0] == metrics[1]

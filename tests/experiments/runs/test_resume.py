@@ -1,5 +1,6 @@
 """Interrupted at any moment, the same call ends with the same bytes; members of a cohort end each in its own way."""
 
+import contextlib
 import hashlib
 import math
 import os
@@ -135,26 +136,16 @@ def test_a_run_interrupted_as_it_diverges_is_still_diverged(epochs, tmp_path):
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
 
 
-COHORT = {"train__precision": "float64", "optim__name": "sgd", "optim__schedule": "constant", "train__epochs": 4}
-
-
-def cohort(out: Path, on_row: Any = None) -> list[dict[str, Any]]:
-    """Three runs trained together, of which the second diverges at once; their summaries."""
-    members = [tiny.config(seed=seed, **COHORT) for seed in range(3)]
-    with tiny.diverging(seed=1):
-        return train([RunSpec.of(str(i), config) for i, config in enumerate(members)], out, device="cpu", on_row=on_row)
-
-
-def prune_the_third(job: int, row: dict[str, float]) -> bool:
-    return job == 2 and row["epoch"] == 2
+COHORT = {"train__precision": "float64", "train__epochs": 4}
 
 
 def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path):
-    summaries = cohort(tmp_path, prune_the_third)
+    summaries = tiny.cohort(tmp_path, **COHORT)
     assert [(s["status"], s["epochs"]) for s in summaries] == [("finished", 4), ("diverged", 1), ("pruned", 2)]
     assert [s["test/acc"] is None for s in summaries] == [False, True, True]
     for i in (0, 2):  # each has the weights and the numbers of its own last epoch
-        alone = tiny.run(tmp_path / f"alone{i}", lambda job, row, i=i: prune_the_third(i, row), seed=i, **COHORT)
+        changes = {"seed": i, "optim__name": "sgd", "optim__schedule": "constant", **COHORT}
+        alone = tiny.run(tmp_path / f"alone{i}", lambda job, row, i=i: i == 2 and row["epoch"] == 2, **changes)
         assert summaries[i]["val/loss"] == pytest.approx(alone["val/loss"], rel=1e-9)
         expected = load_file(tmp_path / f"alone{i}" / record.CHECKPOINT)
         for name, weights in load_file(tmp_path / str(i) / record.CHECKPOINT).items():
@@ -163,15 +154,14 @@ def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path):
 
 @pytest.mark.parametrize(("job", "epoch"), [(0, 2), (1, 1), (2, 1), (0, 3)])
 def test_a_cohort_interrupted_between_its_members_ends_the_same(job, epoch, tmp_path):
-    def on_row(number, row):
+    def stop(number, row):
         if (number, row["epoch"]) == (job, epoch):
             raise tiny.Stop
-        return prune_the_third(number, row)
 
-    whole = cohort(tmp_path / "whole", prune_the_third)
+    whole = tiny.cohort(tmp_path / "whole", **COHORT)
     with pytest.raises(tiny.Stop):
-        cohort(tmp_path / "cut", on_row)
-    again = cohort(tmp_path / "cut", prune_the_third)
+        tiny.cohort(tmp_path / "cut", stop, **COHORT)
+    again = tiny.cohort(tmp_path / "cut", **COHORT)
     assert [(s["status"], s["epochs"]) for s in again] == [(s["status"], s["epochs"]) for s in whole]
     assert again[0]["test/loss"] == pytest.approx(whole[0]["test/loss"], rel=1e-9)
     predictions = [{record.PREDICTIONS}, set(), set()]  # the second diverged and the third was pruned
@@ -292,64 +282,42 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
     assert "planned" not in tiny.run(tmp_path / "elsewhere" / "c")
 
 
-def at_commit(patch: pytest.MonkeyPatch, commit: str, diff: bytes = b"") -> None:
-    """Let the code be that of a commit with these uncommitted changes."""
-    patch.setattr("experiments.runs.provenance.code", lambda: {"commit": commit, "dirty": bool(diff)})
-    for module in ("provenance", "state"):
-        patch.setattr(f"experiments.runs.{module}.uncommitted_diff", lambda: diff)
+def in_sessions(folder: Path, *sessions: tuple[str, bytes, int]) -> dict[str, Any]:
+    """The summary of a run that is trained in sessions: (commit, its uncommitted changes, epochs before it is interrupted)."""
+
+    def interrupted(*_: object) -> NoReturn:
+        raise tiny.Stop
+
+    for commit, diff, epochs in sessions:
+        code = {"commit": commit, "dirty": bool(diff)}
+        with contextlib.suppress(tiny.Stop), pytest.MonkeyPatch.context() as patch:
+            patch.setattr("experiments.runs.provenance.code", lambda code=code: code)
+            for module in ("provenance", "state"):
+                patch.setattr(f"experiments.runs.{module}.uncommitted_diff", lambda diff=diff: diff)
+            if epochs == 0:
+                patch.setattr("experiments.runs.run.fit", interrupted)
+            tiny.run(folder, tiny.stop_after(epochs))
+    return record.read_run(folder).summary
 
 
-def interrupted(*_: object) -> NoReturn:
-    raise tiny.Stop
-
-
-def cut_then_resumed(folder: Path, patch: pytest.MonkeyPatch, diff: bytes, epochs: int, second: str) -> dict[str, Any]:
-    """The provenance of a run that begins at the commit aaa with changes and is resumed at another one without."""
-    at_commit(patch, "aaa", diff)
-    with pytest.raises(tiny.Stop), patch.context() as cut:
-        if epochs == 0:
-            cut.setattr("experiments.runs.run.fit", interrupted)
-        tiny.run(folder, tiny.stop_after(epochs))
-    assert (folder / record.DIFF).exists() == bool(diff)
-    at_commit(patch, second)
-    return tiny.run(folder)["provenance"]
-
-
-def test_a_record_names_the_code_of_each_session(tmp_path, monkeypatch):
-    found = cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 2, "bbb")
-    assert (found["commit"], found["dirty"]) == ("bbb", False)
-    machine = {"torch": found["versions"]["torch"], "hardware": found["hardware"]}
-    digest = hashlib.sha256(b"a change").hexdigest()
-    assert found["sessions"] == [
-        {"epoch": 1, "commit": "aaa", "dirty": True, "diff": digest, **machine},
+def test_a_record_names_the_code_of_each_session_and_holds_its_changes_if_it_saved_an_epoch(tmp_path):
+    sessions = [("aaa", b"first", 1), ("aaa", b"lost", 0), ("aaa", b"second", 2), ("bbb", b"", 9)]
+    summary = in_sessions(tmp_path / "a", *sessions)
+    origin = summary["provenance"]
+    assert (origin["commit"], origin["dirty"]) == ("bbb", False)
+    machine = {"torch": origin["versions"]["torch"], "hardware": origin["hardware"]}
+    digests = [hashlib.sha256(diff).hexdigest() for diff in (b"first", b"second")]
+    assert origin["sessions"] == [
+        {"epoch": 1, "commit": "aaa", "dirty": True, "diff": digests[0], **machine},
+        {"epoch": 2, "commit": "aaa", "dirty": True, "diff": digests[1], **machine},
         {"epoch": 3, "commit": "bbb", "dirty": False, **machine},
     ]
-    assert record.read_run(tmp_path / "a").summary["files"][record.DIFF] == digest  # of the first session
+    held = {name: (tmp_path / "a" / name).read_bytes() for name in summary["files"] if name.endswith(".diff")}
+    assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second"}
+    assert summary["files"][record.DIFF] == digests[0]
 
 
-def test_a_record_holds_the_changes_of_every_session_that_saved_an_epoch(tmp_path, monkeypatch):
-    for diff, epochs in ((b"first", 1), (b"lost", 0), (b"second", 2)):
-        at_commit(monkeypatch, "aaa", diff)
-        with pytest.raises(tiny.Stop), monkeypatch.context() as cut:
-            if epochs == 0:
-                cut.setattr("experiments.runs.run.fit", interrupted)
-            tiny.run(tmp_path / "a", tiny.stop_after(epochs))
-    at_commit(monkeypatch, "aaa", b"first")
-    sessions = tiny.run(tmp_path / "a")["provenance"]["sessions"]
-    folder, files = tmp_path / "a", record.read_run(tmp_path / "a").summary["files"]
-    assert [(each["epoch"], each["diff"]) for each in sessions] == [
-        (epoch, hashlib.sha256(diff).hexdigest()) for epoch, diff in ((1, b"first"), (2, b"second"), (3, b"first"))
-    ]
-    held = {name: (folder / name).read_bytes() for name in files if name.endswith(".diff")}
-    assert held == {"uncommitted.diff": b"first", "uncommitted-2.diff": b"second", "uncommitted-3.diff": b"first"}
-
-
-def test_a_record_names_no_sessions_that_are_alike(tmp_path, monkeypatch):
-    resumed = cut_then_resumed(tmp_path / "a", monkeypatch, b"", 1, "aaa")
-    assert resumed.keys() == tiny.run(tmp_path / "whole")["provenance"].keys()
-    assert "sessions" not in resumed
-
-
-def test_changes_of_a_session_without_a_saved_epoch_are_in_no_record(tmp_path, monkeypatch):
-    assert "sessions" not in cut_then_resumed(tmp_path / "a", monkeypatch, b"a change", 0, "bbb")
-    assert record.DIFF not in record.read_run(tmp_path / "a").summary["files"]
+@pytest.mark.parametrize("first", [("aaa", b"", 1), ("bbb", b"a change", 0)], ids=["the same code", "no saved epoch"])
+def test_a_record_names_no_session_that_is_alike_or_has_saved_no_epoch(first, tmp_path):
+    summary = in_sessions(tmp_path / "a", first, ("aaa", b"", 9))
+    assert "sessions" not in summary["provenance"] and record.DIFF not in summary["files"]

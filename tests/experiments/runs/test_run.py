@@ -80,12 +80,6 @@ def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(tmp_path, mo
     assert train([spec], tmp_path, device="cpu", test=False) == [summary]
 
 
-def test_a_pruned_run_says_so_and_has_no_test_figure(tmp_path):
-    summary = tiny.run(tmp_path / "a", lambda job, row: row["epoch"] == 2)
-    assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
-    assert len(record.read_run(tmp_path / "a").rows) == 2
-
-
 def test_pruning_does_not_hide_that_a_run_diverged(tmp_path):
     changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant"}
     assert (
@@ -212,14 +206,6 @@ def test_a_finished_run_that_was_altered_is_refused(name, tmp_path):
     path.write_bytes(body)
     with pytest.raises(record.RecordError, match=f"a/{name}"):
         tiny.run(tmp_path / "a")
-
-
-def test_refused_input_leaves_nothing(tmp_path):
-    with pytest.raises(UserError, match=r"data\.root"):
-        tiny.run(tmp_path / "out" / "a", data__name="cifar10", data__root=str(tmp_path / "nowhere"))
-    with pytest.raises(UserError, match=r"data\.train_limit"):
-        tiny.run(tmp_path / "out" / "a", data__train_limit=9999)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["", "gpu", "meta", "cuda:99", "hpu"])

@@ -1,7 +1,4 @@
-"""Faults of W&B change no result, stop no run and are said in one line; afterwards `sync` completes the runs.
-
-tests/support/wandb_faults.py measures more faults, and what they cost.
-"""
+"""Faults of W&B change no result, stop no run and are said in one line; afterwards `sync` completes the runs."""
 
 import os
 import shutil
@@ -13,7 +10,7 @@ from pathlib import Path
 import mirrored
 import pytest
 import tiny
-from stubbed import until
+from stubbed import children, until
 from wandb_server import WandbServer
 
 from experiments.errors import UserError
@@ -111,19 +108,6 @@ def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
             until(lambda: mirror.runs["s0"])
         mirrored.check(server, tmp_path / "s0")
     assert "runs are mirrored" in said[0] and "W&B cannot be used" in said[1] and len(said) == 2
-
-
-def children(parent: int) -> list[int]:
-    """The child processes of a process, beside zombies."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, above = path.read_text().rpartition(")")[2].split()[:2]
-        except OSError:  # it has ended
-            continue
-        if above == str(parent) and state != "Z":
-            found.append(int(path.parent.name))
-    return found
 
 
 def test_wandb_that_cannot_be_imported_stops_nothing(tmp_path, monkeypatch):

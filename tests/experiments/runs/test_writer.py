@@ -14,8 +14,6 @@ from torch import Tensor
 
 from experiments.runs import record, resume, run
 from experiments.runs.resume_note import read_note
-from experiments.runs.run import train
-from experiments.study import RunSpec
 
 NOT_REPEATED = ("cost", "provenance", "files", "digest")  # parts of a summary that hold times
 
@@ -33,31 +31,17 @@ def left(folder: Path) -> dict[str, Any]:
     return {**tiny.results(folder), "files": tiny.files(folder), "summary": kept, "digests": summary["files"]}
 
 
-def cohort(out: Path, on_row: Any = None) -> None:
-    """Train three runs together. The second diverges at once, and the third is pruned after its second epoch."""
-    changes = {"optim__name": "sgd", "optim__schedule": "constant"}
-    configs = [tiny.config(seed=seed, **changes) for seed in range(3)]
-
-    def prune(number: int, row: dict[str, float]) -> bool:
-        if on_row:
-            on_row(number, row)
-        return number == 2 and row["epoch"] == 2
-
-    with tiny.diverging(seed=1):
-        train([RunSpec.of(str(i), config) for i, config in enumerate(configs)], out, device="cpu", on_row=prune)
-
-
 def test_thread_writes_the_same_record(tmp_path, monkeypatch):
     changes = {"data__hflip": True, "model__attn_drop_rate": 0.1}
     tiny.run(tmp_path / "plain" / "alone", **changes)
-    cohort(tmp_path / "plain")
+    tiny.cohort(tmp_path / "plain")
     threads = set()
     write = resume.write
     monkeypatch.setattr(run, "uses_thread", lambda device: True)
     monkeypatch.setattr(resume, "write", lambda *args: (threads.add(threading.current_thread().name), write(*args))[1])
     tiny.run(tmp_path / "thread" / "alone", **changes)
     assert {name.partition("_")[0] for name in threads} == {"records"}
-    cohort(tmp_path / "thread")
+    tiny.cohort(tmp_path / "thread")
     for name in ("alone", "0", "1", "2"):
         assert left(tmp_path / "thread" / name) == left(tmp_path / "plain" / name)
     statuses = [record.read_summary(tmp_path / "thread" / str(i))["status"] for i in range(3)]
@@ -103,20 +87,6 @@ def test_interrupted_run_keeps_its_last_finished_epoch(epoch, tmp_path, thread):
     tiny.run(tmp_path / "cut", lambda number, row: heard.append(row["epoch"]))
     assert heard == list(range(epoch + 1, 4))
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
-
-
-def test_interrupted_cohort_ends_the_same(tmp_path, thread):
-    def stop(number, row):
-        if (number, row["epoch"]) == (0, 2):
-            raise tiny.Stop
-
-    cohort(tmp_path / "whole")
-    with pytest.raises(tiny.Stop):
-        cohort(tmp_path / "cut", stop)
-    cohort(tmp_path / "cut")
-    assert record.read_summary(tmp_path / "cut" / "2")["status"] == "pruned"
-    for name in "012":
-        assert tiny.files(tmp_path / "cut" / name) == tiny.files(tmp_path / "whole" / name)
 
 
 @pytest.mark.parametrize("in_thread", [False, True], ids=["plain", "thread"])
