@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import tiny
@@ -226,10 +227,7 @@ def test_out_of_memory_gives_one_line_and_keeps_the_saved_epochs(tmp_path, monke
 
 
 def test_an_evaluation_that_does_not_fit_in_memory_is_not_blamed_on_the_batch_size(tmp_path, monkeypatch, capsys):
-    def full(*_, **__):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
-
-    monkeypatch.setattr("experiments.training.engine.Solo.eval_step", full)
+    monkeypatch.setattr(Solo, "eval_step", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory.")))
     assert vit_train(*flags(), "--out", tmp_path, "--tracking", "off") == 2
     said = "model: one image of 8 px does not fit in memory to evaluate it: CUDA out of memory."
     assert capsys.readouterr().err == f"vit-train: error: {said}\n"
@@ -248,10 +246,7 @@ def test_run_of_a_published_system_prints_its_accuracy(tmp_path, monkeypatch, ca
 
 
 def test_unreadable_folder_gives_one_line(tmp_path, capsys, monkeypatch):
-    def closed(path):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "is_file", closed)
+    monkeypatch.setattr(Path, "is_file", Mock(side_effect=PermissionError(13, "Permission denied")))
     assert vit_train(*flags(), "--out", tmp_path) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("summary.json: cannot be read: Permission denied")

@@ -66,14 +66,20 @@ class Stop(Exception):
     """Interrupts a run."""
 
 
-def stop_after(epoch: int) -> Callable[[int, dict[str, float]], None]:
-    """An `on_row` that interrupts the run after that epoch."""
+def stop_after(epoch: int, job: int = 0) -> Callable[[int, dict[str, float]], None]:
+    """An `on_row` that interrupts the runs when this one has finished that epoch."""
 
-    def on_row(job: int, row: dict[str, float]) -> None:
-        if row["epoch"] == epoch:
+    def on_row(number: int, row: dict[str, float]) -> None:
+        if (number, row["epoch"]) == (job, epoch):
             raise Stop
 
     return on_row
+
+
+def cut(folder: Path, epoch: int, **changes: Any) -> None:
+    """Train it in a folder, and interrupt it after that epoch."""
+    with pytest.raises(Stop):
+        run(folder, stop_after(epoch), **changes)
 
 
 def cohort(out: Path, on_row: Any = None, **changes: Any) -> list[dict[str, Any]]:

@@ -324,49 +324,41 @@ def _edges(name: str) -> dict[str, Any]:
     return {name: {"edges": []}}
 
 
-def _resume_status(run: Run) -> dict[str, Any]:
-    return {
-        "id": _id(run.name),
-        "name": run.name,
+def _described(run: Run) -> dict[str, Any]:
+    """What every answer about a run holds."""
+    texts = {
         "displayName": run.fields.get("displayName"),
-        "summaryMetrics": json.dumps(run.summary),
-        "config": json.dumps(run.config),
-        "logLineCount": 0,
-        "historyLineCount": len(run.history),
-        "eventsLineCount": len(run.events),
-        "historyTail": json.dumps([json.dumps(row) for row in run.history[-1:]]),
-        "eventsTail": json.dumps([json.dumps(row) for row in run.events[-1:]]),
-        "tags": run.fields.get("tags") or [],
         "notes": run.fields.get("notes"),
+        "tags": run.fields.get("tags") or [],
+    }
+    contents = {"summaryMetrics": json.dumps(run.summary), "config": json.dumps(run.config)}
+    return {"id": _id(run.name), "name": run.name, "historyLineCount": len(run.history), **texts, **contents}
+
+
+def _resume_status(run: Run) -> dict[str, Any]:
+    tails = {
+        f"{kind}Tail": json.dumps([json.dumps(row) for row in getattr(run, kind)[-1:]])
+        for kind in ("history", "events")
+    }
+    return {
+        **_described(run),
+        "logLineCount": 0,
+        "eventsLineCount": len(run.events),
+        **tails,
         "wandbConfig": '{"t": 1}',
     }
 
 
 def _node(run: Run) -> dict[str, Any]:
     """A run as `wandb.Api` reads it."""
-    return {
-        "id": _id(run.name),
-        "name": run.name,
-        "displayName": run.fields.get("displayName"),
-        "state": run.state,
-        "config": json.dumps(run.config),
-        "summaryMetrics": json.dumps(run.summary),
-        "systemMetrics": "{}",
-        "group": run.fields.get("groupName"),
-        "jobType": run.fields.get("jobType"),
-        "commit": run.fields.get("commit"),
-        "tags": run.fields.get("tags") or [],
-        "notes": run.fields.get("notes"),
-        "description": "",
-        "sweepName": run.fields.get("sweep"),
-        "readOnly": False,
-        "createdAt": "2026-01-01T00:00:00Z",
-        "heartbeatAt": "2026-01-01T00:00:00Z",
-        "historyLineCount": len(run.history),
-        "historyKeys": {"lastStep": len(run.history), "keys": {}},
-        "user": {"name": "tester", "username": "tester"},
-        "projectId": "1",
-    }
+    fields = {key: run.fields.get(name) for key, name in NODE_FIELDS.items()}
+    times = dict.fromkeys(("createdAt", "heartbeatAt"), "2026-01-01T00:00:00Z")
+    others = {"systemMetrics": "{}", "description": "", "readOnly": False, "projectId": "1", "state": run.state}
+    history = {"historyKeys": {"lastStep": len(run.history), "keys": {}}}
+    return {**_described(run), **fields, **times, **others, **history, "user": {"name": "tester", "username": "tester"}}
+
+
+NODE_FIELDS = {"group": "groupName", "jobType": "jobType", "commit": "commit", "sweepName": "sweep"}
 
 
 class _Server(ThreadingHTTPServer):

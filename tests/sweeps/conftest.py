@@ -4,6 +4,7 @@ import pytest
 from postgres import Server
 from stubbed import Stubbed, tiny_plan
 
+from sweeps.main import main
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 from sweeps.study_folder import write_plan
@@ -32,3 +33,27 @@ def queue(tmp_path):
     plan = tiny_plan()
     write_plan(plan, tmp_path, "here")
     return Queue(plan, tmp_path, current_process())
+
+
+@pytest.fixture
+def vit_sweep(capfd):
+    """Run `vit-sweep WORDS` in this process: exit status, stdout and stderr."""
+
+    def command(*words):
+        with pytest.raises(SystemExit) as exited:
+            main(list(map(str, words)))
+        return exited.value.code, *capfd.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def refused(vit_sweep):
+    """Run `vit-sweep WORDS` on bad input: status 2, nothing on stdout and one line on stderr, which it returns."""
+
+    def line(*words):
+        status, out, err = vit_sweep(*words)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        return err
+
+    return line

@@ -16,7 +16,6 @@ from tiny import TINY
 
 from experiments.runs import record
 from sweeps.commands.submit import _option
-from sweeps.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGGED = """
@@ -149,79 +148,40 @@ def test_an_option_of_sbatch_has_a_value_or_none():
     ]
 
 
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        (["nowhere"], "'nowhere'"),
-        (["mine.yaml", "--cluster", "sge"], "--cluster"),
-        (["mine.yaml", "--nodes", "0"], "--nodes: '0' is not allowed"),
-        (["mine.yaml", "--slurm", "array=3"], "--slurm: array is not allowed"),
-        (["mine.yaml", "--slurm", "cpus_per_task=8"], "--slurm: cpus-per-task is not allowed"),
-        (["mine.yaml", "--slurm", "qos="], "--slurm: 'qos=' is not allowed"),
-        (["mine.yaml", "--cluster", "slurm"], "--cluster: 'slurm' is not available: this machine has no sbatch"),
-        (["mine.yaml", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
-        (["started", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
-        (["started", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
-    ],
-)
-def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(tmp_path, capsys, monkeypatch, words, said):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    (tmp_path / "mine.yaml").write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}}))
-    (tmp_path / "started").mkdir()
-    (tmp_path / "started" / "study.json").write_text("{}")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(SystemExit) as exited:
-        main(["submit", *words])
-    out, err = capsys.readouterr()
-    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert sorted(tmp_path.rglob("*")) == before
+def fake_sbatch(folder, monkeypatch, script: str) -> None:
+    program = folder / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
 
 
 @pytest.mark.parametrize("words, requeue", [([], ["--requeue"]), (["--slurm", "no-requeue"], ["--no-requeue"])])
 def test_sbatch_gets_the_resources_and_a_job_is_requeued_unless_its_user_says_otherwise(
-    tmp_path, monkeypatch, capsys, words, requeue
+    tmp_path, monkeypatch, vit_sweep, words, requeue
 ):
-    sbatch = tmp_path / "bin" / "sbatch"
-    sbatch.parent.mkdir()
-    sbatch.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/options\necho 7\n')
-    sbatch.chmod(0o755)
-    monkeypatch.setenv("PATH", str(sbatch.parent), prepend=os.pathsep)
+    fake_sbatch(tmp_path, monkeypatch, f'printf "%s\\n" "$@" > {tmp_path}/options; echo 7')
     options = ["--nodes", 2, "--time", "1:30:00", "--mem", "16G", "--slurm", "qos=high", *words]
-    assert submit_here(tmp_path, "--cluster", "slurm", *options) == 0
-    assert "2 jobs submitted: 7_0, 7_1\n" in capsys.readouterr().out
+    status, out, _ = vit_sweep("submit", "depth", "--out", tmp_path, "--cluster", "slurm", *options)
+    assert status == 0 and "2 jobs submitted: 7_0, 7_1\n" in out
     given = (tmp_path / "options").read_text().splitlines()
     assert {"--array=0-1", "--time=1:30:00", "--mem=16G", "--qos=high"} <= set(given)
     assert [option for option in given if option.endswith("requeue")] == requeue
 
 
-def test_what_sbatch_refuses_is_one_line(tmp_path, monkeypatch, capsys):
-    sbatch = tmp_path / "bin" / "sbatch"
-    sbatch.parent.mkdir()
-    sbatch.write_text("#!/bin/sh\necho sbatch: error: invalid partition specified: night >&2\nexit 1\n")
-    sbatch.chmod(0o755)
-    monkeypatch.setenv("PATH", str(sbatch.parent), prepend=os.pathsep)
-    assert submit_here(tmp_path, "--cluster", "slurm", "--partition", "night") == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("slurm has refused the jobs: invalid partition specified: night")
-
-
-def submit_here(folder: Path, *words: object) -> int:
-    """Exit status of `vit-sweep submit` on a study, on this machine."""
-    (folder / "mine.yaml").write_text(json.dumps({"name": "mine", "factors": {"model.depth": [1, 2]}}))
-    with pytest.raises(SystemExit) as exited:
-        main(["submit", str(folder / "mine.yaml"), "--out", str(folder), *map(str, words)])
-    return exited.value.code
+def test_what_sbatch_refuses_is_one_line(tmp_path, monkeypatch, vit_sweep):
+    fake_sbatch(tmp_path, monkeypatch, "echo sbatch: error: invalid partition specified: night >&2; exit 1")
+    line = vit_sweep("submit", "depth", "--out", tmp_path, "--cluster", "slurm", "--partition", "night")[2]
+    assert line.endswith("slurm has refused the jobs: invalid partition specified: night\n") and line.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     "words, device",
     [(["--gpus-per-node", 2], "cuda"), ([], "auto"), (["--gpus-per-node", 1, "--device", "cpu"], "cpu")],
 )
-def test_jobs_that_ask_for_gpus_do_not_train_on_a_cpu(tmp_path, monkeypatch, words, device):
+def test_jobs_that_ask_for_gpus_do_not_train_on_a_cpu(vit_sweep, tmp_path, monkeypatch, words, device):
     given = []
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr("sweeps.cluster.submit", lambda *arguments: given.extend(arguments[-1]) or ["1"])
-    assert submit_here(tmp_path, *words) == 0
+    assert vit_sweep("submit", "depth", "--out", tmp_path, *words)[0] == 0
     assert given[given.index("--device") + 1] == device

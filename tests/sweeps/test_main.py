@@ -8,24 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from stubbed import finish, tiny_plan
 
 from experiments.errors import UserError
-from experiments.runs import record
 from experiments.runs.record import read_run
 from sweeps.builtin import STUDIES
-from sweeps.main import main
 from sweeps.plan import make_plan
 from sweeps.study import read_study_file
+from sweeps.study_folder import write_plan
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def command(capsys, *words) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of `vit-sweep WORDS`."""
-    with pytest.raises(SystemExit) as exited:
-        main(list(map(str, words)))
-    out, err = capsys.readouterr()
-    return exited.value.code, out, err
 
 
 def study(folder: Path, **fields) -> Path:
@@ -34,8 +26,8 @@ def study(folder: Path, **fields) -> Path:
     return path
 
 
-def test_list_names_every_study(capsys):
-    status, out, _ = command(capsys, "list")
+def test_list_names_every_study(vit_sweep):
+    status, out, _ = vit_sweep("list")
     assert status == 0
     assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "Each"]
 
@@ -55,23 +47,23 @@ print([name for name in ("torch", "optuna", "scipy", "pandas", "sklearn") if nam
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_list_of_one_seed_is_not_a_number_of_seeds(capsys, tmp_path):
+def test_list_of_one_seed_is_not_a_number_of_seeds(vit_sweep, tmp_path):
     """Reports print such a list in the command that repeats a study."""
-    status, out, _ = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--seeds", "7,")
+    status, out, _ = vit_sweep("show", study(tmp_path), "--out", tmp_path, "--seeds", "7,")
     assert status == 0 and "2 runs" in out
 
 
 @pytest.mark.parametrize("words", [["run"], ["show"]])
-def test_usage_is_short(capsys, words):
-    status, out, _ = command(capsys, *words, "--help")
+def test_usage_is_short(vit_sweep, words):
+    status, out, _ = vit_sweep(*words, "--help")
     usage = out.partition("\n\n")[0]
     assert status == 0 and len(usage.splitlines()) <= 3 and "STUDY|FILE.yaml" in usage
 
 
-def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
+def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
     path = study(tmp_path, factors=factors, seeds=3, looks=[3, 6])
-    status, out, _ = command(capsys, "show", path, "--out", tmp_path, "--set", "train.epochs=7", "--optim.lr", "0.25")
+    status, out, _ = vit_sweep("show", path, "--out", tmp_path, "--set", "train.epochs=7", "--optim.lr", "0.25")
     assert status == 0
     assert "patch_size=4, embed_dim=32      3     0" in out
     assert "12 runs, 0 done" in out
@@ -81,9 +73,9 @@ def test_show_gives_the_grid_and_counts_what_is_done(capsys, tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_linked_setting_takes_a_list(capsys, tmp_path):
+def test_a_linked_setting_takes_a_list(vit_sweep, tmp_path):
     linked = "model.pos_embed+model.pos_site=[cpe, stem]"
-    status, out, _ = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--set", linked)
+    status, out, _ = vit_sweep("show", study(tmp_path), "--out", tmp_path, "--set", linked)
     assert status == 0
     assert "model.pos_embed=cpe, model.pos_site=stem" in out
 
@@ -91,108 +83,106 @@ def test_a_linked_setting_takes_a_list(capsys, tmp_path):
 @pytest.mark.parametrize(
     "words", [["show"], ["run", "--dry-run", "--workers", 1, "--device", "cpu"]], ids=lambda w: w[0]
 )
-def test_a_warm_up_as_long_as_the_training_is_one_warning(capsys, tmp_path, words):
+def test_a_warm_up_as_long_as_the_training_is_one_warning(vit_sweep, tmp_path, words):
     """By hand: after 4 of 8 epochs a linear warm-up is at half its peak."""
     path = study(tmp_path, factors={"train.epochs": [4, 8, 9]}, base={"optim.warmup_epochs": 8})
     for run in make_plan(read_study_file(path)).runs:  # all have ended, so --dry-run measures nothing
-        write_record(tmp_path / "mine" / run.name, run.config, 1, wall_seconds=1, cohort=1)
-    status, _, err = command(capsys, words[0], path, "--out", tmp_path, *words[1:])
+        finish(tmp_path / "mine" / run.name, run)
+    status, _, err = vit_sweep(words[0], path, "--out", tmp_path, *words[1:])
     said = "optim.warmup_epochs: 8 is not less than train.epochs, 4: the learning rate rises until the end, to 50% of optim.lr"
     assert (status, err) == (0, f"vit-sweep: warning: {said}\n")
-    status, _, err = command(capsys, "show", path, "--out", tmp_path, "--optim.schedule", "constant")
+    status, _, err = vit_sweep("show", path, "--out", tmp_path, "--optim.schedule", "constant")
     assert (status, err) == (0, "")
 
 
-def write_record(folder: Path, config, epochs: int, wall_seconds: float, cohort: int) -> None:
-    folder.mkdir(parents=True)
-    record.write_json(folder / record.CONFIG, config.model_dump())
-    for name in (record.METRICS, record.CHECKPOINT):
-        (folder / name).touch()
-    cost, hardware = {"wall_seconds": wall_seconds, "cohort": cohort}, {"device": "cpu", "threads": 1}
-    summary = {"status": "finished", "epochs": epochs, "cost": cost, "provenance": {"hardware": hardware}}
-    record.write_summary(folder, summary)
-
-
-def test_a_dry_run_measures_and_writes_nothing(capfd, tmp_path, monkeypatch):
+def test_a_dry_run_measures_and_writes_nothing(vit_sweep, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("sweeps.estimate.MEASURE_SECONDS", 600.0)  # a slow machine measures as well
     monkeypatch.chdir(tmp_path)
     path = study(tmp_path, factors={"model.head": ["logits"]}, base={"data.train_limit": 80}, seeds=1)
-    status, out, err = command(capfd, "run", path, "--dry-run", "--workers", 1, "--device", "cpu")
+    status, out, err = vit_sweep("run", path, "--dry-run", "--workers", 1, "--device", "cpu")
     assert (status, err) == (0, "")
     assert re.search(r"Estimated time for 1 run with 1 worker: about \d+ (s|min), based on a short measurement", out)
     assert os.listdir(tmp_path) == ["mine.yaml"]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["run", "positoin"], "did you mean 'position'?"),
-        (["run", "none.yaml"], "none.yaml: cannot be read"),
-        (["run", "x" * 300], "study: 'xxx"),
-        (["submit", "x" * 300], "study: 'xxx"),
-        (["sync", "x" * 300], "is not allowed: expected the path of a folder"),
-        (["run", "mine.yaml", "--seeds", "0"], "seeds: 0 is not allowed"),
-        (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
-        (["run", "mine.yaml", "--set", "a+b=" + "[" * 5000], "--set: a+b: is not valid YAML"),
-        (["run", "mine.yaml", "--seeds", "-1"], "seeds: -1 is not allowed"),
-        (["run", "mine.yaml", "--seeds", "few"], "--seeds: 'few' is not allowed"),
-        (["run", "mine.yaml", "--workers", "0"], "--workers"),
-        (["run", "mine.yaml", "--preset", "digitz"], "did you mean 'digits'?"),
-        (["run", "mine.yaml", "--device", "tpu9"], "device: 'tpu9'"),
-        (["run", "mine.yaml", "--tracking", "loud"], "'loud'"),
-        (["run", "mine.yaml", "--set", "train.epochs"], "PATH=VALUE"),
-        (["run", "mine.yaml", "--set", "=3"], "--set: '=3' is not allowed: expected PATH=VALUE"),
-        (["run", "mine.yaml", "--metric", "val/acc"], "--metric: no such flag"),
-        (["run", "mine.yaml", "--train.epochs", "-3"], "train.epochs: '-3'"),
-        (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
-        (["run", "mine.yaml", "--seed", "3"], "--seeds"),
-        (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
-        (["run", "mine.yaml", "--colour", "red"], "--colour"),
-        (
-            ["run", "pulfer-mnist", "--preset", "digits"],
-            "--preset: 'digits' is not allowed: the study is the preset pulfer-mnist",
-        ),
-        (["run"], "STUDY"),
-        (["sweep"], "'sweep'"),
-        (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
-        (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "train.epochs: '[1, 2]' is not allowed"),
-        (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=cpe"], "expected a list of 2 values"),
-        (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=[cpe"], "is not valid YAML"),
-        (
-            ["run", "mine.yaml", "--dry-run", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"],
-            "data.root: 'nowhere'",
-        ),
-        ([], "list"),
-    ],
-)
-def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(capfd, tmp_path, monkeypatch, words, said):
+BAD = [
+    (["run", "positoin"], "did you mean 'position'?"),
+    (["run", "none.yaml"], "none.yaml: cannot be read"),
+    (["run", "x" * 300], "study: 'xxx"),
+    (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
+    (["run", "mine.yaml", "--set", "a+b=" + "[" * 5000], "--set: a+b: is not valid YAML"),
+    (["run", "mine.yaml", "--seeds", "-1"], "seeds: -1 is not allowed"),
+    (["run", "mine.yaml", "--seeds", "few"], "--seeds: 'few' is not allowed"),
+    (["run", "mine.yaml", "--workers", "0"], "--workers"),
+    (["run", "mine.yaml", "--preset", "digitz"], "did you mean 'digits'?"),
+    (["run", "mine.yaml", "--device", "tpu9"], "device: 'tpu9'"),
+    (["run", "mine.yaml", "--tracking", "loud"], "'loud'"),
+    (["run", "mine.yaml", "--set", "train.epochs"], "PATH=VALUE"),
+    (["run", "mine.yaml", "--set", "=3"], "--set: '=3' is not allowed: expected PATH=VALUE"),
+    (["run", "mine.yaml", "--metric", "val/acc"], "--metric: no such flag"),
+    (["run", "mine.yaml", "--train.epochs", "-3"], "train.epochs: '-3'"),
+    (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
+    (["run", "mine.yaml", "--seed", "3"], "--seeds"),
+    (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
+    (
+        ["run", "pulfer-mnist", "--preset", "digits"],
+        "--preset: 'digits' is not allowed: the study is the preset pulfer",
+    ),
+    (["run"], "STUDY"),
+    (["sweep"], "'sweep'"),
+    (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
+    (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "train.epochs: '[1, 2]' is not allowed"),
+    (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=cpe"], "expected a list of 2 values"),
+    (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=[cpe"], "is not valid YAML"),
+    (
+        ["run", "mine.yaml", "--dry-run", "--data.name", "mnist", "--data.root", "nowhere", "--workers", "1"],
+        "data.root: 'nowhere'",
+    ),
+    ([], "list"),
+    (["sync", "x" * 300], "is not allowed: expected the path of a folder"),
+    (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
+    (["submit", "nowhere"], "'nowhere'"),
+    (["submit", "mine.yaml", "--cluster", "sge"], "--cluster"),
+    (["submit", "mine.yaml", "--nodes", "0"], "--nodes: '0' is not allowed"),
+    (["submit", "mine.yaml", "--slurm", "array=3"], "--slurm: array is not allowed"),
+    (["submit", "mine.yaml", "--slurm", "cpus_per_task=8"], "--slurm: cpus-per-task is not allowed"),
+    (["submit", "mine.yaml", "--slurm", "qos="], "--slurm: 'qos=' is not allowed"),
+    (["submit", "mine.yaml", "--cluster", "slurm"], "--cluster: 'slurm' is not available: this machine has no sbatch"),
+    (["submit", "runs/broken", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
+    (["submit", "runs/broken", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
+    (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
+    (["status", "tiny"], "did you mean runs/tiny?"),
+    (["status", ""], "expected the path of a folder"),
+    (["status"], "STUDY_DIR"),
+    (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected a number of seconds"),
+    (["status", "runs/tiny", "--watch", "often"], "--watch: 'often' is not allowed"),
+    (["status", "runs/broken"], "study.json: is not JSON"),
+    (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
+    (["retry", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json"),
+    (["retry", "runs/tiny", "softmax-s1"], "RUN: 'softmax-s1' is not a run of tiny; did you mean 'softmax-s1-"),
+    (["cancel", "runs/tiny", "more"], "more"),
+    (["worker", "runs/tiny", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
+    (["worker", "runs/tiny", "--seeds", "3"], "--seeds: no such flag"),
+    (["cell", "runs/tiny"], "run=NAME"),
+    (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
+    (["cell", "runs/tiny", "run="], "`vit-sweep status runs/tiny --all` lists them"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), BAD, ids=lambda value: str(value)[:60])
+def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr("shutil.which", lambda name: None)
     study(tmp_path)
-    status, out, err = command(capfd, *words)
-    assert status == 2
-    assert out == ""
-    assert err.startswith("vit-sweep")
-    assert ": error: " in err
-    assert said in err
-    assert err.count("\n") == 1
-    assert os.listdir(tmp_path) == ["mine.yaml"]
-
-
-def test_bad_input_that_a_worker_finds_is_one_line(capfd, tmp_path, monkeypatch):
-    """The sweep has said by then what it starts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    path = study(tmp_path)
-    words = ["--data.name", "mnist", "--data.root", "nowhere", "--workers", "1", "--tracking", "off"]
-    status, out, err = command(capfd, "run", path, *words)
-    assert status == 2
-    assert out.startswith("mine: 2 variants x 5 seeds, 10 runs to train with 1 worker")
-    assert out.count("\n") == 1
-    assert err.startswith("vit-sweep: error: data.root: 'nowhere'")
-    assert err.count("\n") == 1
-    assert not list(tmp_path.rglob("metrics.csv"))
+    write_plan(tiny_plan(), tmp_path / "runs" / "tiny", "vit-sweep run tiny")
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "study.json").write_text("{")
+    before = sorted(tmp_path.rglob("*"))
+    line = refused(*words)
+    assert line.startswith("vit-sweep") and ": error: " in line and said in line
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.slow
@@ -220,7 +210,7 @@ def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
     assert times == {name: read_run(tmp_path / "mine" / name).summary["provenance"]["finished"] for name in times}
 
 
-def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, capfd):
+def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, vit_sweep):
     monkeypatch.chdir(tmp_path)
 
     def filled(pool):
@@ -230,6 +220,6 @@ def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, 
         raise UserError("metrics.csv: cannot be written: No space left on device")
 
     monkeypatch.setattr("sweeps.workers.pool.WorkerPool.run", filled)
-    assert command(capfd, "run", "position")[0] == 2
+    assert vit_sweep("run", "position")[0] == 2
     (saved,) = tmp_path.rglob("resume.safetensors")
     assert saved.read_text() == "hours of work"

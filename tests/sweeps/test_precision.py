@@ -4,32 +4,24 @@ import json
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import tiny
 import torch
+from stubbed import finish
 
 from experiments.errors import UserError
-from experiments.main import main as train_main
 from experiments.runs import record
 from experiments.training import step_time
 from experiments.training.step_time import bfloat16_speedup
 from sweeps.commands.arguments import device_of
-from sweeps.main import main
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
 from sweeps.study_folder import plan_of, write_plan
 
 CPU = torch.device("cpu")
 AUTO = {"train.precision": "auto"}
-
-
-def command(capsys, *words, entry=main) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr."""
-    with pytest.raises(SystemExit) as exited:
-        entry(list(map(str, words)))
-    out, err = capsys.readouterr()
-    return exited.value.code, out, err
 
 
 def study(folder: Path, **fields) -> Path:
@@ -53,25 +45,16 @@ def measured(monkeypatch):
 
 @pytest.fixture
 def unmeasured(monkeypatch):
-    def measure(*_):
-        raise AssertionError("measured")
-
-    monkeypatch.setattr(step_time, "bfloat16_speedup", measure)
+    monkeypatch.setattr(step_time, "bfloat16_speedup", Mock(side_effect=AssertionError("measured")))
 
 
 @pytest.mark.parametrize(
     ("base", "words"),
-    [
-        ({}, ["--train.precision", "auto"]),
-        ({}, ["--set", "train.precision=auto"]),
-        ({}, ["--set", "train.precision+train.epochs=[auto, 7]"]),
-        (AUTO, []),
-        ({"train.precision": "float64"}, ["--train.precision", "auto"]),
-    ],
+    [({}, ["--train.precision", "auto"]), ({}, ["--set", "train.precision+train.epochs=[auto, 7]"]), (AUTO, [])],
 )
-def test_it_is_measured_for_the_base_of_a_new_study(base, words, capsys, tmp_path, measured):
+def test_it_is_measured_for_the_base_of_a_new_study(base, words, vit_sweep, tmp_path, measured):
     path = study(tmp_path, base={**base, "train.batch_size": 17})
-    status, out, _ = command(capsys, "show", path, "--out", tmp_path, *words)
+    status, out, _ = vit_sweep("show", path, "--out", tmp_path, *words)
     said, *plan = out.splitlines()
     assert (status, said) == (0, "train.precision: auto is bfloat16 here (1.70 times as fast as float32)")
     assert "train.precision=bfloat16" in plan[1]
@@ -83,8 +66,8 @@ def test_it_is_measured_for_the_base_of_a_new_study(base, words, capsys, tmp_pat
 @pytest.mark.parametrize(
     ("base", "words"), [({}, []), (AUTO, ["--train.precision", "bfloat16"]), ({"train.precision": "float64"}, [])]
 )
-def test_another_value_is_not_measured(base, words, capsys, tmp_path, unmeasured):
-    status, out, _ = command(capsys, "show", study(tmp_path, base=base), "--out", tmp_path, *words)
+def test_another_value_is_not_measured(base, words, vit_sweep, tmp_path, unmeasured):
+    status, out, _ = vit_sweep("show", study(tmp_path, base=base), "--out", tmp_path, *words)
     assert status == 0 and "auto" not in out
 
 
@@ -96,19 +79,19 @@ def test_another_value_is_not_measured(base, words, capsys, tmp_path, unmeasured
         (1.06, "auto is bfloat16 here (1.06 times as fast as float32)"),
     ],
 )
-def test_bfloat16_is_chosen_where_it_is_five_percent_faster(speedup, said, capsys, tmp_path, monkeypatch):
+def test_bfloat16_is_chosen_where_it_is_five_percent_faster(speedup, said, vit_sweep, tmp_path, monkeypatch):
     monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: speedup)
-    _, out, _ = command(capsys, "show", study(tmp_path, base=AUTO), "--out", tmp_path)
+    _, out, _ = vit_sweep("show", study(tmp_path, base=AUTO), "--out", tmp_path)
     assert out.startswith(f"train.precision: {said}\n")
     assert ("train.precision=bfloat16" in out) == (speedup > 1.05)
 
 
-def test_a_study_trains_what_was_measured(capsys, tmp_path, monkeypatch):
+def test_a_study_trains_what_was_measured(vit_sweep, tmp_path, monkeypatch):
     """The records are those of a study that names the value."""
     path = study(tmp_path, base={**tiny.settings(), **AUTO}, factors={"model.pool": ["cls", "gap"]}, seeds=1)
     words = ["run", path, "--out", tmp_path, "--workers", "1", "--device", "cpu", "--tracking", "off"]
     monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 2.0)
-    status, out, _ = command(capsys, *words)
+    status, out, _ = vit_sweep(*words)
     assert status == 0 and out.startswith("train.precision: auto is bfloat16 here (2.00 times as fast as float32)\n")
     named = make_plan(parse_study(json.loads(path.read_text()), "mine"), None, {"train.precision": "bfloat16"})
     assert [run.run_id for run in plan_of(tmp_path / "mine").runs] == [run.run_id for run in named.runs]
@@ -117,36 +100,31 @@ def test_a_study_trains_what_was_measured(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words", [["show"], ["run", "--dry-run", "--workers", "1"]], ids=lambda words: words[0])
-def test_the_stored_value_is_used(words, capsys, tmp_path, unmeasured):
+def test_the_stored_value_is_used(words, vit_sweep, tmp_path, unmeasured):
     """Also with more seeds. All runs have a record, so --dry-run measures no time either."""
     path = study(tmp_path, base=AUTO)
     fields, named = json.loads(path.read_text()), {"train.precision": "bfloat16"}
     plan = make_plan(parse_study(fields, "mine"), None, named)
     write_plan(plan, tmp_path / "mine", "here")
     for run in make_plan(parse_study({**fields, "seeds": 3}, "mine"), None, named).runs:
-        folder = tmp_path / "mine" / run.name
-        folder.mkdir()
-        for file in (record.CONFIG, record.METRICS, record.CHECKPOINT):
-            (folder / file).touch()
-        record.write_summary(folder, {"status": "finished"})
-    status, out, err = command(capsys, words[0], path, "--out", tmp_path, "--seeds", "3", *words[1:])
+        finish(tmp_path / "mine" / run.name, run)
+    status, out, err = vit_sweep(words[0], path, "--out", tmp_path, "--seeds", "3", *words[1:])
     assert (status, err) == (0, "")
     assert out.startswith(f"train.precision: auto is bfloat16, as in {tmp_path / 'mine'}\n")
     assert "6 runs, 6 done" in out
-    assert plan_of(tmp_path / "mine") == plan.model_copy(
-        update={"command": "here"}
-    )  # what workers and other machines read; the study still says auto
+    # what workers and other machines read; the study still says auto
+    assert plan_of(tmp_path / "mine") == plan.model_copy(update={"command": "here"})
 
 
-def test_a_tuning_keeps_what_its_trials_used(capsys, tmp_path, monkeypatch):
+def test_a_tuning_keeps_what_its_trials_used(vit_sweep, tmp_path, monkeypatch):
     """And the command for the tuned runs, which may lie elsewhere, names it."""
     path = study(tmp_path, base={**tiny.settings(), **AUTO}, factors={"model.pool": ["cls"]}, seeds=1)
     words = ["tune", path, "--out", tmp_path, "--trials", "1", "--workers", "1", "--device", "cpu"]
     monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 2.0)
-    status, out, _ = command(capsys, *words)
+    status, out, _ = vit_sweep(*words)
     assert status == 0 and out.startswith("train.precision: auto is bfloat16 here")
     monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 0.5)
-    status, out, _ = command(capsys, *words)
+    status, out, _ = vit_sweep(*words)
     assert status == 0 and out.startswith(f"train.precision: auto is bfloat16, as in {tmp_path / 'mine'}\n")
     later = next(line for line in out.splitlines() if line.startswith("next: "))
     assert shlex.split(later)[-2:] == ["--train.precision", "bfloat16"]
@@ -170,17 +148,9 @@ def test_a_tuning_keeps_what_its_trials_used(capsys, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_bad_input_is_refused_before_a_measurement(fields, words, said, capsys, tmp_path, unmeasured):
-    status, out, err = command(capsys, "run", study(tmp_path, **fields), "--out", tmp_path / "out", *words)
-    assert (status, out) == (2, "")
-    assert said in err and err.count("\n") == 1
+def test_bad_input_is_refused_before_a_measurement(fields, words, said, refused, tmp_path, unmeasured):
+    assert said in refused("run", study(tmp_path, **fields), "--out", tmp_path / "out", *words)
     assert not (tmp_path / "out").exists()
-
-
-def test_vit_train_refuses_it(capsys, tmp_path):
-    status, out, err = command(capsys, "--out", tmp_path, "--train.precision", "auto", entry=train_main)
-    said = "train.precision: 'auto' is not allowed: input should be 'float32', 'bfloat16' or 'float64'"
-    assert (status, out, err) == (2, "", f"vit-train: error: {said}\n")
 
 
 def test_a_job_with_gpus_is_measured_on_one():
@@ -222,24 +192,16 @@ def test_a_step_is_timed(monkeypatch):
 
 
 def test_a_batch_that_does_not_fit_is_one_line(monkeypatch):
-    def exhausted(*_):
-        raise torch.OutOfMemoryError("no memory")
-
-    monkeypatch.setattr(step_time, "step_timer", exhausted)
+    monkeypatch.setattr(step_time, "step_timer", Mock(side_effect=torch.OutOfMemoryError("no memory")))
     with pytest.raises(UserError, match="train.batch_size: a batch of 32 images of 8 px does not fit in memory"):
         bfloat16_speedup(tiny.config(), CPU)
 
 
-def test_a_step_that_fails_in_one_precision_is_one_line(capsys, tmp_path, monkeypatch):
+def test_a_step_that_fails_in_one_precision_is_one_line(refused, tmp_path, monkeypatch):
     """As a plug-in that cannot be autocast."""
-
-    def failing(config, device):
-        raise RuntimeError("no bf16")
-
-    monkeypatch.setattr(step_time, "bfloat16_speedup", failing)
-    status, _, err = command(capsys, "show", study(tmp_path), "--out", tmp_path, "--train.precision", "auto")
-    assert status == 2 and err.count("\n") == 1
-    assert "train.precision: 'auto'" in err and "float32 or bfloat16" in err and "no bf16" in err
+    monkeypatch.setattr(step_time, "bfloat16_speedup", Mock(side_effect=RuntimeError("no bf16")))
+    line = refused("show", study(tmp_path), "--out", tmp_path, "--train.precision", "auto")
+    assert "train.precision: 'auto'" in line and "float32 or bfloat16" in line and "no bf16" in line
 
 
 def test_a_batch_larger_than_the_training_set_is_not_measured(monkeypatch):

@@ -88,44 +88,6 @@ def test_a_server_that_is_lost_ends_the_sweep_with_one_line_and_the_same_command
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
-def test_a_server_that_refuses_is_one_line(hosts):
-    status, _, err = hosts.run_on("one", "--storage", "postgresql://tester@127.0.0.1:1/nothing", out="new")
-    assert status == 2
-    assert err.startswith("vit-sweep: error: postgresql+psycopg://tester@127.0.0.1:1/nothing: cannot be used (")
-    assert err.count("\n") == 1
-
-
-def test_another_folder_is_refused_before_it_trains_the_runs_again(hosts):
-    assert hosts.run_on("one", "--storage", hosts.url, "--workers", "2")[0] == 0
-    status, _, err = hosts.run_on("two", "--storage", hosts.url, out="other")
-    assert status == 2 and err.count("\n") == 1
-    assert f"of the folder {hosts.folder}/out/tiny on one;" in err
-    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
-
-
-def test_a_password_is_refused_and_reaches_no_file(hosts):
-    url = hosts.url.replace("tester@", "tester:hunter2@")
-    hosts.run_on("one", "--storage", hosts.url, "--seeds", "1", "--workers", "2")
-    status, out, err = hosts.run_on("one", "--storage", url)
-    assert status == 2 and "PGPASSFILE" in err and err.count("\n") == 1
-    assert "hunter2" not in out + err
-    for path in hosts.folder.rglob("*"):
-        assert not path.is_file() or b"hunter2" not in path.read_bytes(), path
-
-
-def test_the_storage_cannot_change(hosts):
-    assert hosts.run_on("one", "--seeds", "1", "--workers", "2")[0] == 0
-    database = hosts.folder / "out" / "tiny" / "optuna.db"
-    status, _, err = hosts.run_on("one", "--storage", hosts.url)
-    assert status == 2 and err.count("\n") == 1
-    assert f"--storage: the queue of {database.parent} is in sqlite:///{database}; " in err
-    database.rename(hosts.folder / "away")
-    assert hosts.run_on("one", "--storage", hosts.url, "--seeds", "2", "--workers", "2")[0] == 0
-    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == 4
-    status, _, err = hosts.run_on("one", "--storage", f"sqlite:///{database}")
-    assert status == 2 and f"is in {hosts.url}; " in err
-
-
 def test_folders_with_other_seeds_are_copied_together(hosts):
     """Machines without a shared folder: each trains its own seeds, and the records of one are copied to the other."""
     for host, seeds in (("one", "0,1"), ("two", "2,3")):

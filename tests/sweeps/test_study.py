@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import stubbed
 import yaml
 from study_file import read_study
 
@@ -12,7 +13,6 @@ from experiments.config import override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
 from experiments.runs.looks import read_looks
-from experiments.runs.record import write_summary
 from experiments.runs.stated import read_stated
 from sweeps.builtin import STUDIES, load_study
 from sweeps.plan import make_plan
@@ -129,9 +129,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factor": {}}, "factor: no such setting; did you mean 'factors'?"),
         ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed"),
         ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed"),
-        ({"factors": ["model.depth"]}, "factors: ['model.depth'] is not allowed"),
         ({"name": "my study"}, "name: 'my study' is not allowed"),
-        ({"margin": 1}, "margin: 1 is not allowed"),
         ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
         (
             {"metric": "fewshot/digits/5"},
@@ -141,8 +139,6 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"metric": "train/acc@10"}, "metric: 'train/acc@10' is not allowed: expected train/loss"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed"),
         ({"looks": [10, 5]}, "looks: [10, 5] is not allowed"),
-        ({"looks": [1, 5]}, "looks: [1, 5] is not allowed"),
-        ({"looks": ["5", 10]}, "looks.0: '5' is not allowed"),
         ({"factors": {"model.depth+": [[1, 2]]}}, "factors: '' is not a setting"),
         ({"margin": True, "metric": "test/loss"}, "margin: True is not allowed"),
         ({"base": {"train.batch-size": 8, "train.batch_size": 32}}, "base: train.batch-size, train.batch_size: two of"),
@@ -153,14 +149,12 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
             },
             "names: x, x: two factors have the same name",
         ),
-        ({"margin": "wide"}, "margin: 'wide' is not allowed"),
         ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
         ({"extra": [{}]}, "extra.0: {} is not allowed"),
         ({"seeds": 0}, "seeds: 0"),
         ({"seeds": []}, "seeds: []"),
         ({"seeds": [1, 1]}, "seeds: [1, 1]"),
         ({"baseline": 3}, "baseline: '3' is not a variant; allowed: 1, 2"),
-        ({"baseline": {1: 2}}, "baseline: 1 is not a factor"),
         ({"baseline": datetime.date(2024, 1, 1)}, "baseline: '\"2024-01-01\"' is not a variant"),
         ({"baseline": {"model.head": "mlp"}}, "baseline: model.head is not a factor"),
         ({"factors": {"model.depth": [1], "model.reg_tokens": [0, 1]}, "baseline": {"model.depth": 1}}, "several"),
@@ -173,7 +167,6 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
             "5,000,000,000 runs",
         ),
         ({"base": {"model.depth": 3}}, "is a factor"),
-        ({"base": {"train.epoch": 3}}, "did you mean train.epochs?"),
         ({"base": {"seed": 3}}, "--seeds"),
         (
             {"factors": {"optim.momentum": [0, 0.9], "optim.name": ["adamw", "adam"]}},
@@ -228,11 +221,8 @@ def test_the_margin_of_a_loss_may_be_large():
         ("name: x\n", "factors: is required"),
         ("factors: {model.depth: [1]}\n", "name: is required"),
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
-        ("1: x\nname: x\nfactors: {model.depth: [1]}\n", "1: 1 is not allowed"),
-        ("name: {{name}}\n", "is not valid YAML: line 1"),
         ("name: x\nseeds: 010\n", "is not valid YAML: line 2: 010 is not allowed: a number has neither a leading zero"),
         ("name: x\nfactors: {model.head: [1:30]}\n", "line 2: 1:30 is not allowed: a number has"),
-        ("name: x\nfactors: {model.head: [1:30.5]}\n", "line 2: 1:30.5 is not allowed"),
         ("name: 2024-99-99\n", "is not valid YAML"),
         ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML"),
         ("name: &a x\ndescription: *a\n", "line 2: an alias"),
@@ -261,19 +251,6 @@ def test_studies_are_found_by_name_or_by_path(tmp_path):
         load_study(str(tmp_path / "none.yaml"))
 
 
-def test_study_json_says_what_was_planned(tmp_path):
-    plan = plan_of(seeds=2)
-    write_plan(plan, tmp_path / "mine", "vit-sweep run mine.yaml")
-    study = read_study(tmp_path / "mine")
-    assert study["factors"] == {"model.depth": [1, 2]}
-    assert study["baseline"] == "1"
-    assert study["base"] == preset("digits").model_dump()
-    assert study["seeds"] == [0, 1]
-    assert [run["run"] for run in study["runs"]] == [run.name for run in plan.runs]
-    first = {"variant": "1", "levels": {"model.depth": 1}, "seed": 0}
-    assert study["runs"][0] == {"run": plan.runs[0].name, "run_id": plan.runs[0].run_id, **first}
-
-
 def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
     write_plan(plan_of(seeds=[0, 5]), tmp_path, "first")
     write_plan(plan_of(seeds=2), tmp_path, "second")
@@ -283,22 +260,18 @@ def test_more_seeds_extend_a_study_and_fewer_forget_none(tmp_path):
     assert study["command"] == "second"
 
 
-def finish(study_dir, seeds):
-    """Give the runs of these seeds a sealed summary."""
-    for entry in read_study(study_dir)["runs"]:
-        if entry["seed"] in seeds:
-            run = study_dir / entry["run"]
-            run.mkdir()
-            for name in ("config.json", "metrics.csv", "checkpoint.safetensors"):
-                (run / name).touch()
-            write_summary(run, {"status": "diverged" if entry["variant"] == "2" and entry["seed"] == 0 else "finished"})
+def finish(plan, study_dir, seeds):
+    """Give the runs of these seeds a record. That of variant 2 and seed 0 has diverged."""
+    for run in plan.runs:
+        if run.seed in seeds:
+            stubbed.finish(study_dir / run.name, run, "diverged" if (run.variant, run.seed) == ("2", 0) else "finished")
 
 
 def test_seeds_that_are_added_to_finished_runs_are_a_look(tmp_path):
     plan = plan_of(seeds=3, looks=[3, 6])
     write_plan(plan, tmp_path, "first")
     assert read_study(tmp_path)["looks"] == [3, 6] and "looks" in read_stated(tmp_path)["fields"]
-    finish(tmp_path, range(3))
+    finish(plan, tmp_path, range(3))
     write_plan(plan, tmp_path, "resumed")
     assert read_looks(tmp_path) == []
     write_plan(plan_of(seeds=6, looks=[3, 6]), tmp_path, "extended")
@@ -310,7 +283,7 @@ def test_the_baseline_stays_once_a_run_has_finished_and_the_description_may_chan
     write_plan(plan_of(), tmp_path, "first")
     write_plan(plan_of(baseline=2), tmp_path, "second")
     assert read_study(tmp_path)["baseline"] == "2"
-    finish(tmp_path, [0])
+    finish(plan_of(), tmp_path, [0])
     before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(
         UserError, match="baseline is 2 there and 1 here.*cannot change after the first run has finished"
@@ -325,7 +298,7 @@ def test_the_baseline_stays_once_a_run_has_finished_and_the_description_may_chan
 def test_a_baseline_with_a_longer_label_is_the_same_baseline(tmp_path):
     """The study gains a factor, so its labels change, and a first level, which would be the baseline."""
     write_plan(plan_of(), tmp_path, "first")
-    finish(tmp_path, [0])
+    finish(plan_of(), tmp_path, [0])
     factors = {"model.depth": [1, 2], "model.head": ["logits", "mlp"]}
     write_plan(plan_of(factors=factors), tmp_path, "second")
     assert read_study(tmp_path)["baseline"] == "depth=1, head=logits"
@@ -337,7 +310,7 @@ def test_a_baseline_with_a_longer_label_is_the_same_baseline(tmp_path):
 
 def test_a_baseline_that_was_never_stated_is_the_first_variant(tmp_path):
     write_plan(plan_of(), tmp_path, "first")
-    finish(tmp_path, [0])
+    finish(plan_of(), tmp_path, [0])
     write_plan(plan_of(factors={"model.depth": [3, 1, 2]}), tmp_path, "second")
     assert read_study(tmp_path)["baseline"] == "3"
 
@@ -411,9 +384,7 @@ def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
     (path,) = fields
     write_plan(plan_of(), tmp_path, "first")
     write_plan(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
-    finished = tmp_path / read_study(tmp_path)["runs"][0]["run"]
-    finished.mkdir()
-    (finished / "summary.json").write_text("{}")
+    finish(plan_of(), tmp_path, [0])
     with pytest.raises(UserError, match=f"{path} is .* cannot change after the first run has finished"):
         write_plan(plan_of(), tmp_path, "third")
 
@@ -422,9 +393,3 @@ def test_where_data_lie_makes_no_other_study(tmp_path):
     write_plan(plan_of(base={"data.root": "here"}), tmp_path, "first")
     write_plan(plan_of(base={"data.root": "there"}), tmp_path, "second")
     assert json.loads((tmp_path / "study.json").read_text())["base"]["data"]["root"] == "there"
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="cannot be written"):
-        write_plan(plan_of(), tmp_path / "file" / "mine", "command")

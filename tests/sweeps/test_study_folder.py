@@ -4,6 +4,7 @@ import json
 
 import pytest
 import study_file
+from stubbed import finish
 
 from experiments.data.folder import files_digest
 from experiments.errors import UserError
@@ -38,17 +39,13 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
         (images / name / "1.png").write_bytes(b"an image")
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
-    first, second = (tmp_path / "own" / run.name for run in plan.runs)
-    for folder in (first, second):
-        write_plan(plan, tmp_path / "own", "here")
-        check_images(plan, tmp_path / "own")
-        folder.mkdir()
-        for name in (record.CONFIG, record.METRICS, record.CHECKPOINT):
-            (folder / name).write_bytes(b"")
-        record.write_summary(folder, {"status": "finished", "data": {"files": files_digest(str(images))}})
-    (second / record.SUMMARY).unlink()
+    write_plan(plan, tmp_path / "own", "here")
+    check_images(plan, tmp_path / "own")
+    folder = tmp_path / "own" / plan.runs[0].name
+    finish(folder, plan.runs[0], data={"files": files_digest(str(images))})
+    check_images(plan, tmp_path / "own")
     (images / "b" / "2.png").write_bytes(b"another image")
-    with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{first}'"):
+    with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{folder}'"):
         check_images(plan, tmp_path / "own")
 
 

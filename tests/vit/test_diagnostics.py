@@ -1,5 +1,6 @@
 """Diagnostics against hand-computed cases, closed forms and double loops."""
 
+import itertools
 import math
 
 import pytest
@@ -32,23 +33,14 @@ def class_token(count: int, tokens: int) -> Tensor:
     return torch.eye(tokens)[:1].expand(count, -1)
 
 
-def test_pooled_attention_of_the_class_token_is_its_row_averaged_over_heads_without_registers():
+def test_pooled_attention_is_the_mean_over_heads_of_the_pooled_rows_without_registers():
     cfg = config(img_size=4, patch_size=1, reg_tokens=1)  # one pixel per patch, so no interpolation
-    weights = attention(3, 2, 2 + N, 2 + N)
-    heat = diagnostics.pooled_attention(weights, class_token(3, 2 + N).double(), cfg)
-    for b in range(3):
-        for r in range(G):
-            for c in range(G):
-                expected = (weights[b, 0, 0, 2 + 4 * r + c] + weights[b, 1, 0, 2 + 4 * r + c]) / 2
-                assert heat[b, r, c] == pytest.approx(expected.item())
-
-
-def test_pooled_attention_of_mean_pooling_is_the_mean_of_the_patches_rows():
-    cfg = config(img_size=4, patch_size=1, pool="gap")
-    weights = attention(2, 2, 1 + N, 1 + N)
-    pooling = torch.tensor([0.0] + [1 / N] * N, dtype=torch.float64).expand(2, -1)
-    heat = diagnostics.pooled_attention(weights, pooling, cfg)
-    torch.testing.assert_close(heat.flatten(1), weights[:, :, 1:, 1:].mean((1, 2)))
+    weights, shares = attention(3, 2, 2 + N, 2 + N), attention(3, 2 + N)
+    for pooling in (class_token(3, 2 + N).double(), shares):
+        heat = diagnostics.pooled_attention(weights, pooling, cfg)
+        for b, r, c in itertools.product(range(3), range(G), range(G)):
+            column = weights[b, :, :, 2 + 4 * r + c].sum(0) / 2  # of each token, the mean over the two heads
+            assert heat[b, r, c] == pytest.approx(float((pooling[b] * column).sum()))
 
 
 @pytest.mark.parametrize("pool", ["cls", "gap", "map"])
@@ -112,18 +104,6 @@ def test_mean_attention_distance_equals_a_double_loop():
             assert measured[layer, head] == pytest.approx(sum(far) / len(far))
 
 
-def test_position_table_is_the_sinusoid_of_source_003():
-    """get_positional_embeddings(100, 300) of Pulfer (2022), the table of its heat map."""
-    cfg = config(
-        img_size=10, patch_size=1, embed_dim=300, num_heads=3, class_token=False, pool="gap", pos_embed="sinusoidal"
-    )
-    table = diagnostics.position_table(build(cfg)[0], cfg)
-    assert table.shape == (100, 300)
-    for i, j in ((0, 0), (0, 1), (7, 10), (99, 299), (50, 151)):
-        expected = math.sin(i / 10000 ** (j / 300)) if j % 2 == 0 else math.cos(i / 10000 ** ((j - 1) / 300))
-        assert table[i, j] == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.parametrize("kind", REGISTRY)
 def test_every_kind_has_a_similarity_or_logits(kind):
     """Except `none` and kinds whose added vector depends on the tokens."""
@@ -184,9 +164,8 @@ def test_position_logits_of_a_rotation_follow_the_query_and_key_given():
     for i in range(G):
         for j in range(G):
             assert logits[1, i, 0, j, 2] == pytest.approx((math.cos(j - i) - 1) / 2, abs=1e-6)
-    quarter = torch.tensor([0.0, 1, 0, 0]).expand(
-        2, 4
-    )  # with a key rotated by 90 degrees the sign of the offset matters
+    # with a key rotated by 90 degrees the sign of the offset matters
+    quarter = torch.tensor([0.0, 1, 0, 0]).expand(2, 4)
     turned = diagnostics.position_logits(pos, cfg, one, quarter)
     assert turned[0, 1, 1, 2, 1] == pytest.approx(-math.sin(1) / 2, abs=1e-6)
     assert turned[0, 2, 1, 1, 1] == pytest.approx(math.sin(1) / 2, abs=1e-6)

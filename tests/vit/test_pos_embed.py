@@ -243,15 +243,8 @@ def is_rope_mixed() -> None:
 def is_irpe_k() -> None:
     q, k = queries_and_keys()
     table, content = module("irpe-k").table, q @ k.transpose(-2, -1) / math.sqrt(DH)
-    bins = {
-        -3: -2,
-        -2: -2,
-        -1: -1,
-        0: 0,
-        1: 1,
-        2: 2,
-        3: 2,
-    }  # authors' piecewise_index with alpha 1.9 = beta / 2 = gamma / 8
+    # authors' piecewise_index with alpha 1.9 = beta / 2 = gamma / 8
+    bins = {-3: -2, -2: -2, -1: -1, 0: 0, 1: 1, 2: 2, 3: 2}
     expected = content.clone()
     for i, j in itertools.product(range(N), repeat=2):
         row, column = bins[i // G - j // G], bins[i % G - j % G]
@@ -337,9 +330,8 @@ def test_positions_of_cape_are_determined_by_the_key():
     assert not torch.equal(*model(images, one))  # images of a batch are augmented independently
     plain = model.eval()(images)
     assert torch.equal(plain, model(images, one))
-    torch.testing.assert_close(
-        plain[0], plain[1], rtol=1e-12, atol=1e-12
-    )  # the place in a batch can change the rounding
+    # the place in a batch can change the rounding
+    torch.testing.assert_close(plain[0], plain[1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("depth", [2, 4])

@@ -117,15 +117,10 @@ def test_raster_offsets_are_interpolated_as_rows_of_an_image(size):
 
 
 @pytest.mark.parametrize("site", ["stem", "every-layer", "every-layer-shared", "after-first-layer"])
-def test_every_site_carries_over(site):
+def test_every_site_double_precision_and_a_convolutional_stem_carry_over(site):
     kind = "cpe" if site == "after-first-layer" else "learned-1d"
-    found = resized(model(kind, pos_site=site), 12)
-    assert found(torch.randn(2, 1, 12, 12)).shape == (2, 3)
-
-
-def test_double_precision_and_a_convolutional_stem_carry_over():
-    trained = model("learned-1d", stem="conv").double()
-    assert resized(trained, 12)(torch.randn(2, 1, 12, 12, dtype=torch.float64)).dtype == torch.float64
+    out = resized(model(kind, pos_site=site, stem="conv").double(), 12)(torch.randn(2, 1, 12, 12, dtype=torch.float64))
+    assert (out.shape, out.dtype) == ((2, 3), torch.float64)
 
 
 def test_a_side_that_the_patch_size_does_not_divide_is_refused():

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -107,11 +108,8 @@ def test_a_run_does_not_go_on_with_other_images(root, tmp_path):
     config = override(RunConfig(), {**settings(), **data, "data.train_limit": None})
     stopped = RunSpec.of("run", config)
 
-    def stop(_, row):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train([stopped], tmp_path / "runs", device="cpu", on_row=stop)
+        train([stopped], tmp_path / "runs", device="cpu", on_row=Mock(side_effect=KeyboardInterrupt))
     shutil.copy(tmp_path / "images" / "a" / "00.jpg", tmp_path / "images" / "a" / "new.jpg")
     with pytest.raises(UserError, match=r"data\.root: .*images': its files were changed after epoch 1 of .*run"):
         train([stopped], tmp_path / "runs", device="cpu")

@@ -87,9 +87,8 @@ def test_the_optimiser_and_the_schedule_are_new(tmp_path):
 @pytest.mark.parametrize(("head", "last"), [("logits", "head.0"), ("mlp", "head.2")])
 def test_another_number_of_classes_gets_a_last_layer_of_zeros(head, last, tmp_path):
     folder = source(tmp_path, model__head=head)
-    summary = tiny.run(
-        tmp_path / "a", init_from=folder, data__name="probe-direction", model__head=head, **STILL
-    )  # four classes, not ten
+    # four classes, not ten
+    summary = tiny.run(tmp_path / "a", init_from=folder, data__name="probe-direction", model__head=head, **STILL)
     assert summary["val/loss"] == pytest.approx(math.log(4), abs=1e-6)
     expected, found = weights(tmp_path / "source"), weights(tmp_path / "a")
     assert torch.equal(found[f"{last}.weight"], torch.zeros(4, 8))
@@ -194,8 +193,7 @@ def refused(tmp_path: Path, **changes: Any) -> str:
 
 
 def test_unfinished_diverged_pruned_and_changed_sources_are_refused(tmp_path):
-    with pytest.raises(tiny.Stop):
-        tiny.run(tmp_path / "cut", tiny.stop_after(1))
+    tiny.cut(tmp_path / "cut", 1)
     assert "holds no checkpoint.safetensors" in refused(tmp_path, init_from=str(tmp_path / "cut"))
     folder = Path(source(tmp_path))
     (folder / record.SUMMARY).rename(tmp_path / "summary")

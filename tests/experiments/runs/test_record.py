@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -134,10 +135,7 @@ def test_the_canonical_spelling_says_the_same_and_does_not_depend_on_order(value
 def test_a_write_that_fails_half_way_leaves_the_old_file_and_nothing_else(step, tmp_path, monkeypatch):
     record.write_text(tmp_path / "a.txt", "old")
 
-    def fail(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, step, fail)
+    monkeypatch.setattr(os, step, Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(RecordError, match=r"a\.txt: cannot be written: No space left on device"):
         record.write_text(tmp_path / "a.txt", "new")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.txt": "old"}

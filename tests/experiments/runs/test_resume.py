@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import study_file
@@ -40,8 +41,7 @@ def test_interrupted_after_any_epoch_ends_with_the_same_bytes(changes, tmp_path)
     whole = tiny.run(tmp_path / "whole", **changes)
     for epoch in (1, 2, 3):
         folder, heard = tmp_path / str(epoch), []
-        with pytest.raises(tiny.Stop):
-            tiny.run(folder, tiny.stop_after(epoch), **changes)
+        tiny.cut(folder, epoch, **changes)
         assert not record.is_finished(folder)
         summary = tiny.run(folder, lambda job, row, heard=heard: heard.append(row["epoch"]), **changes)
         assert heard == list(range(epoch + 1, 4))  # no epoch twice
@@ -129,8 +129,7 @@ def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path):
 def test_a_run_interrupted_as_it_diverges_is_still_diverged(epochs, tmp_path):
     changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant", "train__epochs": epochs}
     whole = tiny.run(tmp_path / "whole", **changes)
-    with pytest.raises(tiny.Stop):
-        tiny.run(tmp_path / "cut", tiny.stop_after(whole["epochs"]), **changes)
+    tiny.cut(tmp_path / "cut", whole["epochs"], **changes)
     again = tiny.run(tmp_path / "cut", **changes)
     assert (again["status"], again["epochs"], again["test/acc"]) == ("diverged", whole["epochs"], None)
     assert tiny.results(tmp_path / "cut") == tiny.results(tmp_path / "whole")
@@ -154,13 +153,9 @@ def test_members_of_a_cohort_end_each_in_its_own_way(tmp_path):
 
 @pytest.mark.parametrize(("job", "epoch"), [(0, 2), (1, 1), (2, 1), (0, 3)])
 def test_a_cohort_interrupted_between_its_members_ends_the_same(job, epoch, tmp_path):
-    def stop(number, row):
-        if (number, row["epoch"]) == (job, epoch):
-            raise tiny.Stop
-
     whole = tiny.cohort(tmp_path / "whole", **COHORT)
     with pytest.raises(tiny.Stop):
-        tiny.cohort(tmp_path / "cut", stop, **COHORT)
+        tiny.cohort(tmp_path / "cut", tiny.stop_after(epoch, job), **COHORT)
     again = tiny.cohort(tmp_path / "cut", **COHORT)
     assert [(s["status"], s["epochs"]) for s in again] == [(s["status"], s["epochs"]) for s in whole]
     assert again[0]["test/loss"] == pytest.approx(whole[0]["test/loss"], rel=1e-9)
@@ -192,11 +187,8 @@ def test_a_cohort_killed_between_two_saves_ends_with_the_same_bytes(epoch, tmp_p
 
 
 def test_a_pruned_run_killed_before_it_is_sealed_stays_pruned(tmp_path, monkeypatch):
-    def killed(*_):
-        raise tiny.Stop
-
     with monkeypatch.context() as patch, pytest.raises(tiny.Stop):
-        patch.setattr(record, "write_summary", killed)
+        patch.setattr(record, "write_summary", Mock(side_effect=tiny.Stop))
         tiny.run(tmp_path / "run", lambda job, row: row["epoch"] == 2)
     summary = tiny.run(tmp_path / "run")
     assert (summary["status"], summary["epochs"], summary["test/acc"]) == ("pruned", 2, None)
@@ -241,8 +233,7 @@ def test_seconds_count_every_session(tmp_path):
     ids=["cut", "empty", "junk", "a bit turned"],
 )
 def test_a_state_that_cannot_be_read_is_refused(spoil, tmp_path):
-    with pytest.raises(tiny.Stop):
-        tiny.run(tmp_path / "a", tiny.stop_after(1))
+    tiny.cut(tmp_path / "a", 1)
     path = tmp_path / "a" / resume.NAME
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(record.RecordError, match=f"a/{resume.NAME}: cannot be read"):
@@ -271,8 +262,7 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
     runs = [{"run": "a", "run_id": "0", "variant": "none", "seed": 0}]
     plan = {"name": "study", "factors": {"model.depth": [1]}, "base": {}, "runs": runs, **stated}
     study_file.write_study(tmp_path, plan)
-    with pytest.raises(tiny.Stop):
-        tiny.run(tmp_path / "a", tiny.stop_after(1))
+    tiny.cut(tmp_path / "a", 1)
     study_file.write_study(tmp_path, {**plan, "margin": 0.05, "seeds": [0, 1, 2]})
     first, second = (tiny.run(tmp_path / name)["planned"] for name in ("a", "b"))
     assert {key: first[key] for key in stated} == stated
@@ -284,10 +274,6 @@ def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
 
 def in_sessions(folder: Path, *sessions: tuple[str, bytes, int]) -> dict[str, Any]:
     """The summary of a run that is trained in sessions: (commit, its uncommitted changes, epochs before it is interrupted)."""
-
-    def interrupted(*_: object) -> NoReturn:
-        raise tiny.Stop
-
     for commit, diff, epochs in sessions:
         code = {"commit": commit, "dirty": bool(diff)}
         with contextlib.suppress(tiny.Stop), pytest.MonkeyPatch.context() as patch:
@@ -295,7 +281,7 @@ def in_sessions(folder: Path, *sessions: tuple[str, bytes, int]) -> dict[str, An
             for module in ("provenance", "state"):
                 patch.setattr(f"experiments.runs.{module}.uncommitted_diff", lambda diff=diff: diff)
             if epochs == 0:
-                patch.setattr("experiments.runs.run.fit", interrupted)
+                patch.setattr("experiments.runs.run.fit", Mock(side_effect=tiny.Stop))
             tiny.run(folder, tiny.stop_after(epochs))
     return record.read_run(folder).summary
 

@@ -110,14 +110,11 @@ def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatc
     def divided(sizes):
         monkeypatch.setattr(run_module, "cohort_sizes", lambda configs, *_: sizes)
 
-    def stop(job, row):
-        if (job, row["epoch"]) == (3, 2):  # the last one of the second cohort
-            raise tiny.Stop
-
     divided([2, 2])
     train(specs[:4], tmp_path / "whole", device="cpu")
     with pytest.raises(tiny.Stop):
-        train(specs[:4], tmp_path / "cut", device="cpu", on_row=stop)
+        # the last one of the second cohort
+        train(specs[:4], tmp_path / "cut", device="cpu", on_row=tiny.stop_after(2, job=3))
     divided([1, 1])  # asked only for the two runs that were added
     found = train(specs, tmp_path / "cut", device="cpu")
     ids = [spec.run_id for spec in specs]

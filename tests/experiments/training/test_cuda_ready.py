@@ -42,13 +42,8 @@ def forms_of_a_gpu(monkeypatch):
 
 
 ONE_OF_EACH_FAMILY = ("none", "learned-1d", "relative", "irpe-k", "rope-2d", "cpe")
-BIASED = {
-    "rel-bias-2d": True,
-    "relative": True,
-    "irpe-k": True,
-    "alibi-2d": False,
-    "lookhere": False,
-}  # kinds with a bias -> whether it is learned
+# kinds with a bias -> whether it is learned
+BIASED = {"rel-bias-2d": True, "relative": True, "irpe-k": True, "alibi-2d": False, "lookhere": False}
 
 
 def cohort(name: str, runs: int, **changes: object) -> list[RunConfig]:

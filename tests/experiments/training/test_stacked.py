@@ -32,10 +32,8 @@ DROPOUT = {
     "model.drop_path_rate": 0.2,
 }
 AUGMENTED = {"data.hflip": True, "data.crop_padding": 1}
-TOLERANCE = {
-    "float64": 1e-5,
-    "float32": 2e-3,
-}  # float32: Adam's first steps amplify rounding, because they follow the signs of gradients
+# float32: Adam's first steps amplify rounding, because they follow the signs of gradients
+TOLERANCE = {"float64": 1e-5, "float32": 2e-3}
 
 
 def config(seed: int, **changes: object) -> RunConfig:

@@ -3,40 +3,29 @@
 import pytest
 from stubbed import until
 
-from sweeps.main import main
-
-
-def command(capsys, *words) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exited:
-        main(list(map(str, words)))
-    out, err = capsys.readouterr()
-    return exited.value.code, out, err
-
 
 @pytest.mark.slow
-def test_retry_gives_a_running_sweep_its_failed_runs_again(stubbed, capsys):
+def test_retry_gives_a_running_sweep_its_failed_runs_again(stubbed, vit_sweep):
     names = stubbed.write_plan()
     failing = [name for name in names if "-s0-" in name]
     stubbed.start("worker", stubbed.dir, "--workers", 2, **{"seed 0": "raise"}).communicate(timeout=120)
-    status, out, _ = command(capsys, "retry", stubbed.dir)
+    status, out, _ = vit_sweep("retry", stubbed.dir)
     assert (status, out) == (0, "".join(f"{name}\n" for name in failing) + "2 failed runs can be trained again\n")
     assert stubbed("worker", stubbed.dir, "--workers", 1)[0] == 0
     assert set(stubbed.states().values()) == {"finished"}
 
 
-def test_retry_names_the_runs_that_have_not_failed(stubbed, capsys):
+def test_retry_names_the_runs_that_have_not_failed(stubbed, vit_sweep):
     name = stubbed.write_plan()[0]
-    assert command(capsys, "retry", stubbed.dir) == (0, "no failed run to train again\n", "")
-    assert (
-        command(capsys, "retry", stubbed.dir, name)[1] == f"no failed run to train again; {name}: no failed attempt\n"
-    )
+    assert vit_sweep("retry", stubbed.dir) == (0, "no failed run to train again\n", "")
+    assert vit_sweep("retry", stubbed.dir, name)[1] == f"no failed run to train again; {name}: no failed attempt\n"
 
 
-def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stubbed, capsys):
+def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stubbed, vit_sweep):
     names = stubbed.write_plan()
     sweep = stubbed.start("worker", stubbed.dir, "--workers", 1, nap=120)
     until(lambda: stubbed.started()[names[0]] == 1)
-    status, out, _ = command(capsys, "cancel", stubbed.dir)
+    status, out, _ = vit_sweep("cancel", stubbed.dir)
     assert (status, out.splitlines()[0]) == (0, "tiny: cancelled; 1 run in training will stop")
     _, err = sweep.communicate(timeout=60)
     said = f"vit-sweep: the study was cancelled; to continue: vit-sweep retry {stubbed.dir}, then run the same command again"
@@ -45,16 +34,16 @@ def test_cancel_stops_a_sweep_and_nothing_is_trained_until_it_is_taken_back(stub
     status, _, err = stubbed("worker", stubbed.dir, "--workers", 1)
     assert (status, err.splitlines()[-1]) == (1, said)
     assert sum(stubbed.started().values()) == 1, "a run was trained although the study was cancelled"
-    assert command(capsys, "retry", stubbed.dir)[0] == 0
+    assert vit_sweep("retry", stubbed.dir)[0] == 0
     assert stubbed("worker", stubbed.dir, "--workers", 2)[0] == 0
     assert set(stubbed.ended()) == set(names)
 
 
-def test_a_cancelled_sweep_resumes_with_the_same_command(stubbed, capsys):
+def test_a_cancelled_sweep_resumes_with_the_same_command(stubbed, vit_sweep):
     words = ["run", stubbed.study, "--out", stubbed.folder, "--seeds", 1, "--workers", 3]  # an idle one polls often
     sweep = stubbed.start(*words, nap=120)
     stubbed.wait_for("start")
-    command(capsys, "cancel", stubbed.dir)
+    vit_sweep("cancel", stubbed.dir)
     _, err = sweep.communicate(timeout=60)
     said = "vit-sweep: the study was cancelled; to continue: run the same command again"
     assert (sweep.returncode, err.splitlines()[-1]) == (1, said)
@@ -62,32 +51,13 @@ def test_a_cancelled_sweep_resumes_with_the_same_command(stubbed, capsys):
     assert len(stubbed.ended()) == 2
 
 
-def test_in_a_cancelled_study_only_runs_that_have_ended_are_reported(stubbed, capsys):
+def test_in_a_cancelled_study_only_runs_that_have_ended_are_reported(stubbed, vit_sweep):
     first, second, *_ = stubbed.write_plan()
     assert stubbed("cell", stubbed.dir, first)[0] == 0
-    command(capsys, "cancel", stubbed.dir)
+    vit_sweep("cancel", stubbed.dir)
     status, out, err = stubbed("cell", stubbed.dir, first)
     assert (status, out.splitlines()[-1]) == (0, f"{first}: finished, test/acc 50.0 %"), err
     status, _, err = stubbed("cell", stubbed.dir, second)
     assert status == 1
     assert f"the study was cancelled; to continue: vit-sweep retry {stubbed.dir}, then run the same command" in err
     assert stubbed.started() == {first: 1}
-
-
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        (["retry", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json"),
-        (["retry", "tiny", "softmax-s1"], "RUN: 'softmax-s1' is not a run of tiny; did you mean 'softmax-s1-"),
-        (["cancel", "nowhere"], "STUDY_DIR: 'nowhere'"),
-        (["cancel", "tiny", "more"], "more"),
-    ],
-)
-def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(stubbed, capsys, monkeypatch, words, said):
-    stubbed.write_plan()
-    monkeypatch.chdir(stubbed.folder)
-    before = sorted(stubbed.folder.rglob("*"))
-    status, out, err = command(capsys, *words)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert sorted(stubbed.folder.rglob("*")) == before

@@ -1,6 +1,5 @@
 """`vit-sweep wandb`, and real W&B agents that train its sweep, on a server of ours."""
 
-import contextlib
 import json
 import os
 import signal
@@ -15,11 +14,10 @@ import study_file
 import tiny
 import yaml
 from agents import Shell
-from stubbed import until
+from stubbed import children, until
 from wandb_sweeps import SweepServer
 
 from experiments.runs import record
-from sweeps.main import main
 
 STUDY = {"name": "heads", "factors": {"model.head": ["logits", "mlp"]}, "base": tiny.settings(train__epochs=2)}
 
@@ -40,18 +38,21 @@ def study(tmp_path):
     return path
 
 
-def called(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
-    """The lines that `vit-sweep WORDS` prints."""
-    with pytest.raises(SystemExit) as exited:
-        main([str(word) for word in words])
-    out, err = capsys.readouterr()
-    assert (exited.value.code, err) == (0, "")
-    return out.splitlines()
+@pytest.fixture
+def called(vit_sweep):
+    """Run `vit-sweep WORDS`: the lines that it prints."""
+
+    def lines(*words):
+        status, out, err = vit_sweep(*words)
+        assert (status, err) == (0, "")
+        return out.splitlines()
+
+    return lines
 
 
-def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, capsys, monkeypatch):
+def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, called, monkeypatch):
     monkeypatch.delenv("WANDB_MODE")
-    out = called(capsys, "wandb", study, "--seeds", 2, "--out", study.parent, "--device", "cpu", "--entity", "us")
+    out = called("wandb", study, "--seeds", 2, "--out", study.parent, "--device", "cpu", "--entity", "us")
     folder = study.parent / "heads"
     file = folder / "wandb-sweep.yaml"
     assert out == [
@@ -71,13 +72,13 @@ def test_without_a_key_it_writes_the_files_and_says_how_to_register_them(study, 
         "parameters": {"run": {"values": planned}},
         "command": ["vit-sweep", "cell", str(folder), "${args_no_hyphens}", "--device", "cpu"],
     }
-    assert called(capsys, "wandb", folder)[0] == "heads: 4 runs, 4 to train"  # the folder of a started study
+    assert called("wandb", folder)[0] == "heads: 4 runs, 4 to train"  # the folder of a started study
 
 
 @pytest.mark.slow
-def test_a_sweep_is_kept_while_it_is_open_and_has_the_runs_that_are_left(server, study, capsys):
+def test_a_sweep_is_kept_while_it_is_open_and_has_the_runs_that_are_left(server, study, called):
     def agent(seeds):
-        return called(capsys, "wandb", study, "--out", study.parent, "--seeds", seeds)[-2].rpartition("/")[2]
+        return called("wandb", study, "--out", study.parent, "--seeds", seeds)[-2].rpartition("/")[2]
 
     assert [agent(1), agent(1), agent(2)] == ["sweep0", "sweep0", "sweep1"]
     runs = [entry["run"] for entry in study_file.read_study(study.parent / "heads")["runs"]]
@@ -86,20 +87,11 @@ def test_a_sweep_is_kept_while_it_is_open_and_has_the_runs_that_are_left(server,
     assert agent(2) == "sweep2"
 
 
-def test_a_server_that_fails_costs_one_line(server, study, capsys):
+def test_a_server_that_fails_costs_one_line(server, study, called):
     server.fault = "die"
-    out = called(capsys, "wandb", study, "--out", study.parent)
+    out = called("wandb", study, "--out", study.parent)
     assert f"W&B cannot be used ({server.url} did not answer); register the sweep later with the same command" in out[2]
     assert not mirrored.holds(study.parent, server.key)
-
-
-def test_bad_input_is_one_line_and_leaves_nothing(study, capsys):
-    with pytest.raises(SystemExit) as exited:
-        main(["wandb", str(study), "--out", str(study.parent), "--project", "a/b"])
-    out, err = capsys.readouterr()
-    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
-    assert "--project: 'a/b' is not allowed" in err
-    assert [path.name for path in study.parent.iterdir()] == ["heads.yaml"]
 
 
 def check_sweep(server: SweepServer, folder: Path) -> None:
@@ -153,16 +145,6 @@ def test_two_agents_train_each_run_once_with_the_records_of_a_sweep(server, tmp_
 def epochs(folder: Path) -> int:
     """The epochs that a run in this folder has recorded so far."""
     return max((path.read_text().count("\n") - 1 for path in folder.glob("*/metrics.csv")), default=0)
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            if path.read_text().rpartition(")")[2].split()[1] == str(pid):
-                found.append(int(path.parent.name))
-    return found
 
 
 @pytest.mark.slow

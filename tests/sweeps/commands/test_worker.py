@@ -8,7 +8,6 @@ import pytest
 from stubbed import until
 
 from experiments.runs import record
-from sweeps.main import main
 
 
 def test_workers_share_the_runs_with_a_sweep(stubbed):
@@ -106,26 +105,3 @@ def test_a_signal_ends_it_and_releases_its_run(stubbed, command):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGUSR2, err
     assert stubbed.states()[names[0]] == "interrupted"
-
-
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        (["worker", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json"),
-        (["worker", "tiny", "--storage", "mysql://host/queue"], "'mysql' is not allowed"),
-        (["worker", "tiny", "--seeds", "3"], "--seeds: no such flag"),
-        (["cell", "tiny"], "run=NAME"),
-        (["cell", "tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
-        (["cell", "tiny", "run="], "`vit-sweep status tiny --all` lists them"),
-    ],
-)
-def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(stubbed, capsys, monkeypatch, words, said):
-    stubbed.write_plan()
-    monkeypatch.chdir(stubbed.folder)
-    before = sorted(stubbed.folder.rglob("*"))
-    with pytest.raises(SystemExit) as exited:
-        main(words)
-    out, err = capsys.readouterr()
-    assert (exited.value.code, out, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert sorted(stubbed.folder.rglob("*")) == before

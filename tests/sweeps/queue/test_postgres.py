@@ -2,12 +2,10 @@
 
 import threading
 import time
-from contextlib import closing
 
 import pytest
 from contention import contend
 from postgres import free_port
-from proxy import Proxy
 
 from experiments.errors import UserError
 from sweeps.queue import storage as module
@@ -105,18 +103,16 @@ def test_a_server_that_restarts_is_waited_for_with_one_line(postgres, storage, m
     assert storage.silence(started - 1000) < 60  # heartbeats could not be written meanwhile
 
 
-def test_a_server_that_does_not_come_back_is_one_error(postgres, url, tmp_path, monkeypatch):
+def test_a_server_that_does_not_come_back_is_one_error(postgres, storage, monkeypatch):
     monkeypatch.setattr(module, "RETRY_INTERVAL", 0.1)
     monkeypatch.setattr(module, "RETRY_TIMEOUT", 1.0)
-    with closing(Proxy(postgres.port)) as proxy:
-        through = open_storage(tmp_path, QueueNote(other_port(url, proxy.port), "0"))
-        through.notify = lambda line: None
-        through.run(through.rdb.get_all_studies)
-        proxy.cut()
+    postgres.stop()
+    try:
         with pytest.raises(UserError, match="cannot be used .*; run the same command again when it can be used"):
-            through.run(through.rdb.get_all_studies)
-        proxy.mend()
-        assert through.run(through.rdb.get_all_studies) == []
+            storage.run(storage.rdb.get_all_studies)
+    finally:
+        postgres.start()
+    assert storage.run(storage.rdb.get_all_studies) == []
 
 
 def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monkeypatch):

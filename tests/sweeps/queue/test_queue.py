@@ -115,9 +115,8 @@ def test_the_sweep_of_a_dead_worker_settles_its_assignment(queue, tmp_path):
 def test_an_assignment_that_was_taken_over_is_not_changed(queue):
     queue.reconcile()
     (assignment,) = queue.assign(current_process())
-    queue.study.tell(
-        assignment.number, state=optuna.trial.TrialState.FAIL
-    )  # as another machine does after the lease timeout
+    # as another machine does after the lease timeout
+    queue.study.tell(assignment.number, state=optuna.trial.TrialState.FAIL)
     assert queue.heartbeat([assignment]) == [assignment]
     assert queue.settle(assignment, "failed", "late") == "taken over"
     assert len(queue.reconcile().waiting) == 6

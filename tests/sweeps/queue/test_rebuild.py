@@ -4,7 +4,6 @@ import json
 from collections import Counter
 
 import pytest
-from stubbed import STUDY
 
 
 @pytest.mark.slow
@@ -30,31 +29,6 @@ def test_a_run_whose_record_was_deleted_is_trained_again(stubbed):
     assert stubbed.run()[0] == 0
     assert stubbed.ended()[folder.name] == 2
     assert sum(stubbed.ended().values()) == 7
-
-
-def test_a_study_that_gains_a_factor_trains_only_the_new_runs(stubbed):
-    assert stubbed.run("--seeds", "1")[0] == 0
-    before = stubbed.ended()
-    factors = {"model.head": ["logits", "softmax", "mlp"], "model.pool": ["gap", "cls"]}
-    (stubbed.folder / "tiny.yaml").write_text(json.dumps({**STUDY, "factors": factors}))
-    status, _, err = stubbed.run("--seeds", "1")
-    assert status == 0, err
-    assert "2 of 6 runs are already done" in err
-    assert len(stubbed.ended()) == 6
-    assert set(stubbed.ended().values()) == {1}
-    assert before.keys() < stubbed.ended().keys()
-    trials = stubbed.trials()
-    assert sorted(trial.user_attrs["run"] for trial in trials) == sorted(stubbed.ended())
-
-
-def test_a_queue_that_is_not_a_database_gives_one_line(stubbed):
-    stubbed.run("--seeds", "1")
-    (stubbed.dir / "optuna.db").write_text("something else, and long enough to be looked at" * 100)
-    status, _, err = stubbed.run()
-    assert status == 2
-    assert "optuna.db: cannot be used" in err
-    assert err.count("\n") == 1
-    assert len(stubbed.ended()) == 2
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from unittest.mock import Mock
 
 import pytest
 from contention import contend
@@ -20,14 +21,11 @@ from sweeps.study import parse_study
     "url, said",
     [
         ("mysql://host/db", "'mysql' is not allowed: expected postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"),
-        ("postgresql+asyncpg://host/db", "'postgresql+asyncpg' is not allowed"),
         ("sqlite://", "'sqlite' is not allowed"),
-        ("sqlite:///:memory:", "'sqlite' is not allowed"),
         ("not a url", "cannot be read; expected postgresql"),
         ("postgresql://me:hunter2@host/db", "PGPASSFILE"),
         ("postgresql+psycopg://me:@host/db", "PGPASSFILE"),
         ("postgresql://host/db?password=hunter2", "PGPASSFILE"),
-        ("postgresql://host/db?sslpassword=hunter2", "PGPASSFILE"),
         ("postgresql://me:hunter2@host:notaport/db", "cannot be read"),
     ],
 )
@@ -80,6 +78,24 @@ def test_a_shared_database_tells_studies_apart_before_a_run_has_started(tmp_path
         connect(tiny_plan(seeds=5), tmp_path / "again" / "tiny", url)
 
 
+def test_the_storage_of_a_folder_cannot_change(tmp_path):
+    folder, other = tmp_path / "tiny", f"sqlite:///{tmp_path}/other.db"
+    connect(tiny_plan(), folder)
+    with pytest.raises(UserError, match=f"^--storage: the queue of {folder} is in sqlite:///{folder}/optuna.db; "):
+        connect(tiny_plan(), folder, other)
+    (folder / "optuna.db").rename(tmp_path / "away")
+    connect(tiny_plan(), folder, other)
+    with pytest.raises(UserError, match=f"is in {other}; "):
+        connect(tiny_plan(), folder, f"sqlite:///{folder}/optuna.db")
+    assert connect(tiny_plan(), folder).url == connect(tiny_plan(), folder, other).url
+
+
+def test_a_queue_that_is_not_a_database_is_one_line(tmp_path):
+    (tmp_path / "optuna.db").write_text("something else, and long enough to be looked at" * 100)
+    with pytest.raises(UserError, match=r"optuna\.db: cannot be used "):
+        open_storage(tmp_path)
+
+
 def test_one_process_at_a_time_has_the_lock(tmp_path):
     assert contend(None, tmp_path) == ["in", "out"] * 80
 
@@ -101,10 +117,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
 
 def test_an_error_of_the_operation_itself_is_passed_on(tmp_path):
     storage = open_storage(tmp_path)
-
-    def broken():
-        raise FileNotFoundError(os.strerror(2))
-
     with pytest.raises(FileNotFoundError):
-        storage.run(broken)
+        storage.run(Mock(side_effect=FileNotFoundError(os.strerror(2))))
     assert storage.run(lambda: "free") == "free"  # and so is the lock

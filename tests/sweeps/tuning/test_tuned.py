@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import study_file
 import yaml
 
 from experiments.config import load
 from experiments.runs import record
 from experiments.tuned import Range, Tuned, TunedTrial
-from sweeps.main import main
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
 from sweeps.tuning.space import make_space
@@ -27,32 +27,11 @@ STUDY = {
 
 def tuned_tree(**rates) -> dict:
     """The content of a tuned.yaml that gives the variants these learning rates."""
-    return {
-        "schema": 1,
-        "study": "mine",
-        "objective": "val/acc",
-        "sampler": "tpe",
-        "pruner": "halving",
-        "budget": 1,
-        "space": {"optim.lr": {"low": 1e-4, "high": 1e-1, "log": True}},
-        "base": {},
-        "code": {"commit": None, "dirty": None},
-        "variants": {
-            name: {
-                "levels": {"model.pool": name},
-                "settings": {"optim.lr": rate},
-                "trial": 0,
-                "val/acc": 0.5,
-                "epochs": 1,
-            }
-            for name, rate in rates.items()
-        },
-        "trials": [
-            {"variant": name, "trial": 0, "seed": 1_000_000, "status": "finished", "epochs": 1, "val/acc": 0.5}
-            | {"settings": {"optim.lr": rate}}
-            for name, rate in rates.items()
-        ],
-    }
+    levels = {name: {"model.pool": name} for name in rates}
+    return study_file.tuned(levels, {name: {"optim.lr": rate} for name, rate in rates.items()})
+
+
+TREE = tuned_tree(cls=0.002, gap=0.03)
 
 
 @pytest.fixture
@@ -64,20 +43,14 @@ def study(tmp_path):
 
 def tuned_file(folder: Path, tree: dict | None = None, name: str = "tuned.yaml") -> Path:
     path = folder / name
-    path.write_text(yaml.safe_dump(tuned_tree(cls=0.002, gap=0.03) if tree is None else tree))
+    path.write_text(yaml.safe_dump(TREE if tree is None else tree))
     return path
 
 
-def command(capsys, *words) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as exited:
-        main(list(map(str, words)))
-    out, err = capsys.readouterr()
-    return exited.value.code, out, err
-
-
-def run(capsys, study: Path, *words) -> tuple[int, str, str]:
+@pytest.fixture
+def run(vit_sweep, study):
     options = ("--out", study.parent, "--workers", 1, "--tracking", "off", "--device", "cpu")
-    return command(capsys, "run", study, *options, *words)
+    return lambda *words: vit_sweep("run", study, *options, *words)
 
 
 def rates(study_dir: Path) -> dict[str, set[float]]:
@@ -90,14 +63,14 @@ def rates(study_dir: Path) -> dict[str, set[float]]:
     return found
 
 
-def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(capsys, study):
+def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run, study):
     path = tuned_file(study.parent)
-    status, _, err = run(capsys, study, "--tuned", path)
+    status, _, err = run("--tuned", path)
     assert status == 0, err
     folder = study.parent / "mine"
     assert rates(folder) == {"cls": {0.002}, "gap": {0.03}}
     assert json.loads((folder / record.STUDY).read_text())["tuned"] == read_tuned(path).tree()
-    again = run(capsys, study, "--tuned", folder / record.STUDY)  # a tuned study's own plan states the same
+    again = run("--tuned", folder / record.STUDY)  # a tuned study's own plan states the same
     assert again[0] == 0 and "4 of 4 runs are already done" in again[2]
 
 
@@ -110,25 +83,19 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(caps
         (("--tuned", "tuned.yaml"), ("--tuned", "other.yaml"), "tuned.gap.optim.lr is 0.03 there and 0.04 here"),
     ],
 )
-def test_tuned_and_untuned_runs_do_not_share_a_folder(capsys, study, monkeypatch, first, second, said):
+def test_tuned_and_untuned_runs_do_not_share_a_folder(run, study, monkeypatch, first, second, said):
     monkeypatch.chdir(study.parent)
     tuned_file(study.parent)
     tuned_file(study.parent, tuned_tree(cls=0.002, gap=0.04), "other.yaml")
-    assert run(capsys, study, *first)[0] == 0
+    assert run(*first)[0] == 0
     before = (study.parent / "mine" / record.STUDY).read_bytes()
-    status, _, err = run(capsys, study, *second)
+    status, _, err = run(*second)
     assert status == 2 and f"holds another study: {said};" in err.splitlines()[-1]
     assert (study.parent / "mine" / record.STUDY).read_bytes() == before
 
 
 def changed(**fields) -> dict:
-    return {**tuned_tree(cls=0.002, gap=0.03), **fields}
-
-
-def without_trials_seed(seed: int) -> dict:
-    tree = tuned_tree(cls=0.002, gap=0.03)
-    tree["trials"][0]["seed"] = seed
-    return tree
+    return {**TREE, **fields}
 
 
 @pytest.mark.parametrize(
@@ -137,8 +104,8 @@ def without_trials_seed(seed: int) -> dict:
         (tuned_tree(cls=0.002), (), "'gap' has no settings"),
         (tuned_tree(cls=0.002, gap=0.1, mean=0.1), (), "'mean' is not a variant"),
         (tuned_tree(cls=0.002, gap=-1.0), (), "variant 'gap': optim.lr: -1.0 is not allowed"),
-        (without_trials_seed(1), (), "seed 1 was used for tuning"),
-        (tuned_tree(cls=0.002, gap=0.03), ("--optim.lr", "0.1"), "optim.lr: is not allowed with --tuned"),
+        (changed(trials=[{**TREE["trials"][0], "seed": 1}]), (), "seed 1 was used for tuning"),
+        (TREE, ("--optim.lr", "0.1"), "optim.lr: is not allowed with --tuned"),
         (changed(budget="many"), (), "budget: "),
         (changed(rate=1), (), "rate: "),
         ({"variants": {}}, (), "study: "),
@@ -146,9 +113,9 @@ def without_trials_seed(seed: int) -> dict:
         ("text", (), "expected a mapping"),
     ],
 )
-def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(capsys, study, tree, words, said):
+def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(run, study, tree, words, said):
     path = tuned_file(study.parent, tree)
-    status, _, err = run(capsys, study, "--tuned", path, *words)
+    status, _, err = run("--tuned", path, *words)
     assert status == 2 and said in err and err.count("\n") == 1, err
     assert not (study.parent / "mine").exists()
 

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import optuna
 import pytest
-from stubbed import tiny_plan
+from stubbed import finish, tiny_plan
 
-from experiments.runs.record import CHECKPOINT, CONFIG, METRICS, write_summary
 from sweeps.queue.process import current_process
 from sweeps.queue.queue import Queue
 from sweeps.workers.pool import StudyCancelled, WorkerPool
@@ -59,11 +58,7 @@ def test_a_worker_gets_its_next_runs_in_the_last_epoch_of_a_cohort(pool):
     assert [a.run.name for a in worker.assignments] == first and [a.run.name for a in worker.upcoming] == second
     assert set(pool.queue.reconcile().running) == {*first, *second}
     for name in first:
-        (pool.queue.dir / name).mkdir()
-        for file in (CONFIG, METRICS, CHECKPOINT):
-            (pool.queue.dir / name / file).write_text("{}")
-        summary = {"run_id": pool.queue.runs[name].run_id, "status": "finished", "val/acc": 0.5}
-        write_summary(pool.queue.dir / name, summary)
+        finish(pool.queue.dir / name, pool.queue.runs[name])
     tell(pool, "done")
     assert [a.run.name for a in worker.assignments] == second and worker.upcoming == []
     assert pool.idle == []
