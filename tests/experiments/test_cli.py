@@ -74,21 +74,6 @@ def test_short_forms_of_settings(tmp_path):
     assert (config["data"]["hflip"], config["model"]["qkv_bias"], config["optim"]["lr"]) == (True, False, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("module", "words", "hint"),
-    [
-        ("experiments.main", ["--lr", "0.1"], "--lr: no such flag; did you mean --optim.lr?"),
-        ("experiments.main", ["--name", "sgd"], "did you mean --data.name or --optim.name?"),
-        ("sweeps.main", ["run", "position", "--depth", "3"], "did you mean --model.depth?"),
-    ],
-)
-def test_what_users_try_first_gets_a_hint(module, words, hint):
-    done = subprocess.run([sys.executable, "-m", module, *words], env=ENV, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert hint in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
 @pytest.mark.parametrize("module", ["experiments.main", "sweeps.main", "analysis.main"])
 def test_a_folder_that_is_not_utf8_is_refused(module, tmp_path):
     words = [] if module == "experiments.main" else ["run", "head"] if module == "sweeps.main" else [b"study"]

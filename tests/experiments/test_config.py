@@ -225,6 +225,28 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"data.shuffle_patches": True, "data.crop_padding": 1}, ["data.crop_padding: 1", "shuffle_patches", "allowed: 0"]),
     ({"model.depth": 10**19}, ["model.depth", "10000000000000000000", "less than 2147483648"]),
     ({"model.mlp_ratio": "1e300"}, ["model.mlp_ratio", "'1e300'", "1000"]),
+    ({"eval.fewshot": "mnst"}, ["eval.fewshot: 'mnst' is not known; did you mean 'mnist'"]),
+    ({"eval.fewshot": "cifar10"}, ["eval.fewshot: cifar10 has 3 channel(s), and digits 1"]),
+    ({"eval.fewshot": "imagefolder"}, ["eval.fewshot: imagefolder is allowed only where it is also data.name"]),
+    ({"eval.fewshot": "digits", "eval.shots": ""}, ["eval.shots: is empty"]),
+    ({"eval.shots": "1,five"}, ["eval.shots: '1,five' is not allowed: expected whole numbers from 1, such as"]),
+    ({"eval.shots": "0"}, ["eval.shots: '0' is not allowed"]),
+    ({"eval.epochs": "2"}, ["eval.epochs: 2 is not allowed with optim.schedule cosine"]),
+    ({"eval.epochs": "31", "optim.schedule": "constant"}, ["eval.epochs: 31 is not allowed: up to train.epochs, 30"]),
+    ({"eval.img_sizes": "9"}, ["eval.img_sizes: 9 is not allowed: a multiple of model.patch_size, 2"]),
+    (
+        {"eval.img_sizes": "4", "data.shuffle_patches": True},
+        ["eval.img_sizes: is not allowed with data.shuffle_patches"],
+    ),
+    ({"eval.img_sizes": "4", "data.name": "probe-where"}, ["eval.img_sizes: is not allowed for probe-where"]),
+    ({"eval.max_shift": 1, "data.name": "probe-where"}, ["eval.max_shift: is not allowed for probe-where"]),
+    ({"eval.max_shift": 8}, ["eval.max_shift: 8 is not allowed: less than the image side, 8 px"]),
+    ({"data.name": "probe-where", "model.patch_size": 4}, ["model.patch_size: 4 is not the cell size", "allowed: 2"]),
+    (
+        {"data.name": "probe-where", "data.hflip": True},
+        ["data.hflip: true is not allowed for probe-where", "allowed: false"],
+    ),
+    ({"data.name": "probe-where", "data.img_size": 16}, ["data.img_size: 16 is not allowed for probe-where", ": none"]),
 ]
 
 

@@ -121,6 +121,7 @@ BAD = [
     (["run", "mine.yaml", "--set", "train.epochs"], "PATH=VALUE"),
     (["run", "mine.yaml", "--set", "=3"], "--set: '=3' is not allowed: expected PATH=VALUE"),
     (["run", "mine.yaml", "--metric", "val/acc"], "--metric: no such flag"),
+    (["run", "position", "--depth", "3"], "did you mean --model.depth?"),
     (["run", "mine.yaml", "--train.epochs", "-3"], "train.epochs: '-3'"),
     (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
     (["run", "mine.yaml", "--seed", "3"], "--seeds"),

@@ -218,15 +218,7 @@ def test_invalid_combinations_raise(changes, line):
         ViTConfig(**{**SIZES[0], "num_classes": 7, **changes})
 
 
-RATE_FIELDS = (
-    "pos_drop_rate",
-    "attn_drop_rate",
-    "proj_drop_rate",
-    "mlp_act_drop_rate",
-    "mlp_drop_rate",
-    "drop_rate",
-    "drop_path_rate",
-)
+RATE_FIELDS = [name for name in ViTConfig.model_fields if name.endswith("drop_rate") or name == "drop_path_rate"]
 
 
 @pytest.mark.parametrize("field", RATE_FIELDS)

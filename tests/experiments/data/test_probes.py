@@ -11,7 +11,6 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.catalogue import DATASETS
 from experiments.data.probes import GRID, PROBES, generate
-from experiments.errors import UserError
 from experiments.presets import preset
 from experiments.training.engine import Solo
 from experiments.training.fit import evaluate, fit
@@ -188,19 +187,6 @@ def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kin
     one, two = (model("probe-direction", kind, **{"model.depth": depth}) for depth in (1, 2))
     torch.testing.assert_close(one(other), one(x))
     assert not torch.allclose(two(other), two(x))
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "said"),
-    [
-        ("model.patch_size", 4, "4 is not the cell size of probe-where; allowed: 2"),
-        ("data.hflip", True, "true is not allowed for probe-where"),
-        ("data.img_size", 16, "16 is not allowed for probe-where"),
-    ],
-)
-def test_settings_that_would_move_or_blur_marks_are_refused(path, value, said):
-    with pytest.raises(UserError, match=f"^{path}: {said}"):
-        override(RunConfig(), {"data.name": "probe-where", path: value})
 
 
 @pytest.mark.slow

@@ -88,22 +88,3 @@ def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_settin
     config = tiny.config(eval__img_sizes="8,99999998")
     with pytest.raises(UserError, match=r"^eval\.img_sizes: 99999998: .* decoded images need "):
         size_tasks(config, loading.load(config), torch.device("cpu"))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"eval.img_sizes": "9"}, "eval.img_sizes: 9 is not allowed: a multiple of model.patch_size, 2"),
-        (
-            {"eval.img_sizes": "4", "data.shuffle_patches": True},
-            "eval.img_sizes: is not allowed with data.shuffle_patches",
-        ),
-        ({"eval.img_sizes": "4", "data.name": "probe-where"}, "eval.img_sizes: is not allowed for probe-where"),
-        ({"eval.max_shift": 1, "data.name": "probe-where"}, "eval.max_shift: is not allowed for probe-where"),
-        ({"eval.max_shift": 8}, "eval.max_shift: 8 is not allowed: less than the image side, 8 px"),
-    ],
-    ids=str,
-)
-def test_settings_that_make_no_sense_are_refused(changes, message):
-    with pytest.raises(UserError, match=f"^{message}"):
-        override(tiny.config(), changes)

@@ -103,10 +103,17 @@ def rows_in(folder: Path) -> list[Any]:
 
 def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path):
     changes = {"train__epochs": 25, "data__hflip": True}
-    flags = [part for path, value in tiny.settings(**changes).items() for part in (f"--{path}", str(value))]
-    code = "from experiments.main import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *flags, "--device", "cpu", "--out", str(tmp_path / "killed")],
+        [
+            sys.executable,
+            "-m",
+            "experiments.main",
+            *tiny.flags(**changes),
+            "--device",
+            "cpu",
+            "--out",
+            str(tmp_path / "killed"),
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
     )

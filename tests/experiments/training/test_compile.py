@@ -50,24 +50,11 @@ def test_without_a_compiler_the_run_fails_with_one_line_and_leaves_no_files(tmp_
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "CXX": str(tmp_path / "none"),
-        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "c"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
     }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from experiments.main import main; main()",
-            "--train.compile",
-            "default",
-            "--device",
-            "cpu",
-            "--out",
-            str(tmp_path / "runs"),
-        ],
-        env=env,
-        capture_output=True,
-        text=True,
-    )
+    words = ["--train.compile", "default", "--device", "cpu", "--out", str(tmp_path / "runs")]
+    command = [sys.executable, "-m", "experiments.main", *words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
     assert done.returncode == 2
     assert "train.compile: 'default' does not work here; allowed: none" in last

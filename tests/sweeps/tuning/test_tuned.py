@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import study_file
-import yaml
 
 from experiments.config import load
 from experiments.runs import record
@@ -43,7 +42,7 @@ def study(tmp_path):
 
 def tuned_file(folder: Path, tree: dict | None = None, name: str = "tuned.yaml") -> Path:
     path = folder / name
-    path.write_text(yaml.safe_dump(TREE if tree is None else tree))
+    path.write_text(json.dumps(TREE if tree is None else tree))  # JSON is YAML
     return path
 
 
