@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from analysis.figures.style import Plot
-from analysis.report import table as framed
-from analysis.report.render import Table, from_frame
+from analysis.report import render
+from analysis.report.table import Table
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Code:
     text: str
 
 
-Item = Table | Plot | Facts | Code
+Item = Table | render.Table | Plot | Facts | Code
 
 
-def present(*items: Item | framed.Table | None) -> list[Item]:
+def present(*items: Item | None) -> list[Item]:
     """Return the items of a section that the study has."""
-    return [from_frame(item) if isinstance(item, framed.Table) else item for item in items if item is not None]
+    return [item for item in items if item is not None]
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,8 @@ class Section:
 class Document:
     """The content of a report.
 
-    `headline`: the answer, one paragraph each. `runs`: the table of the section "Runs". `excluded`: records that are
-    not used, with the reason. `files`: tables that are written as files and are not shown. `frames`: data that is
-    written as CSV. `linked`: whether the records lie where the table of runs links to.
+    `headline`: the answer, one paragraph each. `excluded`: records that are not used, with the reason. `frames`: data
+    that is written as CSV: name -> frame.
     """
 
     title: str
@@ -59,35 +58,36 @@ class Document:
     headline: tuple[str, ...]
     warnings: list[str]
     sections: list[Section]
-    runs: Table | None = None
     excluded: list[tuple[str, str]] = field(default_factory=list)
-    files: list[Table] = field(default_factory=list)
     frames: dict[str, pd.DataFrame] = field(default_factory=dict)
-    linked: bool = False
 
     @property
     def tables(self) -> list[Table]:
-        """Every table that becomes a file; the tables of runs do not, since all runs are in one CSV."""
-        shown = [item for section in self.sections for item in section.items if isinstance(item, Table)]
-        return [*shown, *self.files]
+        """The tables that become files, in the order of the sections."""
+        tables = [render.as_frame(item) for item in self._items(Table, render.Table)]
+        return [table for table in tables if not table.listing]
 
     @property
     def plots(self) -> list[Plot]:
         """Every figure, in the order of the sections."""
-        return [item for section in self.sections for item in section.items if isinstance(item, Plot)]
+        return self._items(Plot)
 
-    def with_notes_once(self) -> Document:
-        """Return the document with each note only at the first table that has it."""
+    def _items(self, *kinds: type) -> list:
+        return [item for section in self.sections for item in section.items if isinstance(item, kinds)]
+
+    def as_shown(self) -> Document:
+        """Return the document with the excluded records as its last section, and each note only at its first table."""
+        excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] * bool(self.excluded)
         seen: set[str] = set()
-        return replace(self, sections=[_with_notes_once(section, seen) for section in self.sections])
+        return replace(self, sections=[_with_new_notes(section, seen) for section in (*self.sections, *excluded)])
 
 
-def _with_notes_once(section: Section, seen: set[str]) -> Section:
+def _with_new_notes(section: Section, seen: set[str]) -> Section:
     items: list[Item] = []
     for item in section.items:
-        if isinstance(item, Table):
-            new = tuple(note for note in item.notes if note not in seen)
-            seen.update(new)
-            item = replace(item, notes=new)
+        if isinstance(item, Table | render.Table):
+            item = render.as_frame(item)
+            item = replace(item, notes=tuple(note for note in item.notes if note not in seen))
+            seen.update(item.notes)
         items.append(item)
     return replace(section, items=items)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
-
 from analysis import formatting
 from analysis.figures.study_figures import all_plots
 from analysis.figures.style import Plot
@@ -13,18 +11,17 @@ from analysis.report.document import Document, Item, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.provenance import provenance, reproduce, varying
-from analysis.report.render import from_frame
 from analysis.report.sections.claims import claims_table
 from analysis.report.sections.cost import cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, pairs_table
 from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
+from analysis.report.sections.runs import runs_section
 from analysis.report.sections.variants import mark, mark_note, variants_table
 from analysis.report.table import Table
 from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.tables.probe_columns import probe_columns
-from analysis.report.tables.runs import runs_table
 from analysis.report.tables.trends import profile_table, trend_tables
 from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
@@ -54,18 +51,18 @@ def study_document(
         summary=summary(results),
         headline=headline(results),
         warnings=warnings(results),
-        sections=_sections(results, pairs, models, with_images),
-        runs=runs_table(results, linked),
+        sections=[
+            *_sections(results, pairs, models, with_images),
+            runs_section(study, results.variants, results.means, linked),
+        ],
         excluded=sorted(study.troubles.items()),
-        files=[from_frame(pairs)] if pairs is not None and len(pairs.frame) > MOST_PAIR_ROWS else [],
-        frames={"runs": study.runs, "curves": study.curves, **_trials(results)},
-        linked=linked,
+        frames={
+            "runs": study.runs,
+            "curves": study.curves,
+            **({} if results.tuning is None else {"tuning-trials": results.tuning.trials}),
+            **({"pairs": pairs.data} if pairs is not None and len(pairs.frame) > MOST_PAIR_ROWS else {}),
+        },
     )
-
-
-def _trials(results: StudyResults) -> dict[str, pd.DataFrame]:
-    """The trials of the tuning, if there was one."""
-    return {} if results.tuning is None else {"tuning-trials": results.tuning.trials}
 
 
 def title(study: RunsTable) -> str:

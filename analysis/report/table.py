@@ -1,15 +1,19 @@
-"""Tables: a frame with the data, and how each column is shown. `formats` turns data into text; `render` writes the files."""
+"""Tables: a frame with the data, and how each column is shown. `formats` makes the texts; `pages` and `latex` write them."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import compress
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.formatting import DASH
+from analysis.formatting import DASH, plain
 from analysis.stats import Estimate
+
+DAGGER = "†"
 
 Format = Callable[[pd.DataFrame], list[str]]
 """A frame -> the text of a column, one for each row."""
@@ -41,7 +45,38 @@ class Shown(NamedTuple):
     text: str
     link: str
     mark: str
-    sort: object
+    sort: str | None
+
+    @property
+    def bold(self) -> bool:
+        """Whether the text is bold."""
+        return self.mark in ("best", "equal")
+
+    @property
+    def dagger(self) -> str:
+        """What follows the text, not bold."""
+        return DAGGER if self.mark == "equal" else ""
+
+
+class Grid(NamedTuple):
+    """Columns and rows as they are shown."""
+
+    columns: list[Column]
+    rows: list[tuple[Shown, ...]]
+
+    @property
+    def main(self) -> Grid:
+        """What the page shows at once."""
+        return self._only([not column.detail for column in self.columns])
+
+    @property
+    def details(self) -> Grid:
+        """The folded columns, after those that identify the row."""
+        return self._only([column.key or column.detail for column in self.columns])
+
+    def _only(self, wanted: list[bool]) -> Grid:
+        rows = [tuple(compress(row, wanted)) for row in self.rows]
+        return Grid(list(compress(self.columns, wanted)), rows)
 
 
 @dataclass(frozen=True)
@@ -50,7 +85,8 @@ class Table:
 
     Fields of the frame that start with "_" are for display only (addresses, marks, order). `folded`: whether the page
     shows only the caption until the reader unfolds it. `group`: the field with the group of each row; a link to
-    "#GROUP" leads to its first row.
+    "#GROUP" leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the
+    same name, which is its CSV.
     """
 
     name: str
@@ -60,28 +96,52 @@ class Table:
     notes: tuple[str, ...] = ()
     folded: bool = False
     group: str = ""
+    listing: bool = False
 
-    def shown(self) -> list[tuple[Column, list[Shown]]]:
-        """The columns that hold a text in any row, and those that identify a row, each with its cells."""
+    def shown(self) -> Grid:
+        """The columns that hold a text in any row, and those that identify a row."""
         columns = [(column, self._cells(column)) for column in self.columns]
-        return [
+        columns = [
             (column, cells)
             for column, cells in columns
             if column.key or not cells or any(cell.text not in ("", DASH) for cell in cells)
         ]
+        return Grid([column for column, _ in columns], list(zip(*(cells for _, cells in columns), strict=True)))
 
-    def _cells(self, column: Column) -> list[Shown]:
-        links, marks, sorts = (self._field(field) for field in (column.link, column.mark, column.sort))
-        texts = column.format(self.frame)
-        return [Shown(*cell) for cell in zip(texts, (link or "" for link in links), (m or "" for m in marks), sorts)]
-
-    def _field(self, name: str) -> list:
-        return self.frame[name].tolist() if name else [None] * len(self.frame)
+    @property
+    def groups(self) -> list[str]:
+        """The group of each row; empty where rows have none."""
+        return self.frame[self.group].tolist() if self.group else []
 
     @property
     def data(self) -> pd.DataFrame:
         """The frame without the fields that are for display only."""
         return self.frame[[name for name in self.frame if not str(name).startswith("_")]]
+
+    def csv(self) -> str:
+        """The data: numbers in full precision, text in quotes, since a lone "\r" would end a line without them."""
+        return self.data.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+
+    def _cells(self, column: Column) -> list[Shown]:
+        links, marks, sorts = (self._field(field) for field in (column.link, column.mark, column.sort))
+        cells = zip(column.format(self.frame), links, marks, sorts, strict=True)
+        return [
+            Shown(plain(text), _known(link), _known(mark), _sort(value) if column.sort else None)
+            for text, link, mark, value in cells
+        ]
+
+    def _field(self, name: str) -> list[Any]:
+        return self.frame[name].tolist() if name else [None] * len(self.frame)
+
+
+def _known(value: Any) -> Any:
+    """The value; empty where it is missing."""
+    return "" if value is None or value != value else value
+
+
+def _sort(value: Any) -> str:
+    """A number as the page reads it; an unknown value is empty and stands last."""
+    return "" if _known(value) == "" else repr(float(value)).replace("inf", "Infinity")
 
 
 def estimate_fields(name: str, estimate: Estimate) -> dict[str, float]:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from analysis import formatting
+from analysis.report import markdown
 from analysis.report.document import Document
-from analysis.report.render import markdown
 from analysis.sources.runs_table import RunsTable
 from analysis.wandb_pages.upload import Task
 from experiments.errors import UserError
@@ -34,7 +34,7 @@ def publish(study: RunsTable, document: Document, out: Path, place: Tracking) ->
         title=formatting.plain(document.title),
         metric=str(study.metric),
         axes=[path for factor in study.factors for path in factor.split("+")],
-        headline=[markdown(text, starts_line=True) for text in document.headline],
+        headline=[markdown.escaped(text) for text in document.headline],
         folder=str(study.folder),
         report=str(out),
         project=place.project,

@@ -14,7 +14,7 @@ from analysis.figures import factor_figures, means, study_figures, style
 from analysis.figures.labels import LONGEST, VariantStyle, labels
 from analysis.figures.panel_figures import draw_panels
 from analysis.figures.variant_lines import Condition, Line
-from analysis.report import write
+from analysis.report.svg import saved
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from analysis.stats import Estimate
@@ -27,7 +27,7 @@ def results_of(tmp_path, **options):
 
 def svg(figure):
     with style.style():
-        return write.svg(style.Plot("", figure, "", ""))
+        return saved(style.Plot("", figure, "", ""), "svg").decode()
 
 
 def texts(svg):

@@ -130,10 +130,11 @@ def test_a_study_of_several_factors_starts_with_them_and_another_with_its_varian
     one = sections(results_of(tmp_path / "one"))
     assert one[:5] == ["result", "differences", "claims", "curves", "cost"]
     several = sections(analyze(read_folder(write_factorial(tmp_path / "two"))))
-    assert several[:3] == ["factors", "result", "differences"] and several[-3:] == [
+    assert several[:3] == ["factors", "result", "differences"] and several[-4:] == [
         "methods",
         "provenance",
         "reproduce",
+        "runs",
     ]
 
 

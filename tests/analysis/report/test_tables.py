@@ -5,24 +5,12 @@ from synthetic import write_factorial, write_study
 
 from analysis.formatting import shared_decimals
 from analysis.report.tables.factors import factor_tables
-from analysis.report.tables.runs import runs_table
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
 
 def results_of(tmp_path, **options):
     return analyze(read_folder(write_study(tmp_path, **options)))
-
-
-def test_a_run_has_its_own_difference_from_the_baseline(tmp_path):
-    results = results_of(tmp_path, seeds=3)
-    table = runs_table(results)
-    at = [column.title for column in table.columns].index("difference from none, points")
-    rows = [row for row in table.rows if row[0].text == "learned-1d"]
-    assert [row[1].text for row in rows] == ["0", "1", "2"]
-    for seed, row in enumerate(rows):
-        by_hand = 100 * (results.values["learned-1d"][seed] - results.values["none"][seed])
-        assert row[at].text == f"+{by_hand:.2f}" and row[1].href == f"../v2-s{seed}/summary.json"
 
 
 def test_factors_against_a_case_by_hand(tmp_path):
