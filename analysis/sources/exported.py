@@ -40,10 +40,9 @@ class FileDigest(_Part):
     digest: str
 
 
-class TableDigest(_Part):
+class TableDigest(FileDigest):
     """The digest over the cells of a table, and column -> type."""
 
-    digest: str
     types: dict[str, typed_csv.CellType]
 
 

@@ -12,13 +12,8 @@ from analysis.sources.source_run import ENDED, IMAGES
 from experiments.errors import UserError
 from vit.registry import BUILTIN
 
-CHOOSE_IMAGES = (
-    "data.name",
-    "data.root",
-    "data.split_seed",
-    "data.val_fraction",
-    "data.test_fraction",
-    "data.train_limit",
+CHOOSE_IMAGES = tuple(
+    f"data.{name}" for name in ("name", "root", "split_seed", "val_fraction", "test_fraction", "train_limit")
 )
 """The settings that determine which images a run uses."""
 
@@ -29,16 +24,14 @@ def check_pooling(study: RunsTable, skip: bool = False) -> RunsTable:
     Raises `UserError` where they are not. With `skip`, the runs that differ from most of their variant are excluded
     instead, as unreadable, with the reason in `troubles`.
     """
-    troubles: dict[str, str] = {}
-    for variant, runs in study.of(*ENDED).groupby("variant", sort=False):
-        models = _models(runs)
+    ended, troubles = study.of(*ENDED), dict[str, str]()
+    for variant, models in _models(ended).groupby(ended.set_index("run")["variant"], sort=False):
         counts = models.value_counts(sort=False)  # in the order of the runs
-        if len(counts) < 2:
-            continue
         usual = counts.idxmax()
-        if not skip:
-            groups = [(model, list(names.index)) for model, names in models.groupby(models, sort=False)]
-            listed = "; ".join(f"{model} ({n[0] if len(n) == 1 else f'{len(n)} runs'})" for model, n in groups)
+        if len(counts) > 1 and not skip:
+            listed = "; ".join(
+                f"{model} ({f'{n} runs' if n > 1 else models[models == model].index[0]})" for model, n in counts.items()
+            )
             raise UserError(
                 f"{study.name}: the runs of {variant!r} are not of one model: {listed}; train them again with one model, "
                 f"or report only those with {usual} by --skip-unreadable"
@@ -49,14 +42,15 @@ def check_pooling(study: RunsTable, skip: bool = False) -> RunsTable:
     return replace(study, runs=study.runs.assign(status=status), troubles={**study.troubles, **troubles})
 
 
-def _models(runs: pd.DataFrame) -> pd.Series:
+def _models(ended: pd.DataFrame) -> pd.Series:
     """Run -> a text that is equal for runs of one model. Runs of which nothing is known are left out."""
-    known = runs["plugin_digest"].notna().any()
+    plugged = set(ended.loc[ended["plugin_digest"].notna(), "variant"])
     texts = {}
-    for run, params, fixed, digest in zip(runs["run"], runs["params"], runs["params_fixed"], runs["plugin_digest"]):
+    columns = (ended[name] for name in ("run", "variant", "params", "params_fixed", "plugin_digest"))
+    for run, variant, params, fixed, digest in zip(*columns):
         parts = [f"{int(params):,} parameters"] if pd.notna(params) else []
         parts += [f"{int(fixed):,} fixed values"] if pd.notna(fixed) and fixed else []
-        if known:
+        if variant in plugged:
             parts.append(f"plug-in source {digest[:12] if isinstance(digest, str) else 'not recorded'}")
         texts[run] = " and ".join(parts)
     return pd.Series({run: text for run, text in texts.items() if text}, dtype=object)

@@ -60,9 +60,7 @@ def _identity(config: Mapping[str, Any], labels: np.ndarray, files: str | None) 
     if data["name"] not in DATASETS or DATASETS[data["name"]].source != "torchvision":
         split = config["seed"] if data["split_seed"] == PER_SEED else data["split_seed"]
         parts += [f"split {split}", f"test fraction {data['test_fraction']}"]
-    if files:
-        parts.append(f"files {files}")
-    return ", ".join(parts)
+    return ", ".join([*parts, f"files {files}"] if files else parts)
 
 
 def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str, VariantHits]:

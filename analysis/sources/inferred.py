@@ -16,7 +16,7 @@ from analysis.sources.settings import PLACES, flatten, level_text, nested
 from analysis.sources.source_run import COLUMNS, ENDED, SourceRun
 from experiments.errors import UserError
 from experiments.metric import Metric
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import StudyPlan
 
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
@@ -47,28 +47,35 @@ def infer(
     runs = [replace(run, config=_apart_from_columns(run.config)) for run in runs]
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
-    labels = _variant_names(runs, [_label(factors, values) for values in settings])
-    kept, copies = _without_copies(source, runs, labels, settings)
-    variants = sorted({label for label, _ in kept}, key=lambda label: (label != baseline, label))  # baseline first
+    kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
+    variants = sorted({variant for variant, _ in kept}, key=lambda variant: (variant != baseline, variant))
     if baseline is not None and baseline not in variants:
         raise UserError(f"--baseline: {baseline!r} is not among the variants: {', '.join(variants)}")
-    order = sorted(kept, key=lambda key: (variants.index(key[0]), key[1]))
-    planned = [_planned(runs[kept[key]], *key, settings[kept[key]], factors) for key in order]
-    varied = {path for paths in factors for path in paths}
+    kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
+    varied = [path for paths in factors for path in paths]
     tree = {
         "name": name,
         "factors": {"+".join(paths): levels for paths, levels in factors.items()},
-        "baseline": baseline or variants[0],
+        "baseline": variants[0],
         "metric": metric,
         "margin": MARGIN,
-        "seeds": sorted({seed for _, seed in order}),
-        "base": nested({path: value for path, value in settings[0].items() if path not in {*varied, *PLACES}}),
-        "runs": planned,
+        "seeds": sorted({seed for _, seed in kept}),
+        "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
+        "runs": [
+            {
+                "run": runs[at].name,
+                "run_id": runs[at].summary.get("run_id") or "",
+                "variant": variant,
+                "levels": {path: settings[at].get(path) for path in varied},
+                "seed": seed,
+            }
+            for (variant, seed), at in kept.items()
+        ],
         "source": source,
         "notes": [_note(source, metric, baseline, has_digests="folder" in parts)],
     }
     plan = StudyPlan.parse(tree, source)
-    return RunsTable.of_runs(plan, [runs[kept[key]] for key in order], troubles={**copies, **(troubles or {})}, **parts)
+    return RunsTable.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
 
 
 def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,56 +109,43 @@ def _factors(settings: list[Settings]) -> dict[tuple[str, ...], list[Any]]:
     return factors
 
 
-def _label(factors: Iterable[tuple[str, ...]], values: Settings) -> str:
-    """The name of a variant where the source has none: its level, or `depth=2, head=logits`."""
-    texts = {paths[0]: level_text([values.get(path) for path in paths]) for paths in factors}
-    if len(texts) == 1:
-        return next(iter(texts.values()))
-    return ", ".join(f"{path.rpartition('.')[2]}={text}" for path, text in texts.items()) or "all"
+def _variant_names(runs: list[SourceRun], settings: list[Settings], factors: Iterable[tuple[str, ...]]) -> list[str]:
+    """The name of each run's variant: that of the source, or else its level, or `depth=2, head=logits`.
 
-
-def _variant_names(runs: list[SourceRun], labels: list[str]) -> list[str]:
-    """The name of each run's variant: that of the source, followed by the label where it has several settings.
-
-    W&B groups of other programs can hold runs with different settings, which are different variants.
+    W&B groups of other programs can hold runs with different settings. Then the names are both, `GROUP: depth=2`.
     """
-    labels_of: dict[str, set[str]] = {}
-    for run, label in zip(runs, labels):
-        labels_of.setdefault(run.variant, set()).add(label)
-    return [
-        label if not run.variant else run.variant if len(labels_of[run.variant]) == 1 else f"{run.variant}: {label}"
-        for run, label in zip(runs, labels)
-    ]
+    names = []
+    for values in settings:
+        levels = [(paths[0].rpartition(".")[2], level_text([values.get(path) for path in paths])) for paths in factors]
+        names.append(", ".join(map("=".join, levels)) if len(levels) > 1 else levels[0][1] if levels else "all")
+    given = {run.variant for run in runs}
+    if len(given) < len({(run.variant, name) for run, name in zip(runs, names)}):
+        return [f"{run.variant}: {name}" if run.variant else name for run, name in zip(runs, names)]
+    return [run.variant or name for run, name in zip(runs, names)]
 
 
 def _without_copies(
-    source: str, runs: list[SourceRun], labels: list[str], settings: list[Settings]
+    source: str, runs: list[SourceRun], variants: list[str], settings: list[Settings]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
     """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
 
     Raises `UserError` where a seed is not an integer, or where runs with the same settings have no seed.
     """
     kept: dict[tuple[str, int], int] = {}
-    copies, seedless = {}, []
-    for index, (run, label, values) in enumerate(zip(runs, labels, settings)):
+    copies = {}
+    for index, (run, variant, values) in enumerate(zip(runs, variants, settings)):
         seed = values.get("seed", 0)
         if not isinstance(seed, int):
             raise UserError(f"{source}: {run.name}: seed: {seed!r} is not an integer")
-        first = kept.setdefault((label, seed), index)
-        if first != index:
-            copies[run.name] = f"is another copy of {runs[first].name} ({label}, seed {seed}), so it is not used"
-            seedless += [] if "seed" in values else [run.name]
-    if seedless:
-        raise UserError(
-            f"{source}: {len(seedless)} runs have no setting `seed` and the same settings as another run, for example "
-            f"{seedless[0]}; seeds are needed to tell runs of a variant apart and to pair them"
-        )
+        first = kept.setdefault((variant, seed), index)
+        if first == index:
+            continue
+        if "seed" not in values:
+            raise UserError(
+                f"{source}: {run.name}: has no setting `seed`, and {runs[first].name} has the same settings"
+            )
+        copies[run.name] = f"is another copy of {runs[first].name} ({variant}, seed {seed}), so it is not used"
     return kept, copies
-
-
-def _planned(run: SourceRun, variant: str, seed: int, values: Settings, factors: Iterable[tuple[str, ...]]) -> RunSpec:
-    levels = {path: values.get(path) for paths in factors for path in paths}
-    return RunSpec(name=run.name, run_id=run.summary.get("run_id") or "", variant=variant, levels=levels, seed=seed)
 
 
 def _note(source: str, metric: str, baseline: str | None, has_digests: bool) -> str:

@@ -1,7 +1,6 @@
 """Read runs from an Optuna study: a trial is a run, its parameters are settings, its value is a metric. Read only.
 
-Optuna stores values without a unit. What they are is known from the metric names of the study, which `vit-sweep` sets: its
-trials hold validation metrics. Otherwise the user says it.
+What the values are is known from the metric names of the study, which `vit-sweep` sets. Otherwise the user says it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from experiments.metric import METRICS, Metric, is_metric
 def find_runs(place: str, metric: str | None) -> tuple[str, str, list[SourceRun]]:
     """The study's name, the metric and the trials. `place`: a SQLite file or a storage URL, "#STUDY" where it holds several.
 
-    `metric`: what the user says that the values are. Raises `UserError` where there is no such storage or study, or where
-    its values are another metric.
+    `metric`: what the user says that the values are. Raises `UserError` where this is wrong, or there is no such study.
     """
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
@@ -48,21 +46,16 @@ def _choose(source: str, held: list[str], directions: list[str], metric: str | N
     """The index of the value to read, and its metric. `held`: the names of the values. Raises `UserError`."""
     known = [name for name in held if is_metric(name)]
     allowed = known or (METRICS if len(directions) == 1 else ())
-    if metric is None and len(known) == 1:
-        metric = known[0]
-    if metric is None or metric not in allowed:
+    chosen = known[0] if metric is None and len(known) == 1 else metric
+    if chosen not in allowed or chosen is None:
         asked = "give --metric" if metric is None else f"--metric: {metric!r} is not allowed"
-        raise UserError(
-            f"{source}: the values of its trials are {', '.join(held) or 'not named'}; {asked}: expected "
-            f"{', '.join(allowed) or 'a study with one value, or with a value that is named like a metric'}"
-        )
-    index = held.index(metric) if known else 0
-    fitting = "MINIMIZE" if Metric(metric).lower_is_better else "MAXIMIZE"
-    if directions[index] != fitting:
-        raise UserError(
-            f"{source}: --metric: {metric} is not allowed: the study has the direction {directions[index].lower()}"
-        )
-    return index, metric
+        expected = ", ".join(allowed) or "a study whose values are named like metrics"
+        raise UserError(f"{source}: its values are {', '.join(held) or 'not named'}; {asked}: expected {expected}")
+    index = held.index(chosen) if known else 0
+    if directions[index] != ("MINIMIZE" if Metric(chosen).lower_is_better else "MAXIMIZE"):
+        direction = directions[index].lower()
+        raise UserError(f"{source}: --metric: {chosen!r} is not allowed: the study has the direction {direction}")
+    return index, chosen
 
 
 def source_run(trial: Any, metric: str, index: int = 0) -> SourceRun:

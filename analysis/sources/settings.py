@@ -28,15 +28,14 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     tree: dict[str, Any] = {}
     for path, value in flat.items():
-        *sections, field = path.split(".")
-        parents = [".".join(sections[: depth + 1]) for depth in range(len(sections))]
-        if any(parent in flat for parent in parents):
+        *sections, name = path.split(".")
+        if any(".".join(sections[:depth]) in flat for depth in range(1, len(sections) + 1)):
             tree[path] = value
             continue
         node = tree
         for section in sections:
             node = node.setdefault(section, {})
-        node[field] = value
+        node[name] = value
     return tree
 
 

@@ -12,16 +12,8 @@ from experiments.runs import record
 from experiments.study import RunSpec
 
 ENDED = record.STATUSES
-COST = (
-    "params",
-    "params_fixed",
-    "flops_per_image",
-    "wall_seconds",
-    "device_seconds",
-    "images_per_second",
-    "peak_memory_bytes",
-    "cohort",
-)
+SPEED = ("wall_seconds", "device_seconds", "images_per_second")
+COST = ("params", "params_fixed", "flops_per_image", *SPEED, "peak_memory_bytes", "cohort")
 IMAGES = ("train_images", "val_images", "test_images")
 PLANNED_FIELDS = "planned.fields"  # a digest for each field of the plan
 FROM_SUMMARY = {

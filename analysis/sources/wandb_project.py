@@ -23,8 +23,7 @@ MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 def find_runs(place: str) -> tuple[str, list[SourceRun]]:
     """The study's name and its runs. `place`: ENTITY/PROJECT[/STUDY].
 
-    The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are no runs, or where
-    W&B does not answer.
+    The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are none, or no answer.
     """
     import wandb
 
@@ -57,11 +56,10 @@ def source_run(run: Any) -> SourceRun:
         if isinstance(row.get("epoch"), int | float):  # a resumed run logs an epoch twice: the last row counts
             logged = {key: _value(row[key]) for key in ("lr", *METRICS) if key in row}
             epochs.setdefault(float(row["epoch"]), {}).update(logged)
-    status = "finished" if run.state == "finished" else "incomplete"
-    status = values["status"] if values.get("status") in ENDED else status  # another program's status may be any text
-    stated = values.get("epochs")
-    if isinstance(stated, int) and 0 < len(epochs) < stated:  # W&B lost epochs: the curve would end too early
-        status = "incomplete"
+    ended = "finished" if run.state == "finished" else "incomplete"
+    status = values["status"] if values.get("status") in ENDED else ended  # another program's status may be any text
+    if isinstance(values.get("epochs"), int) and 0 < len(epochs) < values["epochs"]:
+        status = "incomplete"  # W&B lost epochs: the curve would end too early
     settings = {key: value for key, value in run.config.items() if not key.startswith("_")}
     if settings.keys() >= OURS:  # without the names that the mirror adds
         settings = {key: settings[key] for key in RunConfig.model_fields if key in settings}
@@ -71,14 +69,10 @@ def source_run(run: Any) -> SourceRun:
 
 
 def _value(value: Any) -> Any:
-    """A logged value as plain data. A metric with a summary of its own, {"last": v, "max": w}, becomes v. A number that is
-    not finite becomes None; W&B returns it as text.
-    """
+    """A logged value as plain data: {"last": v, "max": w} becomes v; a number that is not finite, also as text, None."""
     if hasattr(value, "items"):  # a dict, or the API's SummarySubDict, which is no Mapping and cannot be iterated over
         parts = dict(value.items())
-        if "last" in parts and parts.keys() <= {"last", "max", "min", "mean", "best"}:
-            return _value(parts["last"])
-        return {key: _value(part) for key, part in parts.items()}
-    if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
-        return None
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        is_metric = "last" in parts and parts.keys() <= {"last", "max", "min", "mean", "best"}
+        return _value(parts["last"]) if is_metric else {key: _value(part) for key, part in parts.items()}
+    infinite = value in ("NaN", "Infinity", "-Infinity") or (isinstance(value, float) and not math.isfinite(value))
+    return None if infinite else value

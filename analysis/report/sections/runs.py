@@ -14,7 +14,8 @@ from analysis.report.text import text
 from analysis.report.variant_columns import baseline_name, variant_columns, variant_fields
 from analysis.results.means import Means
 from analysis.results.variants import Variants
-from analysis.sources.runs_table import ENDED, RunsTable
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.metric import METRICS, Metric
 
 FOLDED = 200  # runs from which the list is folded
