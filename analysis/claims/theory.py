@@ -48,7 +48,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from analysis.sources.runs_table import RunsTable
+import pandas as pd
+
 from experiments.data.probes import CELLS, GRID, IMAGES, PROBES, Cell, squared_distance
 from vit.registry import REGISTRY
 
@@ -128,21 +129,20 @@ def sampling_error(share: float) -> float:
     return STANDARD_ERRORS * math.sqrt(share * (1 - share) / IMAGES["test"])
 
 
-def derived(study: RunsTable) -> dict[str, Expected]:
-    """variant -> its derived accuracies, where the derivation applies.
+def derived(metric: str, settings: pd.DataFrame) -> dict[str, Expected]:
+    """variant -> its derived accuracies, where the derivation applies. `settings`: a row for each variant.
 
     It applies to kinds that state what they encode, to models with enough layers whose tokens each see one patch, and to
     images that are not shuffled.
     """
-    runs = study.settings()
-    if study.metric != METRIC or not set(runs.get("data.name", ())) & set(PROBES):
+    if metric != METRIC or not set(settings.get("data.name", ())) & set(PROBES):
         return {}
-    found = {}
-    for variant, run in runs.iterrows():
+    accuracies = {}
+    for variant, run in settings.iterrows():
         name, kind = run["data.name"], REGISTRY.get(run["model.pos_embed"])
         deep = run["model.depth"] >= (1 if run["model.pool"] == "gap" else 2)
         apart = run.get("model.stem", "patchify") == "patchify" and not run["data.shuffle_patches"]
         if name in PROBES and kind is not None and kind.encodes and deep and apart:
             prefix = kind.encodes_prefix if run["model.class_token"] or run["model.reg_tokens"] else "none"
-            found[str(variant)] = expected(name, kind.encodes, prefix or "none")
-    return found
+            accuracies[str(variant)] = expected(name, kind.encodes, prefix or "none")
+    return accuracies

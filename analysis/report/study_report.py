@@ -16,12 +16,12 @@ from analysis.report.sections.cost import cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, pairs_table
 from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
+from analysis.report.sections.probes import probe_columns
 from analysis.report.sections.runs import runs_section
-from analysis.report.sections.variants import mark, mark_note, variants_table
+from analysis.report.sections.variants import variants_table
 from analysis.report.table import Table
 from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
-from analysis.report.tables.probe_columns import probe_columns
 from analysis.report.tables.trends import profile_table, trend_tables
 from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
@@ -127,15 +127,33 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
     heading = "Results" if results.factorial is None else "Combinations"
     variants, means, compared = results.variants, results.means, results.comparisons
     table = variants_table(
-        variants, means, compared, results.cost, results.conduct, results.policy, probe_columns(results)
+        variants,
+        means,
+        compared,
+        results.cost,
+        results.conduct,
+        results.policy,
+        probe_columns(results.published.expected, means),
     )
     main = Section("result", heading, present(table, plots.get("accuracy")))
     difference = differences(variants, compared, pairs, results.policy, plots.get("differences"))
     sections = [
         *([main, difference, factors] if results.factorial is None else []),
         *([factors, main, difference] if results.factorial is not None else []),
-        Section("paper", "Published figures: ViT paper, Table 8", present(_paper(results))),
-        Section("claims", "Published claims", present(_claims(results))),
+        Section(
+            "paper",
+            "Published figures: ViT paper, Table 8",
+            present(paper_table(results.published.paper, means, variants, compared, results.policy)),
+        ),
+        Section(
+            "claims",
+            "Published claims",
+            present(
+                claims_table(
+                    results.published.claims, compared.pairs, variants, results.policy, results.tuning is not None
+                )
+            ),
+        ),
         *_profiles(results, plots),
         *(_trend(results, trend, plots) for trend in results.trends),
         Section("curves", "Learning curves", present(plots.get("curves"))),
@@ -149,19 +167,6 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
         reproduce(results.study),
     ]
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
-
-
-def _claims(results: StudyResults) -> Table | None:
-    comparisons, variants = results.comparisons, results.variants
-    return claims_table(
-        results.published.claims, comparisons.pairs, variants, results.policy, results.tuning is not None
-    )
-
-
-def _paper(results: StudyResults) -> Table | None:
-    means, compared = results.means, results.comparisons
-    marks = (lambda variant: mark(variant, means, compared)), mark_note(means, compared, results.policy)
-    return paper_table(results.published.paper, results.means, results.variants, *marks)
 
 
 def _profiles(results: StudyResults, plots: dict[str, Plot]) -> list[Section]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from analysis.claims.check import ClaimResult, check
 from analysis.claims.literature import paper_places, published_claims
 from analysis.claims.settings import variant_settings
+from analysis.claims.theory import Expected, derived
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.sources.runs_table import RunsTable
@@ -15,17 +16,19 @@ from experiments.metric import Metric
 
 @dataclass(frozen=True)
 class PublishedResults:
-    """What the study says about each published claim that it tests, and its place in a published table."""
+    """What the study says about published claims, its places in a published table, and what theory predicts for it."""
 
     claims: list[ClaimResult]
     paper: dict[tuple[str, str], str]
     """(kind, site) in Table 8 of the ViT paper -> variant; empty for a study that does not vary these"""
+    expected: dict[str, Expected]
+    """variant -> the accuracies that theory predicts on a generated probe, where it applies"""
 
 
 def published_results(study: RunsTable, means: Means, policy: Policy) -> PublishedResults:
     """Compare a study with what was published."""
-    settings = variant_settings(study.plan, means.values)
-    return PublishedResults(_claims(study, means, policy), paper_places(study.metric, study.varied, settings))
+    places = paper_places(study.metric, study.varied, variant_settings(study.plan, means.values))
+    return PublishedResults(_claims(study, means, policy), places, derived(study.metric, study.settings()))
 
 
 def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:

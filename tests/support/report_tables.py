@@ -1,12 +1,12 @@
 """The tables of a report that have a row for each variant, and what a table shows."""
 
 from analysis.report.sections import cost, differences, metrics, variants
-from analysis.report.tables.probe_columns import probe_columns
+from analysis.report.sections.probes import probe_columns
 
 
 def main_table(results):
     parts = (results.variants, results.means, results.comparisons, results.cost, results.conduct, results.policy)
-    return variants.variants_table(*parts, probe_columns(results))
+    return variants.variants_table(*parts, probe_columns(results.published.expected, results.means))
 
 
 def baseline_table(results):

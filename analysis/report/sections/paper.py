@@ -6,16 +6,19 @@ Only a study with the paper's own factors and kinds has this table. The figures 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pandas as pd
 
 from analysis import formatting
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.report import formats
+from analysis.report.sections.variants import mark, mark_note
 from analysis.report.table import Column, Format, Table
 from analysis.report.text import text
+from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
+from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.stats import Estimate
 
@@ -25,7 +28,7 @@ NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
 
 def paper_table(
-    places: Mapping[tuple[str, str], str], means: Means, variants: Variants, mark: Callable[[str], str], mark_note: str
+    places: Mapping[tuple[str, str], str], means: Means, variants: Variants, comparisons: Comparisons, policy: Policy
 ) -> Table | None:
     """The paper's table, kinds by sites, with this study's means. `places`: (kind, site) -> variant, see `paper_places`."""
     if not places:
@@ -42,7 +45,7 @@ def paper_table(
         frame[f"{site}_high"] = [mean.high for mean in ours]
         frame[f"{site}_n"] = pd.Series([mean.n if variant else None for mean, variant in zip(ours, here)], dtype=object)
         frame[f"_{site}_link"] = [variants.anchor(variant) if variant else "" for variant in here]
-        frame[f"_{site}_mark"] = [mark(variant) if variant else "" for variant in here]
+        frame[f"_{site}_mark"] = [mark(variant, means, comparisons) if variant else "" for variant in here]
         interval = formats.interval(f"{site}_ours", metric, low=f"{site}_low", high=f"{site}_high")
         columns += [
             Column(f"{head}: paper, %", formats.number(f"{site}_paper", 2, 100), sort=f"{site}_paper"),
@@ -55,7 +58,8 @@ def paper_table(
             ),
         ]
     caption = text("claims", "paper_caption", metric=metric)
-    return Table("table8", caption, frame, tuple(columns), (text("claims", "paper_note"), mark_note))
+    notes = text("claims", "paper_note"), mark_note(means, comparisons, policy)
+    return Table("table8", caption, frame, tuple(columns), notes)
 
 
 def _with_seeds(interval: Format, count: str) -> Format:

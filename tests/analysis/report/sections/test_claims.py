@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import study_file
+from report_tables import texts
 
 from analysis.claims.check import check
 from analysis.claims.literature import LITERATURE, paper_places, published_claims
 from analysis.report.sections.claims import claims_table, evidence
 from analysis.report.sections.paper import paper_table
+from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
@@ -118,7 +120,7 @@ def places(varied=("model.pos_embed",), metric="test/acc", **changed):
 def test_the_papers_table_has_all_its_figures_and_this_studys():
     means = {variant: Estimate(mean, mean - 0.01, mean + 0.01, 5) for variant, mean in MEANS.items()}
     variants = replace(VARIANTS, names=list(MEANS))
-    made = paper_table(places(), Means(METRIC, {}, {METRIC: means}, {}), variants, lambda variant: "", "bold")
+    made = paper_table(places(), Means(METRIC, {}, {METRIC: means}, {}), variants, Comparisons("none", {}, {}), POLICY)
     frame = made.data.set_index("kind")
     assert frame["stem_paper"].to_dict() == {
         "none": 0.61382,
@@ -131,9 +133,10 @@ def test_the_papers_table_has_all_its_figures_and_this_studys():
         [0.94, 0.93, 0.95, 5]
     )
     assert math.isnan(frame.loc["relative", "stem_ours"])
-    shown = {column.label: [cell.text for cell in cells] for column, cells in made.shown()}
-    assert shown["Default/Stem: this study, %"] == ["70.0 ± 1.0 (5)", "95.0 ± 1.0 (5)", "94.0 ± 1.0 (5)", "–"]
-    assert shown["Every Layer: paper, %"][1] == "63.96" and "Every Layer: this study, %" not in shown
+    rows = texts(made)
+    ours = [row["Default/Stem: this study, %"] for row in rows]
+    assert ours == ["70.0 ± 1.0 (5)", "95.0 ± 1.0 (5)", "94.0 ± 1.0 (5)", "–"]
+    assert rows[1]["Every Layer: paper, %"] == "63.96" and "Every Layer: this study, %" not in rows[1]
 
 
 @pytest.mark.parametrize(
