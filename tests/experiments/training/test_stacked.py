@@ -145,27 +145,6 @@ def test_a_diverging_run_does_not_change_the_others():
     assert_same(metrics(make([good]))[0], kept, TOLERANCE["float64"])
 
 
-def test_states_move_between_cohorts_and_single_runs():
-    """One epoch in a cohort, then alone, gives the same result as the reverse."""
-    configs = [config(seed, **{"train.precision": "float64", **DROPOUT}) for seed in range(2)]
-    expected = metrics(make(configs))
-    stack = make(configs)
-    next(fit(stack, splits()))
-    singles = [make([c]) for c in configs]
-    for r, single in enumerate(singles):
-        single.load_states([{name: t.clone() for name, t in stack.states()[r].items()}])
-        *_, rows = fit(single, splits(), start=1)
-        assert rows[0]["val/loss"] == pytest.approx(expected[r]["val/loss"], abs=1e-5)
-    fresh = [make([c]) for c in configs]
-    for single in fresh:
-        next(fit(single, splits()))
-    again = make(configs)
-    again.load_states([single.states()[0] for single in fresh])
-    *_, rows = fit(again, splits(), start=1)
-    for row, end in zip(rows, expected, strict=True):
-        assert row["val/loss"] == pytest.approx(end["val/loss"], abs=1e-5)
-
-
 def test_a_compiled_step_is_used_again_with_another_learning_rate_and_for_no_other_model():
     assert step_key(config(0)) == step_key(config(1, **{"optim.lr": 1e-2})) != step_key(config(0, **{"model.depth": 3}))
 
