@@ -31,8 +31,8 @@ def spread_table(results):
 
 def cells(table):
     """A row of the table -> the label of a column -> its cell. Columns without a text in any row are left out."""
-    columns = table.shown()
-    return [{column.label: cells[row] for column, cells in columns} for row in range(len(table.frame))]
+    columns, rows = table.shown()
+    return [{column.label: cell for column, cell in zip(columns, row, strict=True)} for row in rows]
 
 
 def texts(table):
