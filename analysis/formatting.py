@@ -96,6 +96,17 @@ def limits(metric: Metric) -> tuple[float, float]:
     return (0.0, 1.0) if metric.is_share else (0.0, math.inf)
 
 
+def value(value: float, metric: Metric) -> str:
+    """Format one value of a metric: `93.21 %`."""
+    return number(value * metric.scale, 2 if metric.is_share else 4) + (" %" if metric.is_share else "")
+
+
+def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
+    """Format a mean with its interval and number of seeds: `none: 66.2 ± 3.4 % (n = 3)`."""
+    shown = with_interval(mean, metric.scale, limits=limits(metric))
+    return f"{plain(name)}: {shown}{' %' if metric.is_share else ''} (n = {mean.n})"
+
+
 def bounds(estimate: Estimate, factor: float = 1.0, signed: bool = True, places: int | None = None) -> str:
     """Format the interval alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):

@@ -276,15 +276,18 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
 
 
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
+    from analysis.figures.labels import study_styles
     from analysis.report.across_report import stratified_document
-    from analysis.report.study_report import model_section, study_document
+    from analysis.report.sections.models import model_section
+    from analysis.report.study_report import study_document
     from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import datasets_of
 
     if len(datasets_of(study)) > 1:
         return stratified_document(study, out)
     results = analyze(study)
-    models = None if arguments.without_models else model_section(results, arguments.skip_unreadable)
+    styles, best = study_styles(results.variants, results.means), results.means.best
+    models = None if arguments.without_models else model_section(study, best, styles, arguments.skip_unreadable)
     return study_document(results, models, out, with_images=not arguments.without_models)
 
 

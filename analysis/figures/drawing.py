@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 
 from analysis import formatting
-from analysis.figures.labels import VariantStyle
+from analysis.figures.labels import Styles, VariantStyle
 from analysis.figures.style import Drawing
 from analysis.stats import Estimate
 from experiments.metric import Metric
@@ -106,3 +106,10 @@ def legend(figure: Drawing, handles: Sequence[Any], names: Sequence[str], ids: S
     drawn = figure.legend(handles, names, loc="outside lower center", ncols=columns)
     for text, id in zip(drawn.get_texts(), ids):
         identify([text], id)
+
+
+def variants_legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles) -> None:
+    """Add a legend of the variants with a colour, whose names hide and show them on the page. `handles`: by variant."""
+    ids = [f"{styles.id(variant)}-legend" for variant in styles.coloured]
+    names = [styles.names[variant] for variant in styles.coloured]
+    legend(figure, [handles[variant] for variant in styles.coloured], names, ids)

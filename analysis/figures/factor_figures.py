@@ -38,7 +38,7 @@ def _draw_effects(results: StudyResults, fitted: Factorial) -> Drawing:
     names = [" × ".join(_level_names(results, term, levels)) for term, levels, _ in found]
     figure, (axes,) = rows(shorts(names))
     for row, (name, (term, _, mean)) in enumerate(zip(names, found, strict=True)):
-        tips = [captions.mean_text(name, mean, metric)]
+        tips = [formatting.named_mean(name, mean, metric)]
         intervals(axes, [mean], [row], metric, VariantStyle(INK, "D"), id=f"level-{row}", tips=tips)
         if row and term != found[row - 1][0]:
             axes.axhline(row - 0.5, color=FAINT, lw=0.8)
@@ -94,7 +94,7 @@ def _draw_pair(axes: Axes, results: StudyResults, pair: tuple[str, str], number:
         keys += axes.plot([], [], marker=MARKERS[at], **look, **filling)
         for row, (place, mean) in enumerate(cells):
             names = _level_names(results, pair, (fitted.levels[down][row], level))
-            tip = captions.mean_text(" × ".join(names), mean, metric)
+            tip = formatting.named_mean(" × ".join(names), mean, metric)
             black, id = VariantStyle(INK, MARKERS[at]), f"pair-{number}-{at}-{row}"
             mark, _, _ = intervals(axes, [mean], [place], metric, black, size=5.5, id=id, tips=[tip])
             mark.set(**filling)

@@ -82,7 +82,7 @@ def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: n
 
 def inspect_models(
     study: RunsTable, variants: list[str], skip_unreadable: bool = False
-) -> tuple[list[ModelInspection], list[str]]:
+) -> tuple[list[ModelInspection], list[tuple[str, str]]]:
     """Inspect one model for each variant: its finished run with the lowest seed.
 
     Returns the inspections, and for each run that could not be inspected its name and the reason. Raises `RecordError`
@@ -97,7 +97,7 @@ def inspect_models(
             except (UserError, _UnusableCheckpoint) as error:
                 if isinstance(error, record.RecordError) and not skip_unreadable:
                     raise
-                missing.append(f"{run}: {error}")
+                missing.append((run, str(error)))
     return inspections, missing
 
 

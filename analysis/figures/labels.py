@@ -1,13 +1,16 @@
-"""What figures call the variants, and the colour, marker and line that each variant has in every figure."""
+"""How figures name and draw the variants: the same name, colour, marker and line in every figure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
 from analysis.formatting import plain
+from analysis.results.means import Means
 from analysis.results.study_results import StudyResults
+from analysis.results.variants import Variants
 
 MOST_COLOURED = len(PALETTE)
 LONGEST, LONGEST_APART = 34, 54  # characters of a name that a figure shows; where more are needed to tell names apart
@@ -21,41 +24,49 @@ class VariantStyle(NamedTuple):
     dashes: str = "-"
 
 
+@dataclass(frozen=True)
+class Styles:
+    """The variants in the figures of a study.
+
+    `by_variant`: every variant, in order; those without a colour of their own are grey. `names`: their short names, cut
+    to what a figure has room for. `coloured`: the variants with a colour, in order.
+    """
+
+    by_variant: dict[str, VariantStyle]
+    names: dict[str, str]
+    coloured: list[str]
+
+    def id(self, variant: str) -> str:
+        """What the ids of the variant's artists start with: `v3`."""
+        return f"v{list(self.by_variant).index(variant)}"
+
+    @property
+    def some_grey(self) -> bool:
+        """Whether there are more variants than colours."""
+        return len(self.coloured) < len(self.by_variant)
+
+
+def study_styles(variants: Variants, means: Means) -> Styles:
+    """Give each variant a colour if there are enough; else only the baseline, the best and the worst have one."""
+    coloured = variants.names
+    if len(coloured) > MOST_COLOURED:
+        known = sorted((v for v in variants.others if means.of(v).n), key=lambda v: means.of(v).value)
+        half = (MOST_COLOURED - 1) // 2
+        chosen = {variants.baseline, *known[:half], *known[len(known) - (MOST_COLOURED - 1 - half) :]}
+        coloured = [variant for variant in variants.names if variant in chosen]
+    styles = dict.fromkeys(variants.names, VariantStyle(FAINT, "o"))
+    others = [variant for variant in coloured if variant != variants.baseline]
+    styles.update((variant, numbered_style(index)) for index, variant in enumerate(others))
+    styles[variants.baseline] = VariantStyle(INK, "D")
+    brief = [variants.brief[variant] for variant in variants.names]
+    return Styles(styles, dict(zip(variants.names, shorts(brief), strict=True)), coloured)
+
+
 def numbered_style(index: int) -> VariantStyle:
-    """Return the style of the variant with this number; it is grey and small where the palette has no more colours."""
+    """Return the style of the variant with this number; it is grey where the palette has no more colours."""
     if index >= len(PALETTE):
         return VariantStyle(FAINT, "o")
     return VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
-
-
-def variant_styles(results: StudyResults) -> dict[str, VariantStyle]:
-    """Return the style of every variant; variants without a colour of their own are small and grey."""
-    styles = dict.fromkeys(results.variants.names, VariantStyle(FAINT, "o"))
-    others = [variant for variant in coloured(results) if variant != results.study.baseline]
-    styles.update((variant, numbered_style(index)) for index, variant in enumerate(others))
-    return {**styles, results.study.baseline: VariantStyle(INK, "D")}
-
-
-def coloured(results: StudyResults) -> list[str]:
-    """Return the variants that get a colour: all if there are enough colours, else the baseline, the best and the worst."""
-    if len(results.variants.names) <= MOST_COLOURED:
-        return results.variants.names
-    known = sorted((v for v in results.others if results.mean(v).n), key=lambda v: results.mean(v).value)
-    half = (MOST_COLOURED - 1) // 2
-    chosen = {results.study.baseline, *known[:half], *known[len(known) - (MOST_COLOURED - 1 - half) :]}
-    return [variant for variant in results.variants.names if variant in chosen]
-
-
-def brief_names(results: StudyResults) -> dict[str, str]:
-    """Return a short name for every variant."""
-    return results.variants.brief
-
-
-def labels(results: StudyResults, variants: list[str]) -> list[str]:
-    """Return the short names of variants, cut to what a figure has room for."""
-    brief = brief_names(results)
-    shown = dict(zip(brief, shorts(list(brief.values())), strict=True))
-    return [shown[variant] for variant in variants]
 
 
 def short(name: str, longest: int = LONGEST) -> str:
@@ -71,3 +82,27 @@ def shorts(names: Sequence[str]) -> list[str]:
         if len(set(cut)) == len(set(names)):
             return cut
     return [plain(name) for name in names]
+
+
+# Until all users take Styles:
+
+
+def variant_styles(results: StudyResults) -> dict[str, VariantStyle]:
+    """Return the style of every variant."""
+    return study_styles(results.variants, results.means).by_variant
+
+
+def coloured(results: StudyResults) -> list[str]:
+    """Return the variants that get a colour."""
+    return study_styles(results.variants, results.means).coloured
+
+
+def brief_names(results: StudyResults) -> dict[str, str]:
+    """Return a short name for every variant."""
+    return results.variants.brief
+
+
+def labels(results: StudyResults, variants: list[str]) -> list[str]:
+    """Return the short names of variants, cut to what a figure has room for."""
+    styles = study_styles(results.variants, results.means)
+    return [styles.names[variant] for variant in variants]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from analysis import formatting
-from analysis.figures.captions import mean_text, value_text
 from analysis.figures.drawing import identify, intervals, legend, rows
-from analysis.figures.labels import VariantStyle, brief_names, labels, variant_styles
+from analysis.figures.labels import Styles, VariantStyle
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style
-from analysis.results.study_results import StudyResults
+from analysis.results.comparisons import Comparisons
+from analysis.results.means import Means
+from analysis.results.variants import Variants
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range
@@ -21,17 +23,20 @@ WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest
 
 
 @style()
-def accuracy(results: StudyResults) -> Drawing:
-    """Draw every run as a dot, and the mean with its interval; a second panel enlarges most variants if needed."""
-    near, metric = enlarged(results), results.study.metric
-    figure, panels = rows(labels(results, results.variants.names), columns=2 if near else 1)
+def accuracy(variants: Variants, means: Means, styles: Styles, diverged: Mapping[str, int]) -> Drawing:
+    """Draw every run as a dot, and the mean with its interval; a second panel enlarges most variants if needed.
+
+    `diverged`: variant -> how many runs have no dot.
+    """
+    near, metric = enlarged(means), means.metric
+    figure, panels = rows([styles.names[variant] for variant in variants.names], columns=2 if near else 1)
     for number, axes in enumerate(panels):
-        _draw_runs(axes, results, number, near if number else None)
+        _draw_runs(axes, variants, means, styles, number, near if number else None)
         axes.set_xlabel(f"{metric.label}{metric.unit}")
-    for row, variant in enumerate(results.variants.names):
-        if lost := int(results.conduct.counts.loc[variant, "diverged"]):
+    for row, variant in enumerate(variants.names):
+        if diverged[variant]:
             place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
-            panels[0].annotate(f" {lost} diverged", (1, row), color=VERDICTS["worse"][0], **place)
+            panels[0].annotate(f" {diverged[variant]} diverged", (1, row), color=VERDICTS["worse"][0], **place)
     if near:
         panels[1].set_xlim(*(bound * metric.scale for bound in near))
         panels[1].set_title("enlarged", loc="left", fontweight="normal")
@@ -39,63 +44,59 @@ def accuracy(results: StudyResults) -> Drawing:
 
 
 @style()
-def differences(results: StudyResults) -> Drawing:
+def differences(variants: Variants, comparisons: Comparisons, styles: Styles) -> Drawing:
     """Draw each difference from the baseline with its interval, and the equivalence margin as a band."""
-    metric, scale = results.study.metric, results.study.metric.scale
-    figure, (axes,) = rows(labels(results, results.others))
-    margin = results.study.margin * scale
+    metric, versus = variants.metric, {variant: comparisons.versus[variant] for variant in variants.others}
+    figure, (axes,) = rows([styles.names[variant] for variant in versus])
+    margin = variants.margin * metric.scale
     axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
-    styles, names = variant_styles(results), brief_names(results)
-    for row, variant in enumerate(results.others):
-        compared = results.versus[variant]
-        look = VariantStyle(styles[variant].colour, VERDICTS[compared.verdict][1])
-        value = formatting.with_interval(compared.diff, scale, signed=True)
-        tips, id = (
-            [f"{names[variant]}: {value}{metric.points}, {compared.verdict}"],
-            results.variants.names.index(variant),
-        )
-        intervals(axes, [compared.diff], [row], metric, look, difference=True, id=f"v{id}-difference", tips=tips)
-    shown = [word for word in VERDICTS if any(results.versus[variant].verdict == word for variant in results.others)]
-    handles = [axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown]
-    legend(figure, handles, shown)
-    (baseline,) = labels(results, [results.study.baseline])
+    for row, (variant, compared) in enumerate(versus.items()):
+        look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
+        value = formatting.with_interval(compared.diff, metric.scale, signed=True)
+        tips, id = [f"{variants.brief[variant]}: {value}{metric.points}, {compared.verdict}"], styles.id(variant)
+        intervals(axes, [compared.diff], [row], metric, look, difference=True, id=f"{id}-difference", tips=tips)
+    shown = [word for word in VERDICTS if any(compared.verdict == word for compared in versus.values())]
+    legend(figure, [axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown], shown)
+    baseline = styles.names[variants.baseline]
     baseline = "the baseline" if "," in baseline else baseline
     axes.set_xlabel(f"difference from {baseline}{', points' if metric.is_share else ''}")
     return figure
 
 
-def _draw_runs(axes: Axes, results: StudyResults, number: int, near: tuple[float, float] | None) -> None:
-    """Draw each variant's runs as dots, with jitter, and their mean above them; in the panel `number`, within `near`."""
-    generator, metric = np.random.default_rng(0), results.study.metric
-    many = sum(map(len, results.values.values())) > MANY_POINTS
-    styles, names = variant_styles(results), brief_names(results)
-    for row, variant in enumerate(results.variants.names):
-        seeds = [(seed, value) for seed, value in results.values[variant].items() if math.isfinite(value)]
+def _draw_runs(
+    axes: Axes, variants: Variants, means: Means, styles: Styles, panel: int, near: tuple[float, float] | None
+) -> None:
+    """Draw each variant's runs as dots, with jitter, and their mean above them; only what is within `near`."""
+    generator, metric = np.random.default_rng(0), means.metric
+    many = sum(map(len, means.values.values())) > MANY_POINTS
+    low, high = near or (-math.inf, math.inf)
+    for row, (variant, look) in enumerate(styles.by_variant.items()):
+        seeds = [(seed, value) for seed, value in means.values[variant].items() if math.isfinite(value)]
         jitter = generator.uniform(-0.09, 0.09, len(seeds)) if len(seeds) > 1 else np.zeros(len(seeds))
-        inside = [near is None or near[0] <= value <= near[1] for _, value in seeds]
+        inside = [low <= value <= high for _, value in seeds]
         shown = [run for run, keep in zip(seeds, inside, strict=True) if keep]
-        colour = styles[variant].colour
-        if many and colour == INK:
-            colour = FAINT  # pixels cannot change with the page's colours
-        look: dict[str, Any] = {"ms": 4, "mew": 0, "color": colour, "alpha": 0.6, "rasterized": many}
-        dots = axes.plot([value * metric.scale for _, value in shown], row + 0.16 + jitter[inside], "o", **look)
-        texts = [f"{names[variant]}, seed {seed}: {value_text(value, metric)}" for seed, value in shown]
-        identify(dots, f"v{row}-runs-{number}", [] if many else texts)
-        mean = results.mean(variant)
-        if near is None or near[0] <= mean.value <= near[1]:
-            tip, diamond = mean_text(names[variant], mean, metric), VariantStyle(styles[variant].colour, "D")
-            intervals(axes, [mean], [row - 0.14], metric, diamond, size=5, id=f"v{row}-mean-{number}", tips=[tip])
+        # pixels cannot change with the page's colours
+        dot: dict[str, Any] = {"color": FAINT if many and look.colour == INK else look.colour, "rasterized": many}
+        places = row + 0.16 + jitter[inside]
+        dots = axes.plot([value * metric.scale for _, value in shown], places, "o", ms=4, mew=0, alpha=0.6, **dot)
+        texts = [f"{variants.brief[variant]}, seed {seed}: {formatting.value(value, metric)}" for seed, value in shown]
+        identify(dots, f"{styles.id(variant)}-runs-{panel}", [] if many else texts)
+        mean = means.of(variant)
+        if not (mean.value < low or mean.value > high):
+            tips, id = [formatting.named_mean(variants.brief[variant], mean, metric)], styles.id(variant)
+            diamond = VariantStyle(look.colour, "D")
+            intervals(axes, [mean], [row - 0.14], metric, diamond, size=5, id=f"{id}-mean-{panel}", tips=tips)
 
 
-def enlarged(results: StudyResults) -> tuple[float, float] | None:
+def enlarged(means: Means) -> tuple[float, float] | None:
     """Return the range on the side of the widest gap where most variants lie; None if no gap is wide."""
-    shown, (lowest, highest) = {}, formatting.limits(results.study.metric)
-    for variant, runs in results.values.items():
-        mean = results.mean(variant)
-        ends = max(mean.low, lowest), min(mean.high, highest)
-        shown[variant] = [v for v in (*runs.values(), *ends) if math.isfinite(v)]
-    spans = sorted((min(runs), max(runs)) for runs in shown.values() if runs)
+    spans, (lowest, highest) = [], formatting.limits(means.metric)
+    for variant, runs in means.values.items():
+        mean = means.of(variant)
+        shown = [v for v in (*runs.values(), max(mean.low, lowest), min(mean.high, highest)) if math.isfinite(v)]
+        spans += [(min(shown), max(shown))] if shown else []
+    spans.sort()
     if not 3 <= len(spans) <= MOST_ENLARGED:
         return None
     highest, gaps = spans[0][1], []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib
@@ -12,36 +12,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import CenteredNorm
 from matplotlib.ticker import MaxNLocator
 
-from analysis.figures import captions
 from analysis.figures.drawing import legend
 from analysis.figures.inspect import ModelInspection
-from analysis.figures.labels import VariantStyle, numbered_style, short, shorts
-from analysis.figures.style import VERDICTS, WIDTH, Drawing, Plot, style
+from analysis.figures.labels import Styles, short
+from analysis.figures.style import VERDICTS, WIDTH, Drawing, style
 from analysis.formatting import plain
 
 ACROSS = 2  # heat maps side by side
 IMAGES_ACROSS = 4
 TITLE_LINE = 24  # characters of the title of a heat map
 CLASS_NAME = 9  # characters of a class that fit above an image
-
-
-def model_plots(
-    inspections: Sequence[ModelInspection],
-    overlays: Collection[str | None],
-    styles: Mapping[str, VariantStyle] | None = None,
-) -> list[Plot]:
-    """Return every figure of the inspected models; attention overlays only for the variants in `overlays`.
-
-    `styles`: the colours of the variants in the other figures of the report.
-    """
-    made = [
-        _position_similarity(inspections),
-        _position_logits(inspections),
-        _position_table(inspections),
-        _distance(inspections, styles or {}),
-        *(_overlay(model) for model in inspections if model.variant in overlays),
-    ]
-    return [each for each in made if each is not None]
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
@@ -52,77 +32,48 @@ def mosaic(tiles: np.ndarray) -> np.ndarray:
     return apart.swapaxes(1, 2).reshape(down * (height + 1), across * (width + 1), *channels)[:-1, :-1]
 
 
-def _position_similarity(inspections: Sequence[ModelInspection]) -> Plot | None:
-    panels = {model.variant: mosaic(model.similarity) for model in inspections if model.similarity is not None}
-    options: dict[str, Any] = {"vmin": -1, "vmax": 1, "cmap": "PuOr"}
-    return _panels("position-similarity", panels, captions.POSITION_SIMILARITY, options)
-
-
-def _position_logits(inspections: Sequence[ModelInspection]) -> Plot | None:
-    panels = {model.variant: mosaic(model.logits) for model in inspections if model.logits is not None}
-    return _panels("position-logits", panels, captions.POSITION_LOGITS, {"cmap": "viridis"})
-
-
-def _position_table(inspections: Sequence[ModelInspection]) -> Plot | None:
-    panels = {model.variant: model.table for model in inspections if model.table is not None}
-    options: dict[str, Any] = {"cmap": "PuOr", "aspect": "auto"}
-    return _panels("position-table", panels, captions.POSITION_TABLE, options, ("dimension", "token"))
-
-
-def _panels(
-    name: str,
-    panels: Mapping[str, np.ndarray],
-    caption: str,
-    options: dict[str, Any],
-    axis_labels: tuple[str, str] | None = None,
-) -> Plot | None:
-    """One heat map for each variant; None where no variant has one."""
-    if not panels:
-        return None
-    return Plot(name, _draw_panels(panels, options, axis_labels), caption, captions.tiles(caption, list(panels)))
+OPTIONS: dict[str, dict[str, Any]] = {
+    "similarity": {"vmin": -1, "vmax": 1, "cmap": "PuOr"},
+    "logits": {"cmap": "viridis"},
+    "table": {"cmap": "PuOr", "aspect": "auto"},
+}
 
 
 @style()
-def _draw_panels(
-    panels: Mapping[str, np.ndarray], options: dict[str, Any], axis_labels: tuple[str, str] | None
-) -> Drawing:
-    """Each panel has a scale of its own unless `options` give its ends; the one of position tables has zero in its middle."""
-    across = min(ACROSS, len(panels))
-    down = -(-len(panels) // across)
+def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
+    """Draw a heat map for each variant: of tiles [G, G, G, G] ("similarity", "logits"), or of tokens [T, D] ("table").
+
+    Each has a scale of its own but for similarities; that of a table has zero in its middle.
+    """
+    across = min(ACROSS, len(values))
+    down, table = -(-len(values) // across), kind == "table"
     figure = Drawing((WIDTH / ACROSS + 0.2) * down)
     places = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, (variant, values) in zip(places, panels.items()):
-        norm = CenteredNorm() if axis_labels else None
-        image = axes.imshow(values, interpolation="nearest", norm=norm, **options)
+    for axes, (variant, array) in zip(places, values.items()):
+        shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
+        image = axes.imshow(shown, interpolation="nearest", norm=norm, **OPTIONS[kind])
         axes.set_title(textwrap.fill(short(variant), TITLE_LINE), loc="left", fontsize=9)
         figure.colorbar(image, ax=axes, shrink=0.7).ax.tick_params(labelsize=8)
-        if axis_labels:
-            axes.set_xlabel(axis_labels[0], fontsize=8)
-            axes.set_ylabel(axis_labels[1], fontsize=8)
+        if table:
+            axes.set_xlabel("dimension", fontsize=8)
+            axes.set_ylabel("token", fontsize=8)
             axes.tick_params(labelsize=8)
         else:
             axes.set_axis_off()
-    for axes in places[len(panels) :]:
+    for axes in places[len(values) :]:
         axes.set_visible(False)
     return figure
 
 
-def _distance(inspections: Sequence[ModelInspection], styles: Mapping[str, VariantStyle]) -> Plot | None:
-    known = {model.variant: model.distance for model in inspections if model.distance is not None}
-    if not known:
-        return None
-    means = {variant: distance.mean(1).tolist() for variant, distance in known.items()}
-    return Plot("attention-distance", _draw_distance(known, styles), *captions.distance(means))
-
-
 @style()
-def _draw_distance(known: Mapping[str, np.ndarray], styles: Mapping[str, VariantStyle]) -> Drawing:
+def attention_distance(distances: Mapping[str, np.ndarray], styles: Styles) -> Drawing:
+    """Draw the attention distance [depth, heads] of each variant by layer: heads as dots, and their mean."""
     figure = Drawing(2.6)
     axes = figure.subplots()
     handles = []
-    for index, (variant, distance) in enumerate(known.items()):
-        layers = np.arange(1, len(distance) + 1) + 0.06 * (index - (len(known) - 1) / 2)
-        look = styles.get(variant, numbered_style(index))
+    for index, (variant, distance) in enumerate(distances.items()):
+        layers = np.arange(1, len(distance) + 1) + 0.06 * (index - (len(distances) - 1) / 2)
+        look = styles.by_variant[variant]
         heads = np.repeat(layers, distance.shape[1])
         axes.plot(heads, distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=look.colour)
         handles += axes.plot(layers, distance.mean(1), "-", marker=look.marker, ms=6, lw=1.4, color=look.colour)
@@ -130,20 +81,16 @@ def _draw_distance(known: Mapping[str, np.ndarray], styles: Mapping[str, Variant
     axes.set_ylabel("attention distance, pixels")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y")
-    legend(figure, handles, shorts(list(known)))
+    legend(figure, handles, [styles.names[variant] for variant in distances])
     return figure
 
 
-def _overlay(model: ModelInspection) -> Plot:
-    """Draw test images with class and prediction, the attention of the pooled tokens, and its rollout."""
-    correct = sum(truth == predicted for truth, predicted in zip(model.truth, model.predicted))
-    texts = captions.overlay(model.variant, model.run, len(model.images), correct, model.pool)
-    return Plot(_file(f"attention-{model.run}"), _draw_overlay(model), *texts)
-
-
 @style()
-def _draw_overlay(model: ModelInspection) -> Drawing:
-    """One panel for every four images: a column for each, with the image, its attention and its rollout below each other."""
+def overlay(model: ModelInspection) -> Drawing:
+    """Draw test images with class and prediction, the attention of the pooled tokens, and its rollout.
+
+    One panel for every four images: a column for each, with image, attention and rollout below each other.
+    """
     starts = range(0, len(model.images), IMAGES_ACROSS)
     figure = Drawing(3.6 * len(starts))
     for axes, start in zip(figure.subplots(len(starts), 1, squeeze=False)[:, 0], starts):
@@ -179,8 +126,3 @@ def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
 def _name(text: str) -> str:
     text = plain(text)
     return text if len(text) <= CLASS_NAME else f"{text[: CLASS_NAME - 1]}…"
-
-
-def _file(name: str) -> str:
-    """A name that any file system accepts. Run folders have such names, but a user can rename them."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_=.,") else "-" for c in name)

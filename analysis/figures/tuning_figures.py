@@ -80,7 +80,7 @@ def _tip(results: StudyResults, found: TuningResults, variant: str, trial: dict[
     settings = ", ".join(
         f"{path.rpartition('.')[2]} = {formatting.setting(trial[path])}" for path in found.tuning.space
     )
-    value = captions.value_text(float(trial[metric]), metric)
+    value = formatting.value(float(trial[metric]), metric)
     ended = f"{trial['status']} after {formatting.plural(trial['epochs'], 'epoch')}"
     return f"{brief_names(results)[variant]}, trial {trial['trial']}: {value}, {ended}; {settings}"
 
@@ -104,7 +104,7 @@ def _draw_budget(results: StudyResults, found: TuningResults, variants: list[str
             markevery=every,
         )
         texts = [
-            f"{brief_names(results)[variant]}, {formatting.plural(n, 'trial')}: {captions.value_text(float(value), metric)}"
+            f"{brief_names(results)[variant]}, {formatting.plural(n, 'trial')}: {formatting.value(float(value), metric)}"
             for n, value in enumerate(best.value, start=1)
         ]
         identify(lines, f"v{index}-budget", texts if every == 1 else ())

@@ -5,20 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import formatting
-from analysis.figures.study_figures import all_plots
+from analysis.figures.factor_figures import heat_map, interactions, main_effects
+from analysis.figures.labels import Styles, study_styles
+from analysis.figures.line_figures import profile_plots, trend_plots
 from analysis.figures.style import Plot
 from analysis.report.document import Document, Item, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.provenance import provenance, reproduce, varying
 from analysis.report.sections.claims import claims_table
-from analysis.report.sections.cost import cost_section
-from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, pairs_table
+from analysis.report.sections.cost import cost_plot, cost_section
+from analysis.report.sections.curves import curves_section
+from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
 from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
 from analysis.report.sections.probes import probe_columns
 from analysis.report.sections.runs import runs_section
-from analysis.report.sections.variants import variants_table
+from analysis.report.sections.variants import accuracy_plot, variants_table
 from analysis.report.table import Table
 from analysis.report.tables.factors import factor_tables
 from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
@@ -31,15 +34,13 @@ from analysis.results.study_results import StudyResults
 from analysis.results.trends import Trend
 from analysis.sources.runs_table import RunsTable
 
-MOST_NOTES = 3  # checkpoints without figures that are named, the others are counted
-
 
 def study_document(
     results: StudyResults, models: Section | None = None, out: Path | None = None, with_images: bool = False
 ) -> Document:
     """Make the report of one study.
 
-    `models` is the section of model figures (see `model_section`), `out` the folder that the report goes to. With
+    `models` is the section of model figures (see `sections.models`), `out` the folder that the report goes to. With
     `with_images`, the dataset is loaded to show test images, if the records hold test predictions.
     """
     study = results.study
@@ -92,29 +93,17 @@ def _tuned(results: StudyResults) -> str:
     return f" Each variant was tuned by {formatting.plural(results.tuning.tuning.budget, 'trial')}."
 
 
-def model_section(results: StudyResults, skip_unreadable: bool = False) -> Section | None:
-    """Make the section with figures of trained models; None where the source has no checkpoints.
-
-    Imports torch where there are checkpoints. Checkpoints that cannot be used are named in the section.
-    """
-    from analysis.figures.inspect import inspect_models
-    from analysis.figures.labels import coloured, variant_styles
-    from analysis.figures.model_figures import model_plots
-
-    if results.study.folder is None:
-        return None
-    inspections, missing = inspect_models(results.study, coloured(results), skip_unreadable)
-    plots = model_plots(inspections, {results.best, results.study.baseline}, variant_styles(results))
-    paragraphs = []
-    if inspections:
-        paragraphs.append(
-            "Each variant is shown by one finished run, the one with the lowest seed. These figures are examples. "
-            "Attention on test images is shown only for the baseline and the variant with the best mean."
-        )
-    paragraphs += [f"No figures for {reason}." for reason in missing[:MOST_NOTES]]
-    if len(missing) > MOST_NOTES:
-        paragraphs.append(f"No figures for {len(missing) - MOST_NOTES} more.")
-    return Section("model-figures", "Model figures", list(plots), paragraphs)
+def _plots(results: StudyResults, styles: Styles) -> list[Plot]:
+    """The figures of sections that are not yet in `sections`."""
+    found = [
+        accuracy_plot(results.variants, results.means, results.conduct, styles),
+        differences_plot(results.variants, results.comparisons, results.policy, styles),
+        main_effects(results),
+        interactions(results),
+        heat_map(results),
+        cost_plot(results.cost, results.means, styles),
+    ]
+    return [plot for plot in (*found, *profile_plots(results), *trend_plots(results)) if plot is not None]
 
 
 def _sections(results: StudyResults, pairs: Table | None, models: Section | None, with_images: bool) -> list[Section]:
@@ -122,7 +111,8 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
 
     A study of several factors starts with its factors; the combinations of their levels come after them.
     """
-    plots = {plot.name: plot for plot in all_plots(results)}
+    styles = study_styles(results.variants, results.means)
+    plots = {plot.name: plot for plot in _plots(results, styles)}
     factors = _factors(results, plots)
     heading = "Results" if results.factorial is None else "Combinations"
     variants, means, compared = results.variants, results.means, results.comparisons
@@ -156,7 +146,7 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
         ),
         *_profiles(results, plots),
         *(_trend(results, trend, plots) for trend in results.trends),
-        Section("curves", "Learning curves", present(plots.get("curves"))),
+        curves_section(results.curves, styles),
         tuning_section(results),
         cost_section(variants, results.cost, plots.get("cost")),
         _images(results, with_images),

@@ -8,12 +8,15 @@ from collections.abc import Iterable
 import pandas as pd
 
 from analysis import formatting
+from analysis.figures.cost import against_cost, known_costs
+from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import variant_columns, variant_fields
+from analysis.results.means import Means
 from analysis.results.variants import Variants
 
 
@@ -62,3 +65,13 @@ def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
         for name, (label, show) in _COLUMNS.items()
         if name in names
     )
+
+
+def cost_plot(cost: pd.DataFrame, means: Means, styles: Styles) -> Plot | None:
+    """Return the figure of the metric against each known cost; None where none is known."""
+    kinds = list(known_costs(cost).values())
+    if not kinds:
+        return None
+    caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
+    alt = text("cost", "figure_alt", metric=means.metric, kinds=kinds)
+    return Plot("cost", against_cost(cost, means, styles), caption, alt)

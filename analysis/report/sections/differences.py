@@ -7,6 +7,8 @@ import math
 import pandas as pd
 
 from analysis import formatting
+from analysis.figures import means as figures
+from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
@@ -132,3 +134,27 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
         Column(f"minimum detectable difference{points}", minimum, sort="detectable", detail=True),
         Column("seeds needed (80 % power)", formats.text("_needed"), sort="_needed_order", detail=True),
     )
+
+
+def differences_plot(variants: Variants, comparisons: Comparisons, policy: Policy, styles: Styles) -> Plot | None:
+    """Return the figure of the differences from the baseline; None where there is nothing to compare."""
+    if not variants.others:
+        return None
+    metric = variants.metric
+    caption = text(
+        "differences",
+        "figure_caption",
+        baseline=variants.baseline,
+        margin=variants.margin,
+        metric=metric,
+        intervals=policy.intervals,
+        some_grey=styles.some_grey,
+    )
+    shown = [(variant, comparisons.versus[variant]) for variant in variants.others]
+    listed = [
+        f"{formatting.plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, "
+        f"{compared.verdict}"
+        for variant, compared in shown
+    ]
+    alt = text("differences", "figure_alt", baseline=variants.baseline, differences=listed)
+    return Plot("differences", figures.differences(variants, comparisons, styles), caption, alt)

@@ -9,6 +9,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from analysis import formatting
+from analysis.figures import means as figures
+from analysis.figures.labels import Styles
+from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.sections.cost import cost_columns, cost_fields
 from analysis.report.table import Column, Table, estimate_fields
@@ -119,3 +122,13 @@ def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
 def _diverged(conduct: Conduct, variant: str) -> dict[str, object]:
     rate = conduct.divergence[variant]
     return {**estimate_fields("diverged", rate), "_diverged": share_text(rate.value, rate.low, rate.high)}
+
+
+def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:
+    """Return the main figure: every run and the mean of each variant."""
+    metric, diverged = means.metric, conduct.counts["diverged"].to_dict()
+    near = figures.enlarged(means) is not None
+    caption = text("variants", "figure_caption", metric=metric, enlarged=near, some_grey=styles.some_grey)
+    listed = [formatting.named_mean(variant, means.of(variant), metric) for variant in variants.names]
+    alt = text("variants", "figure_alt", metric=metric, means=listed)
+    return Plot("accuracy", figures.accuracy(variants, means, styles, diverged), caption, alt)

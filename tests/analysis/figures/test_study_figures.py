@@ -10,10 +10,11 @@ from matplotlib.lines import Line2D
 from scipy import stats
 from synthetic import sequence, write_factorial, write_study
 
-from analysis.figures import factor_figures, means, study_figures, style
-from analysis.figures.labels import LONGEST, VariantStyle, labels
+from analysis.figures import factor_figures, style
+from analysis.figures.labels import LONGEST, VariantStyle, study_styles
 from analysis.figures.panel_figures import draw_panels
 from analysis.figures.variant_lines import Condition, Line
+from analysis.report.study_report import study_document
 from analysis.report.svg import saved
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
@@ -23,6 +24,10 @@ from experiments.metric import Metric
 
 def results_of(tmp_path, **options):
     return analyze(read_folder(write_study(tmp_path, **options)))
+
+
+def figure(name, results):
+    return {plot.name: plot.figure for plot in study_document(results).plots}[name]
 
 
 def svg(figure):
@@ -39,13 +44,13 @@ def texts(svg):
 
 def test_every_seed_is_a_point(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 1): "diverged"})
-    figure = means.accuracy(results)
-    dots = [line for line in figure.axes[0].lines if line.get_marker() == "o"]
+    (axes, *_) = figure("accuracy", results).axes
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
     for dot, variant in zip(dots, results.variants.names):
         finite = sorted(100 * value for value in results.values[variant].values() if math.isfinite(value))
         assert sorted(dot.get_xdata()) == pytest.approx(finite, rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
-    assert any("1 diverged" in text.get_text() for text in figure.axes[0].texts)
+    assert any("1 diverged" in text.get_text() for text in axes.texts)
 
 
 def test_bands_are_students_intervals(tmp_path):
@@ -65,13 +70,13 @@ def test_bands_are_students_intervals(tmp_path):
 def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
     results = results_of(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.99}, spread=0.05)
     assert results.mean("learned-1d").high > 1
-    (axes, *_) = means.accuracy(results).axes
+    (axes, *_) = figure("accuracy", results).axes
     bars = [path.vertices for lines in axes.collections for path in lines.get_paths()]
     assert max(bar[:, 0].max() for bar in bars if len(bar) == 2) == 100
 
 
 def test_the_margin_is_a_band(tmp_path):
-    (band,) = means.differences(results_of(tmp_path, margin=0.02)).axes[0].patches
+    (band,) = figure("differences", results_of(tmp_path, margin=0.02)).axes[0].patches
     assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx((-2, 2))
 
 
@@ -84,9 +89,9 @@ def test_names_are_shown_as_text(tmp_path, name):
         levels=lambda v: {"model.act": v},
         seeds=3,
     )
-    for make in (means.accuracy, means.differences, study_figures.curves, study_figures.against_cost):
+    for plot in study_document(results).plots:
         shown = name if len(name) <= LONGEST else name[:20] + "…" + name[-13:]
-        assert shown.replace(" ", "") in "".join(texts(svg(make(results)))).replace(" ", ""), make.__name__
+        assert shown.replace(" ", "") in "".join(texts(svg(plot.figure))).replace(" ", ""), plot.name
 
 
 def test_the_same_records_give_the_same_bytes(tmp_path):
@@ -96,7 +101,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path):
 
 
 def _bytes(results):
-    return [svg(plot.figure) for plot in study_figures.all_plots(results)]
+    return [svg(plot.figure) for plot in study_document(results).plots]
 
 
 def _contrast(a, b):
@@ -151,7 +156,7 @@ def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
     results = results_of(tmp_path)
     for index, variant in enumerate(results.variants.names):
         colours = {}
-        for plot in study_figures.all_plots(results):
+        for plot in study_document(results).plots:
             for part in plot.figure.findobj(lambda artist, i=index: str(artist.get_gid()).startswith(f"v{i}-")):
                 if isinstance(part, Line2D) and part.get_alpha() != 0:
                     colours.setdefault(plot.name, set()).add(part.get_color())
@@ -169,7 +174,7 @@ def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):
         levels=lambda v: {"model.act": v},
         seeds=2,
     )
-    legend = set(texts(svg(study_figures.curves(results)))) & set(names)
+    legend = set(texts(svg(figure("curves", results)))) & set(names)
     assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend
 
 
@@ -195,17 +200,17 @@ def test_long_names_that_differ_in_the_middle_stay_different(tmp_path):
         factors={"model.act": variants},
         levels=lambda v: {"model.act": v},
     )
-    shown = labels(results, results.variants.names)
+    shown = list(study_styles(results.variants, results.means).names.values())
     assert len(set(shown)) == len(variants)
-    ticks = means.accuracy(results).axes[0].get_yticklabels()
+    ticks = figure("accuracy", results).axes[0].get_yticklabels()
     assert [text.get_text().replace("\n", " ") for text in ticks] == shown
 
 
 def test_one_seed_and_one_epoch_are_enough_for_figures(tmp_path):
     results = results_of(tmp_path, seeds=1, epochs=1)
-    assert [plot.name for plot in study_figures.all_plots(results)] == ["accuracy", "differences", "cost"]
+    assert [plot.name for plot in study_document(results).plots] == ["accuracy", "differences", "cost"]
 
 
 def test_each_figure_has_a_caption_and_an_alternative_text(tmp_path):
     results = results_of(tmp_path)
-    assert all(len(plot.alt) > 40 and plot.caption for plot in study_figures.all_plots(results))
+    assert all(len(plot.alt) > 40 and plot.caption for plot in study_document(results).plots)
