@@ -29,7 +29,7 @@ def config(kind: str, precision: str, shape: str, seed: int = 0) -> RunConfig:
 def movements(configs: list[RunConfig], device: torch.device) -> list[dict[str, Tensor]]:
     """The change of each parameter of each run, float64 on the CPU."""
     splits = loading.load(configs[0]).to(device)
-    engine = (Solo if len(configs) == 1 else Stacked)(configs, 10, device)
+    engine = tiny.engine(configs, device)
     begin = _weights(engine)
     list(fit(engine, splits))
     return [{n: last[n] - first[n] for n in first} for first, last in zip(begin, _weights(engine), strict=True)]

@@ -1,17 +1,20 @@
 """The smallest run that has every part, for tests that train: well under a second on one core. No assertions here."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from experiments.config import RunConfig, override
 from experiments.runs import record
 from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training import stacked
+from experiments.training.engine import Solo
+from experiments.training.stacked import Stacked
 from vit import ViT
 
 TINY = {
@@ -50,6 +53,11 @@ def run(folder: Path, on_row: Any = None, **changes: Any) -> dict[str, Any]:
     """Train it in a folder; the summary."""
     (summary,) = train([RunSpec.of(folder.name, config(**changes))], folder.parent, device="cpu", on_row=on_row)
     return summary
+
+
+def engine(configs: Sequence[RunConfig], device: torch.device | str = "cpu") -> Solo | Stacked:
+    """The engine of runs of ten classes, alone or in a stack."""
+    return (Solo if len(configs) == 1 else Stacked)(configs, 10, torch.device(device))
 
 
 def results(folder: Path) -> dict[str, bytes]:

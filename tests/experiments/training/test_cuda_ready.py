@@ -61,10 +61,6 @@ def inputs(configs: list[RunConfig]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return x, y, torch.zeros(runs, dtype=torch.int32), torch.zeros(1, dtype=torch.int64)
 
 
-def made(configs: list[RunConfig]) -> Solo | Stacked:
-    return (Solo if len(configs) == 1 else Stacked)(configs, 10, CPU)
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("heads", [{"model__num_heads": 4}, {"model__num_heads": 2, "model__pool": "map"}])
 @pytest.mark.parametrize("kind", REGISTRY)
@@ -83,7 +79,7 @@ def test_a_stack_calls_fused_attention_once_per_layer_on_differentiable_tensors(
     monkeypatch.setattr(F, "scaled_dot_product_attention", recorder)
     changes = {"model__pos_embed": kind, "model__depth": 2, "train__precision": precision, "train__batch_size": 4}
     configs = cohort("digits", 3, **changes, **heads)
-    made(configs).train_step(*inputs(configs))
+    tiny.engine(configs).train_step(*inputs(configs))
     layers = [(True, True, True, BIASED.get(kind, False))] * 2
     assert seen == layers + [(True, True, True, False)] * ("model__pool" in heads)
 
@@ -212,7 +208,7 @@ def test_the_stacked_step_is_one_graph(kind, precision):
     changes = {"model__pos_embed": kind, "train__precision": precision, "model__depth": 1, "train__batch_size": 8}
     configs = cohort("digits", 3, model__pos_drop_rate=0.1, **changes)
     graphs: list[torch.fx.GraphModule] = []
-    eager, compiled = made(configs), made(configs)
+    eager, compiled = tiny.engine(configs), tiny.engine(configs)
     compiled._train = traced(compiled._train, graphs)
     expected, loss = eager.train_step(*inputs(configs))[0], compiled.train_step(*inputs(configs))[0]
     torch.testing.assert_close(loss, expected, rtol=1e-2 if precision == "bfloat16" else 1e-5, atol=0)
@@ -239,7 +235,7 @@ def test_padded_batches_have_one_shape_and_change_no_result(runs, batch_size, mo
     splits, results = loading.load(configs[0]), []
     for padded in (False, True):
         monkeypatch.setattr(step_module, "static_shape", lambda config, device, padded=padded: padded)
-        engine, shapes = made(configs), set()
+        engine, shapes = tiny.engine(configs), set()
         step = engine.train_step
         monkeypatch.setattr(engine, "train_step", lambda x, *more: shapes.add(x.shape) or step(x, *more))  # noqa: B023
         results.append([row for rows in fit.fit(engine, splits) for row in rows])
@@ -271,7 +267,7 @@ def test_engines_of_one_configuration_share_a_compiled_step(runs, monkeypatch):
         configs = [tiny.config(seed=s, model__mlp_drop_rate=0.2, train__compile="default") for s in seeds]
         plain = [override(config, {"train.compile": "none"}) for config in configs]
         splits = loading.load(configs[0])
-        compiled, expected = made(configs), made(plain)
+        compiled, expected = tiny.engine(configs), tiny.engine(plain)
         monkeypatch.setattr(step_module, "static_shape", lambda config, device: True)
         for ours, theirs in zip(fit.fit(compiled, splits), fit.fit(expected, splits), strict=True):
             assert ours == [pytest.approx(row, rel=1e-4) for row in theirs]
@@ -339,7 +335,7 @@ def test_a_training_step_of_a_stack_has_a_bounded_number_of_operations(precision
     configs = cohort("tintn-cifar10", 8, train__precision=precision, train__batch_size=8)
     part = Images(torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8), torch.randint(0, 10, (16,)))
     splits = Splits(part, part, part, tuple("0123456789"), torch.full((3,), 0.5), torch.full((3,), 0.5))
-    step = DeviceStep(made(configs), splits)
+    step = DeviceStep(tiny.engine(configs), splits)
     step._load(epoch_tables(configs, 16, 0, 8))
     for mode in (contextlib.nullcontext(), CountOperations()):  # the first step creates the optimiser's state
         with mode as counted:
@@ -359,7 +355,7 @@ def test_a_stack_in_bfloat16_computes_what_a_single_run_computes(kind):
         parts = [slice(0, 3)] if together else [slice(r, r + 1) for r in range(3)]
         found = []
         for part in parts:
-            engine = made(chosen[part])
+            engine = tiny.engine(chosen[part])
             engine.optimizer.start_epoch(0, 1)
             steps = [engine.train_step(x[part], y[part], keys[part], number) for _ in range(5)]
             found.append(steps[-1][0].double())

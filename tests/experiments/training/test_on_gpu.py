@@ -11,9 +11,7 @@ from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.runs.run import train
 from experiments.study import RunSpec
-from experiments.training.engine import Solo
 from experiments.training.fit import fit
-from experiments.training.stacked import Stacked
 from vit import linear
 from vit.registry import REGISTRY
 
@@ -26,7 +24,7 @@ pytestmark = pytest.mark.skipif(DEVICE.type == "cuda" and not torch.cuda.is_avai
 def losses(configs: list[RunConfig], capture: bool) -> list[float]:
     """The training and validation losses of all runs and epochs."""
     splits = loading.load(configs[0]).to(DEVICE)
-    engine = (Solo if len(configs) == 1 else Stacked)(configs, 10, DEVICE)
+    engine = tiny.engine(configs, DEVICE)
     rows = [row for rows in fit(engine, splits, capture=capture) for row in rows]
     assert engine.captured is (True if capture and DEVICE.type == "cuda" else None)
     return [row[key] for row in rows for key in ("train/loss", "val/loss")]

@@ -26,17 +26,13 @@ from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training import capture, engine, stacked
 from experiments.training import step as step_module
-from experiments.training.engine import Solo, initial_model, stream
+from experiments.training.engine import initial_model, stream
 from experiments.training.fit import fit
 from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep
 from experiments.training.tables import epoch_tables, one_ahead
 
 CPU, META = torch.device("cpu"), torch.device("meta")
-
-
-def made(configs: list[RunConfig], device: torch.device = CPU) -> Solo | Stacked:
-    return (Solo if len(configs) == 1 else Stacked)(configs, 10, device)
 
 
 class OnDevice(TorchDispatchMode):
@@ -77,7 +73,7 @@ def test_a_step_reads_nothing_on_the_host(name, optimiser, runs, meta):
     x, half = torch.zeros(10, channels, side, side, dtype=torch.uint8), torch.full((channels,), 0.5)
     part = Images(x, torch.zeros(10, dtype=torch.long))
     splits = Splits(part, part, part, tuple("0123456789"), half, half).to(META)
-    step = DeviceStep(made(configs, META), splits)
+    step = DeviceStep(tiny.engine(configs, META), splits)
     step._load(epoch_tables(configs, 10, 0, 4))
     step._run(4)  # creates the optimiser's state
     with OnDevice():
@@ -178,7 +174,7 @@ def test_a_replayed_step_trains_as_a_plain_loop_does(optimiser, runs, monkeypatc
     ReplayedStep.replays = 0
     configs = [tiny.config(seed=seed, optim__name=optimiser, **SCHEDULED) for seed in range(runs)]
     splits = loading.load(configs[0])
-    trained = made(configs)
+    trained = tiny.engine(configs)
     rows = list(fit(trained, splits))
     assert ReplayedStep.replays == 7
     for run, config in enumerate(configs):
@@ -299,7 +295,7 @@ def test_an_engine_is_freed_without_the_garbage_collector(runs, compile_mode, mo
     monkeypatch.setattr(step_module, "launcher", lambda device, mode: capture.CapturedStep(device))
     configs = [tiny.config(seed=seed, train__compile=compile_mode) for seed in range(runs)]
     splits = loading.load(configs[0])
-    trained = made(configs)
+    trained = tiny.engine(configs)
     freed = weakref.ref(trained)
     gc.disable()
     try:
