@@ -76,11 +76,19 @@ def write_study(
     return study_dir
 
 
+def change_summary(run_dir: Path, **changes: Any) -> None:
+    """Seal the summary of a run again with changed values; a mapping changes the values of a section."""
+    body = {key: value for key, value in record.read_summary(run_dir).items() if key not in ("files", "digest")}
+    merged = {
+        key: {**body[key], **new} if key in body and isinstance(new, dict) else new for key, new in changes.items()
+    }
+    record.write_summary(run_dir, {**body, **merged})
+
+
 def state_plan(study_dir: Path) -> None:
     """Let every ended run state the study's plan as it is now."""
     for path in study_dir.glob(f"*/{record.SUMMARY}"):
-        kept = {key: value for key, value in record.read_summary(path.parent).items() if key not in ("files", "digest")}
-        record.write_summary(path.parent, {**kept, "planned": read_stated(study_dir)})
+        change_summary(path.parent, planned=read_stated(study_dir))
 
 
 def on_dataset(name: str) -> dict[str, Any]:
@@ -130,23 +138,22 @@ def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None
     """
     difficulty = np.random.default_rng(0).random(images)
     for number, path in enumerate(sorted(study_dir.glob(f"{only}/{record.SUMMARY}"))):
-        body = {key: value for key, value in record.read_summary(path.parent).items() if key not in ("files", "digest")}
+        body = record.read_summary(path.parent)
         if body["status"] != "finished":
             continue
         noise = 0.1 * np.random.default_rng([1, number]).standard_normal(images)
         hits = difficulty + noise < body["test/acc"]
         labels = np.arange(images) % 10
         record.write_bytes(path.parent / record.PREDICTIONS, to_bytes(hits, np.where(hits, 0.75, 0.25), labels))
-        record.write_summary(path.parent, {**body, "test/acc": float(hits.mean())})
+        change_summary(path.parent, **{"test/acc": float(hits.mean())})
 
 
-def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dict[str, float]]) -> None:
+def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dict[str, Any]]) -> None:
     """Give the finished runs of a study more metrics: value(summary, variant, seed)."""
     for entry in study_file.read_study(study_dir)["runs"]:
         folder = study_dir / entry["run"]
         if record.is_finished(folder):
-            body = {key: item for key, item in record.read_summary(folder).items() if key not in ("files", "digest")}
-            record.write_summary(folder, {**body, **value(body, entry["variant"], entry["seed"])})
+            change_summary(folder, **value(record.read_summary(folder), entry["variant"], entry["seed"]))
 
 
 def curve(reached: float, epochs: int) -> list[dict[str, float]]:

@@ -1,55 +1,41 @@
-"""Run folders as tables: the columns, and records that are missing, damaged or different from the plan."""
+"""Run folders as tables: every value of the records, and records that are missing, damaged or different from the plan."""
 
 import json
 import math
 import shutil
 
 import pytest
-import study_file
-from synthetic import write_study
+from synthetic import add_metrics, change_summary, write_study
 
 from analysis.sources.folder import read_folder
 from analysis.sources.held_fixed import not_held_fixed
 from analysis.sources.read import read
 from analysis.sources.runs_table import factor_levels
-from analysis.sources.settings import level_text
+from analysis.sources.settings import flatten, level_text, nested
 from analysis.sources.source_run import COLUMNS
 from experiments.errors import UserError
 from experiments.runs import record
 
 
-def test_a_row_a_run_with_what_its_record_says(tmp_path):
-    study = read_folder(write_study(tmp_path, seeds=3))
-    assert len(study.runs) == 12 and set(COLUMNS) <= set(study.runs.columns)
+def by_run(study, column):
+    return study.runs.set_index("run")[column].to_dict()
+
+
+def test_a_row_for_each_run_and_epoch_with_what_the_record_says(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=3, epochs=2))
+    assert len(study.runs) == 12 and len(study.curves) == 24 and set(COLUMNS) <= set(study.runs.columns)
     for row in study.runs.to_dict("records"):
-        summary = json.loads((tmp_path / "position" / row["run"] / "summary.json").read_text())
-        config = json.loads((tmp_path / "position" / row["run"] / "config.json").read_text())
+        folder = tmp_path / "position" / row["run"]
+        summary, config = (json.loads((folder / name).read_text()) for name in ("summary.json", "config.json"))
         assert row["test/acc"] == summary["test/acc"] and row["run_id"] == summary["run_id"]
         assert row["params"] == summary["cost"]["params"] and row["commit"] == summary["provenance"]["commit"]
-        assert (
-            row["model.pos_embed"] == config["model"]["pos_embed"] == row["variant"] and row["seed"] == config["seed"]
-        )
+        assert row["model.pos_embed"] == config["model"]["pos_embed"] == row["variant"]
+        assert row["seed"] == config["seed"] and row["versions"] == "python 3.11.7, torch 2.15.0"
         assert (row["train_images"], row["val_images"], row["test_images"]) == (1293, 144, 360)
+        lines = (folder / "metrics.csv").read_text().splitlines()[1:]
+        curve = study.curves[study.curves["run"] == row["run"]]
+        assert curve["val/acc"].tolist() == [float(line.split(",")[-1]) for line in lines]
     assert study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"] and study.baseline == "none"
-
-
-def test_records_older_than_the_sizes_of_the_splits_are_read(tmp_path):
-    folder = write_study(tmp_path)
-    run = folder / "v0-s0"
-    summary = json.loads((run / "summary.json").read_text())
-    record.write_summary(
-        run, {key: summary[key] for key in summary if key not in ("schema", "data", "files", "digest")}
-    )
-    images = read_folder(folder).runs.set_index("run")["train_images"]
-    assert math.isnan(images["v0-s0"]) and images["v0-s1"] == 1293
-
-
-def test_curves_hold_every_epoch_bit_for_bit(tmp_path):
-    study = read_folder(write_study(tmp_path, seeds=2, epochs=3))
-    assert len(study.curves) == 4 * 2 * 3
-    lines = (tmp_path / "position" / "v2-s1" / "metrics.csv").read_text().splitlines()
-    own = study.curves[study.curves["run"] == "v2-s1"]
-    assert own["val/acc"].tolist() == [float(line.split(",")[-1]) for line in lines[1:]]
 
 
 def test_runs_that_did_not_end_well_stay_in_the_table(tmp_path):
@@ -60,11 +46,10 @@ def test_runs_that_did_not_end_well_stay_in_the_table(tmp_path):
         ("sinusoidal", 0): "pruned",
     }
     study = read_folder(write_study(tmp_path, seeds=3, statuses=statuses))
-    found = study.runs.set_index("run")["status"]
-    assert len(found) == 12
-    assert found["v0-s0"] == "diverged" and math.isnan(study.runs.set_index("run").loc["v0-s0", "test/acc"])
-    assert found["v0-s1"] == "incomplete" and found["v2-s2"] == "incomplete" and found["v1-s0"] == "pruned"
-    assert study.runs.set_index("run").loc["v2-s2", "model.pos_embed"] == "learned-1d"  # known from the plan
+    status = by_run(study, "status")
+    assert len(status) == 12 and status["v0-s0"] == "diverged" and math.isnan(by_run(study, "test/acc")["v0-s0"])
+    assert status["v0-s1"] == "incomplete" and status["v2-s2"] == "incomplete" and status["v1-s0"] == "pruned"
+    assert by_run(study, "model.pos_embed")["v2-s2"] == "learned-1d"  # known from the plan
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "config.json", "summary.json"])
@@ -75,9 +60,36 @@ def test_an_altered_record_stops_the_reading_or_is_named(tmp_path, name):
     with pytest.raises(record.RecordError, match=rf"v1-s2/{name}: .*--skip-unreadable"):
         read_folder(folder)
     study = read_folder(folder, skip_unreadable=True)
-    assert study.runs.set_index("run").loc["v1-s2", "status"] == "unreadable"
+    assert by_run(study, "status")["v1-s2"] == "unreadable"
     assert list(study.troubles) == ["v1-s2"] and name in study.troubles["v1-s2"]
     assert "v1-s2" not in set(study.curves["run"])
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"test/acc": 70.0}, "test/acc: 70 is not allowed: expected a fraction from 0 to 1"),
+        ({"val/acc": -1}, "val/acc: -1 is not allowed: expected a fraction from 0 to 1"),
+        ({"fewshot/digits/5": 1.5}, "fewshot/digits/5: 1.5 is not allowed: expected a fraction from 0 to 1"),
+        ({"test/acc": "high"}, "test/acc: 'high' is not allowed: expected a number"),
+        ({"test/loss": True}, "test/loss: 'True' is not allowed: expected a number"),
+        ({"epochs": "x"}, "epochs: 'x' is not allowed"),
+        ({"cost": "x"}, "cost: 'x' is not allowed"),
+        ({"provenance": {"started": 5}}, "provenance.started: 5 is not allowed"),
+        ({"provenance": {"plugin": "x"}}, "provenance.plugin: 'x' is not allowed"),
+        ({"planned": {"fields": "x y"}}, "planned.fields: 'x y' is not allowed"),
+    ],
+)
+@pytest.mark.parametrize("planned", [True, False], ids=["study", "runs without a plan"])
+def test_a_value_that_cannot_be_is_refused_although_the_digest_fits(tmp_path, values, reason, planned):
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2, epochs=2)
+    change_summary(folder / "v0-s0", **values)
+    if not planned:
+        (folder / record.STUDY).unlink()
+    with pytest.raises(record.RecordError) as refused:
+        read(str(folder))
+    assert str(refused.value).startswith(f"{folder / 'v0-s0' / record.SUMMARY}: {reason}")
+    assert "v0-s0" in read(str(folder), skip_unreadable=True).troubles
 
 
 def test_a_record_of_another_run_is_not_taken_for_the_planned_one(tmp_path):
@@ -88,12 +100,20 @@ def test_a_record_of_another_run_is_not_taken_for_the_planned_one(tmp_path):
         read_folder(folder)
 
 
-def test_levels_that_differ_from_the_plan_are_refused(tmp_path):
-    folder = write_study(tmp_path, seeds=3)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"levels": {"model.pos_embed": "learned-2d"}}, "model.pos_embed is 'sinusoidal', planned is 'learned-2d'"),
+        ({"run": "../a"}, "runs: '../a' is not the name of a folder"),
+        ({"seed": "zero"}, "study.json: runs.1.seed: 'zero' is not allowed"),
+    ],
+)
+def test_a_plan_that_does_not_fit_the_records_is_refused(tmp_path, change, reason):
+    folder = write_study(tmp_path, seeds=2)
     plan = json.loads((folder / "study.json").read_text())
-    plan["runs"][1]["levels"] = {"model.pos_embed": "learned-2d"}
+    plan["runs"][1] |= change
     (folder / "study.json").write_text(json.dumps(plan))
-    with pytest.raises(record.RecordError, match="model.pos_embed is 'sinusoidal', planned is 'learned-2d'"):
+    with pytest.raises(record.RecordError, match=reason):
         read_folder(folder)
 
 
@@ -101,37 +121,10 @@ def test_a_run_that_the_plan_does_not_know_is_shown_and_kept_out(tmp_path):
     folder = write_study(tmp_path, seeds=3)
     shutil.copytree(folder / "v1-s1", folder / "mine")
     (folder / "wandb").mkdir()
-    (folder / "report").mkdir()
     study = read_folder(folder)
-    assert study.runs.set_index("run").loc["mine", "status"] == "unplanned" and list(study.troubles) == ["mine"]
-    assert study.runs.set_index("run").loc["v1-s1", "seed"] == 1 and str(study.runs["seed"][1]) == "0"  # no 0.0
+    assert by_run(study, "status")["mine"] == "unplanned" and list(study.troubles) == ["mine"]
+    assert by_run(study, "seed")["v1-s1"] == 1 and str(study.runs["seed"][1]) == "0"  # no 0.0
     assert len(study.runs) == 13 and study.variants == ["none", "sinusoidal", "learned-1d", "learned-2d"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"runs": []}, r"runs: \[\] is not allowed"),
-        ({"baseline": "nobody"}, "baseline: no run has the variant 'nobody'"),
-        ({"metric": "test/auc"}, "metric: 'test/auc' is not allowed: expected train/loss, "),
-        ({"margin": -0.1}, "margin: -0.1 is not allowed"),
-        ({"margin": "wide"}, "margin: 'wide' is not allowed"),
-        ({"factors": ["model.depth"]}, r"factors: \['model.depth'\] is not allowed"),
-        ({"factors": {}}, "factors: is empty"),
-        ({"extra": 5}, "extra: 5 is not allowed"),
-        ({"runs": [{"run": "a"}]}, r"runs.0.run_id: is required"),
-        (
-            {"runs": [{"run": "../a", "run_id": "0", "variant": "none", "seed": 0}]},
-            "'../a' is not the name of a folder",
-        ),
-    ],
-)
-def test_a_plan_that_makes_no_sense_is_refused_by_name(tmp_path, change, message):
-    folder = write_study(tmp_path, seeds=2)
-    plan = json.loads((folder / "study.json").read_text())
-    (folder / "study.json").write_text(json.dumps({**plan, **change}))
-    with pytest.raises(UserError, match=message):
-        read_folder(folder)
 
 
 def test_a_folder_that_is_no_study(tmp_path):
@@ -144,60 +137,30 @@ def test_a_folder_that_is_no_study(tmp_path):
         read(str(tmp_path))
 
 
-def test_settings_that_were_not_held_fixed_are_found(tmp_path):
-    def levels(variant):
-        return {"model.pos_embed": variant, "optim.lr": 0.01 if variant == "none" else 0.001}
-
-    study = read_folder(write_study(tmp_path, seeds=2, levels=levels))
-    assert not_held_fixed(study) == {"optim.lr": ["0.01", "0.001"]}
-    assert not_held_fixed(read_folder(write_study(tmp_path, name="clean", seeds=2))) == {}
-
-
-def test_initial_weights_that_follow_from_a_factor_are_not_a_setting_that_was_not_held_fixed(tmp_path):
-    folder = write_study(tmp_path, seeds=2)
-    plan = json.loads((folder / "study.json").read_text())
-    plan["factors"] = {"init_from": [None, "a"]}
-    for entry in plan["runs"]:
-        entry["levels"] = {"init_from": None if entry["variant"] == "none" else "a"}
-        run = folder / entry["run"]
-        config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
-        config["model"]["pos_embed"] = "none"
-        config["init_from"] = entry["levels"]["init_from"]
-        config["init_weights"] = config["init_from"] and "0" * 64
-        record.write_json(run / "config.json", config)
-        kept = {key: value for key, value in summary.items() if key not in ("schema", "files", "digest")}
-        record.write_summary(run, kept)
-    study_file.write_study(folder, plan)
-    assert not_held_fixed(read_folder(folder)) == {}
-
-
-def test_records_older_than_a_setting_are_read_with_its_default(tmp_path):
+def test_older_records_have_the_default_of_a_newer_setting_and_no_newer_value(tmp_path):
     """Else a setting that is new, and off, would seem to differ between old runs and new ones."""
     folder = write_study(tmp_path)
     plan = json.loads((folder / "study.json").read_text())
     del plan["base"]["train"]["compile"]
     (folder / "study.json").write_text(json.dumps(plan))
-    run = folder / plan["runs"][0]["run"]
-    config, summary = (json.loads((run / name).read_text()) for name in ("config.json", "summary.json"))
+    run = folder / "v0-s0"
+    config = record.read_config(run)
     del config["train"]["compile"]
     record.write_json(run / "config.json", config)
-    record.write_summary(
-        run, {key: value for key, value in summary.items() if key not in ("schema", "files", "digest")}
-    )
+    change_summary(run, data=None)
     study = read_folder(folder)
-    assert set(study.runs["train.compile"]) == {"none"}
-    assert study.base["train.compile"] == "none"
+    assert set(study.runs["train.compile"]) == {"none"} and study.base["train.compile"] == "none"
+    assert math.isnan(by_run(study, "train_images")["v0-s0"]) and by_run(study, "train_images")["v0-s1"] == 1293
     assert not_held_fixed(study) == {}
 
 
 def test_linked_factors_are_one(tmp_path):
-    factors = {"model.pos_embed+model.pos_site": [["none", "stem"], ["learned-1d", "every-layer"]]}
     cells = {"none, stem": ("none", "stem"), "learned-1d, every-layer": ("learned-1d", "every-layer")}
     folder = write_study(
         tmp_path,
         accuracy=dict.fromkeys(cells, 0.9),
         seeds=2,
-        factors=factors,
+        factors={"model.pos_embed+model.pos_site": [["none", "stem"], ["learned-1d", "every-layer"]]},
         levels=lambda variant: dict(zip(("model.pos_embed", "model.pos_site"), cells[variant])),
     )
     study = read_folder(folder)
@@ -209,15 +172,40 @@ def test_linked_factors_are_one(tmp_path):
 @pytest.mark.parametrize(
     ("level", "text"),
     [
-        (True, "true"),
-        (None, "not set"),
-        (0.1, "0.1"),
-        (2, "2"),
-        ([0.0, 0.0], "0"),
-        (["a", 1], "a, 1"),
-        ("x", "x"),
-        ("", "empty"),
+        *((True, "true"), (None, "not set"), (0.1, "0.1"), (2, "2"), ("x", "x"), ("", "empty")),
+        *(([0.0, 0.0], "0"), (["a", 1], "a, 1")),
     ],
 )
 def test_levels_as_text(level, text):
     assert level_text(level) == text
+
+
+def test_a_setting_whose_name_continues_another_name_is_kept():
+    flat = {"optimizer": "adam", "optimizer.lr": 0.1, "model.depth": 2, "model.width.max": 3, "seed": 0}
+    for settings in (flat, dict(reversed(flat.items()))):
+        assert dict(flatten(nested(settings))) == settings
+    assert nested({"model.depth": 2, "model.width": 3}) == {"model": {"depth": 2, "width": 3}}
+
+
+def test_another_metric_or_baseline_than_planned_is_exploratory(tmp_path):
+    folder = write_study(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)
+    add_metrics(folder, lambda summary, *_: {"fewshot/digits/5": summary["test/acc"] / 2})
+    planned = read(str(folder))
+    assert read(str(folder), metric="test/acc", baseline="none").plan == planned.plan
+    explored = read(str(folder), metric="val/loss", baseline="learned-1d")
+    assert (explored.metric, explored.baseline) == ("val/loss", "learned-1d")
+    assert len(explored.plan.notes) == 3  # metric, baseline, and the margin in another unit
+    assert explored.stated_plan == planned.plan
+    assert read(str(folder), metric="fewshot/digits/5").metric.label == "5-shot accuracy (digits)"
+    for given, reason in (
+        ({"baseline": "nobody"}, "--baseline: 'nobody' is not a variant"),
+        ({"metric": "fewshot/mnist/5"}, "--metric: 'fewshot/mnist/5' is not measured by any run"),
+        ({"metric": "fewshot"}, "--metric: 'fewshot' is not allowed: expected .* such as fewshot/mnist/5"),
+    ):
+        with pytest.raises(UserError, match=f"^{reason}"):
+            read(str(folder), **given)
+
+
+def test_a_metric_that_no_run_has_measured_yet_may_be_that_of_the_study(tmp_path):
+    study = read(str(write_study(tmp_path, metric="fewshot/digits/5")))
+    assert study.metric == "fewshot/digits/5" and study.runs["fewshot/digits/5"].isna().all()

@@ -1,0 +1,79 @@
+"""Runs are compared only where they differ in what the study varies, and pooled only where they are of one model."""
+
+import json
+
+import pytest
+import study_file
+from synthetic import change_summary, write_study
+
+from analysis.sources.exported import export
+from analysis.sources.folder import read_folder
+from analysis.sources.held_fixed import not_held_fixed, unrecorded_plugins
+from analysis.sources.read import read
+from experiments.errors import UserError
+from experiments.runs import record
+from vit.plugins import digest
+
+KINDS = {"none": 0.7, "row-only": 0.9}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_study(tmp_path, accuracy=KINDS, factors={"model.pos_embed": list(KINDS)}, seeds=6, epochs=1)
+
+
+def test_other_parameter_counts_are_refused(folder):
+    """5 models with 28,138 parameters and 1 with 26,362 must not be n = 6."""
+    for seed in range(6):
+        change_summary(folder / f"v1-s{seed}", cost={"params": 28138 if seed else 26362})
+    with pytest.raises(UserError, match=r"'row-only' are not of one model: 26,362 .*\(v1-s0\); 28,138 .*\(5 runs\)"):
+        read(str(folder))
+    study = read(str(folder), skip_unreadable=True)
+    assert study.of("finished")["variant"].value_counts().to_dict() == {"none": 6, "row-only": 5}
+    assert "has 26,362 parameters, but most runs of row-only have 28,138" in study.troubles["v1-s0"]
+    assert list(study.of("unreadable")["run"]) == ["v1-s0"]
+
+
+def test_other_sources_of_one_plugin_are_refused(folder):
+    for seed in range(6):
+        run, body = folder / f"v1-s{seed}", b"scale = 1\n" if seed < 4 else b"scale = 2\n"
+        (run / record.PLUGIN).mkdir()
+        (run / record.PLUGIN / "rows.py").write_bytes(body)
+        plugin = {"modules": "rows", "digest": digest({"rows.py": body}), "committed": True}
+        change_summary(run, provenance={"plugin": plugin}, cost={"params": 7})
+    with pytest.raises(UserError, match=r"plug-in source \w{12} .4 runs.*plug-in source \w{12} .2 runs"):
+        read(str(folder))
+    study = read(str(folder), skip_unreadable=True)
+    assert set(study.troubles) == {"v1-s4", "v1-s5"}
+    assert sorted(text for files in study.sources.values() for text in files.values()) == ["scale = 1\n", "scale = 2\n"]
+
+
+def test_a_plugin_without_source_is_known_also_from_an_export(folder, tmp_path):
+    study = read(str(folder))
+    assert set(unrecorded_plugins(study)["variant"]) == {"row-only"}
+    assert len(unrecorded_plugins(read(str(export(study, tmp_path / "kept"))))) == 6
+
+
+def test_settings_that_were_not_held_fixed_are_found(tmp_path):
+    def levels(variant):
+        return {"model.pos_embed": variant, "optim.lr": 0.01 if variant == "none" else 0.001}
+
+    study = read_folder(write_study(tmp_path, seeds=2, levels=levels))
+    assert not_held_fixed(study) == {"optim.lr": ["0.01", "0.001"]}
+    assert not_held_fixed(read_folder(write_study(tmp_path, name="clean", seeds=2))) == {}
+
+
+def test_initial_weights_follow_from_a_factor(tmp_path):
+    folder = write_study(tmp_path, seeds=2)
+    plan = json.loads((folder / "study.json").read_text())
+    plan["factors"] = {"init_from": [None, "a"]}
+    for entry in plan["runs"]:
+        place = None if entry["variant"] == "none" else "a"
+        entry["levels"] = {"init_from": place}
+        run = folder / entry["run"]
+        config = {**record.read_config(run), "init_from": place, "init_weights": place and "0" * 64}
+        config["model"]["pos_embed"] = "none"
+        record.write_json(run / "config.json", config)
+        change_summary(run)
+    study_file.write_study(folder, plan)
+    assert not_held_fixed(read_folder(folder)) == {}
