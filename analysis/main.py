@@ -210,7 +210,7 @@ def _watch(source: str, out: Path, arguments: Namespace) -> int:
 def _compare(arguments: Namespace) -> int:
     """The report that compares two studies."""
     from analysis.report import write
-    from analysis.report.two_studies_report import compare_document
+    from analysis.report.several_studies import compare_document
     from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import check_one_dataset
 
@@ -227,7 +227,7 @@ def _compare(arguments: Namespace) -> int:
 def _across(arguments: Namespace) -> int:
     """The report over several datasets."""
     from analysis.report import write
-    from analysis.report.across_report import across_document
+    from analysis.report.several_studies import across_document
     from analysis.results.study_results import analyze
 
     sources = list(map(_located, arguments.studies))
@@ -277,8 +277,8 @@ def _read(source: str, arguments: Namespace) -> RunsTable:
 
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
     from analysis.figures.labels import study_styles
-    from analysis.report.across_report import stratified_document
     from analysis.report.sections.models import model_section
+    from analysis.report.several_studies import stratified_document
     from analysis.report.study_report import study_document
     from analysis.results.study_results import analyze
     from analysis.sources.by_dataset import datasets_of

@@ -44,21 +44,14 @@ def rows(show: Callable[[Any], str]) -> Format:
 
 
 def interval(
-    field: str,
-    metric: Metric,
-    *,
-    signed: bool = False,
-    low: str = "",
-    high: str = "",
-    blank: str = "",
-    limits: tuple[float, float] | None = None,
+    field: str, metric: Metric, *, signed: bool = False, low: str = "", high: str = "", blank: str = ""
 ) -> Format:
     """`97.12 ± 0.43`: an estimate with its interval in FIELD_low and FIELD_high. A column shares its number of decimals.
 
     `signed`: a difference, which has a sign and no limits; a mean is cut at what the metric can be. `low`, `high`: other
-    fields of the bounds. `blank`: a field that is true where the text is empty. `limits`: where intervals are cut instead.
+    fields of the bounds. `blank`: a field that is true where the text is empty.
     """
-    limits = limits or (formatting.UNBOUNDED if signed else formatting.limits(metric))
+    limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
     fallback = 2 if metric.is_share else 4
 
     def show(frame: pd.DataFrame) -> list[str]:

@@ -11,6 +11,8 @@ from analysis.results.variants import Variants
 from analysis.stats import Comparison
 from experiments.metric import Metric
 
+NAME = Column("variant", formats.text("variant"), numeric=False, key=True)
+"""The column of variants in a report on several studies, which has no table of runs."""
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
 
@@ -66,6 +68,12 @@ def difference_column(metric: Metric, label: str, note: str = "") -> Column:
     """The column of a difference with its interval; empty for the baseline itself."""
     show = formats.interval("diff", metric, signed=True, blank="_no_difference")
     return Column(f"{label}{', points' if metric.is_share else ''}", show, sort="diff", link="_runs", note=note)
+
+
+def signed_column(metric: Metric, label: str, field: str, **fields: str) -> Column:
+    """The column of another difference; `fields`: those of its bounds, and of where it is blank, as in `formats.interval`."""
+    show = formats.interval(field, metric, signed=True, **fields)
+    return Column(f"{label}{', points' if metric.is_share else ''}", show, sort=field)
 
 
 def verdict_column() -> Column:

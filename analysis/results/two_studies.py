@@ -10,9 +10,17 @@ from analysis import stats
 from analysis.results.policy import Values
 from analysis.results.study_results import StudyResults
 from analysis.sources.matching import check_same_levels
-from analysis.stats import Comparison, PairedComparison, Rule
+from analysis.stats import PairedComparison, Rule
 from experiments.errors import UserError
 from experiments.metric import Metric
+
+OUTCOMES = {
+    "better": "higher",
+    "worse": "lower",
+    "equivalent": "equivalent",
+    "not enough evidence": "not enough evidence",
+}
+"""verdict on B − A, in which higher counts as better -> what B is, compared with A"""
 
 Side = tuple[Values, Values]
 """the values of study A and those of study B"""
@@ -20,7 +28,7 @@ Side = tuple[Values, Values]
 
 @dataclass(frozen=True)
 class TwoStudies:
-    """How the variants of both studies A and B changed. Verdicts are words for `outcome`."""
+    """How the variants of both studies A and B changed. `OUTCOMES` are words for the verdicts."""
 
     metric: Metric
     shared: list[str]
@@ -34,10 +42,11 @@ class TwoStudies:
     328-331.
     """
 
-
-def outcome(change: Comparison) -> str:
-    """What a difference B − A shows: B is "higher", "lower" or "equivalent", or there is "not enough evidence"."""
-    return {"better": "higher", "worse": "lower"}.get(change.verdict, change.verdict)
+    @property
+    def depending(self) -> list[str]:
+        """The variants of which a verdict depends on diverged runs."""
+        changes = [self.changes, self.shifts]
+        return [v for v in self.shared if any(v in of and of[v].depends_on_diverged for of in changes)]
 
 
 def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:

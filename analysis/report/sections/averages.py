@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,55 +12,54 @@ from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table, estimate_fields
-from analysis.report.tables.cells import points
 from analysis.report.text import text
-from analysis.results.across import AGGREGATES, AcrossDatasets, Aggregates
+from analysis.report.variant_columns import (
+    NAME,
+    comparison_fields,
+    count_column,
+    p_column,
+    signed_column,
+    verdict_column,
+)
+from analysis.results.across import AGGREGATES, AcrossDatasets
 from analysis.results.means import Means
+from analysis.results.policy import Policy
 from analysis.stats import Comparison
 from experiments.metric import Metric
-
-VARIANT = Column("variant", formats.text("variant"), numeric=False, key=True)
 
 
 def scores_section(across: AcrossDatasets, notes: Sequence[str]) -> Section:
     """The aggregates of each variant with their intervals. `notes`: on the runs of each dataset."""
-    metric, datasets = across.policy.metric, across.datasets
-    figure = Plot(
-        "across",
-        draw_aggregates(across),
-        text("averages", "scores_figure", metric=metric, datasets=datasets),
-        text("averages", "scores_alt", metric=metric, datasets=datasets),
+    metric, rows = across.policy.metric, []
+    for variant, aggregates in across.scores.items():
+        row: dict[str, Any] = {"variant": variant}
+        for name, aggregate in aggregates.items():
+            row |= {
+                **estimate_fields(name, aggregate.estimate),
+                **_bootstrap(f"{name}_bootstrap", aggregate.percentile),
+            }
+        rows.append({**row, "runs": aggregate.estimate.n})
+    columns = [
+        Column(f"{AGGREGATES[name]}{metric.unit}", formats.interval(name, metric), sort=name) for name in aggregates
+    ]
+    runs = count_column("runs", text("averages", "runs"))
+    table = Table(
+        "across", text("averages", "scores", across=across), pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes)
     )
-    left_out = [text("averages", "left_out", variant=v, reason=reason) for v, reason in across.left_out.items()]
-    caption = text("averages", "scores", metric=metric, count=len(datasets))
-    items = present(figure, _aggregates_table("across", caption, across.scores, metric, (*left_out, *notes)))
-    if across.normalised:
-        note = text("averages", "chance", chance=across.chance)
-        caption = text("averages", "normalised")
-        items += present(
-            _aggregates_table("normalised", caption, across.normalised, metric, (note,), limits=(-math.inf, 1.0))
-        )
-    return Section("result", "Results", items)
+    alt = text("averages", "scores_alt", across=across)
+    figure = Plot("across", draw_aggregates(across), text("averages", "scores_figure", across=across), alt)
+    return Section("result", "Results", present(figure, table))
 
 
 def differences_section(across: AcrossDatasets) -> Section:
     """The average differences from the baseline with verdicts, and the probabilities of improvement."""
-    metric = across.policy.metric
-    frame = pd.DataFrame([_difference_row(across, variant) for variant in across.differences])
+    metric, count = across.policy.metric, len(across.datasets)
     columns = (
-        VARIANT,
-        Column(
-            f"difference from {across.baseline}{points(metric)}",
-            formats.interval("diff", metric, signed=True, low="low", high="high"),
-            sort="diff",
-        ),
-        Column("p", formats.p("p_holm"), sort="p_holm"),
-        Column("verdict", formats.text("_verdict"), numeric=False, mark="_mark"),
-        Column(
-            "datasets with a higher mean",
-            formats.each("higher_on", lambda n: f"{n} of {len(across.datasets)}"),
-            sort="higher_on",
-        ),
+        NAME,
+        signed_column(metric, f"difference from {across.baseline}", "diff", low="low", high="high"),
+        p_column("p", "p_holm"),
+        verdict_column(),
+        Column("datasets with a higher mean", formats.each("higher_on", lambda n: f"{n} of {count}"), sort="higher_on"),
         Column(
             "probability of improvement, %",
             formats.rows(_probability),
@@ -69,49 +67,39 @@ def differences_section(across: AcrossDatasets) -> Section:
             note=text("averages", "probability"),
         ),
     )
-    notes = [text("averages", "improvement_note", across=across, metric=metric)]
-    if across.dropped:
-        notes.append(text("averages", "dropped", n=across.dropped))
-    if across.uncompared:
-        notes.append(text("averages", "without_common_seed", variants=across.uncompared))
-    table = Table("improvement", text("averages", "improvement", across=across), frame, columns, tuple(notes))
-    figure = Plot(
-        "improvement",
-        draw_improvement(across),
-        text("averages", "improvement_figure", across=across),
-        text("averages", "improvement_alt", across=across),
-    )
+    frame = pd.DataFrame([_difference_row(across, variant) for variant in across.differences])
+    note = text("averages", "improvement_note", policy=across.policy)
+    table = Table("improvement", text("averages", "improvement", across=across), frame, columns, (note,))
+    alt = text("averages", "improvement_alt", across=across)
+    figure = Plot("improvement", draw_improvement(across), text("averages", "improvement_figure", across=across), alt)
     return Section("differences", "Differences from the baseline", present(table, figure))
 
 
 def datasets_section(
-    means: Mapping[str, Means], versus: Mapping[str, Mapping[str, Comparison]], baseline: str, planned: bool
+    means: Mapping[str, Means], versus: Mapping[str, Mapping[str, Comparison]], baseline: str, policy: Policy
 ) -> Section:
     """Dataset -> its means, and its differences from the baseline, as in the report of the dataset's own study.
 
-    `planned`: whether these studies plan looks.
+    `policy`: of such a study.
     """
     variants = list(next(iter(versus.values())))
     others = [variant for variant in variants if variant != baseline]
-    tables = [_means_table(means, variants)]
+    tables = [_means_table(means, variants, policy.metric)]
     if others:
-        caption = text("averages", "differences", baseline=baseline, planned=planned)
-        tables.append(_differences_table(versus, others, next(iter(means.values())).metric, caption))
+        caption = text("averages", "differences", baseline=baseline, policy=policy)
+        tables.append(_differences_table(versus, others, policy.metric, caption))
     return Section("datasets", "Each dataset", present(*tables))
 
 
-def _means_table(means: Mapping[str, Means], variants: Sequence[str]) -> Table:
+def _means_table(means: Mapping[str, Means], variants: Sequence[str], metric: Metric) -> Table:
     rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants]
-    columns = [VARIANT]
-    for name, own in means.items():
-        metric = own.metric
+    columns = [NAME]
+    for dataset, own in means.items():
         for row in rows:
             mean = own.of(row["variant"])
-            row.update({**estimate_fields(name, mean), f"{name}_n": mean.n})
-        columns += [
-            Column(f"{name}{metric.unit}", formats.interval(name, metric), sort=name),
-            Column("n", formats.count(f"{name}_n"), sort=f"{name}_n", note=text("averages", "finished")),
-        ]
+            row.update({**estimate_fields(dataset, mean), f"{dataset}_n": mean.n})
+        columns.append(Column(f"{dataset}{metric.unit}", formats.interval(dataset, metric), sort=dataset))
+        columns.append(Column("n", formats.count(f"{dataset}_n"), sort=f"{dataset}_n"))
     return Table("datasets", text("averages", "means", metric=metric), pd.DataFrame(rows), tuple(columns))
 
 
@@ -119,58 +107,32 @@ def _differences_table(
     versus: Mapping[str, Mapping[str, Comparison]], variants: Sequence[str], metric: Metric, caption: str
 ) -> Table:
     rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants]
-    columns = [VARIANT]
-    for name, compared in versus.items():
+    for dataset, compared in versus.items():
         for row in rows:
-            row.update(estimate_fields(name, compared[row["variant"]].diff))
-        columns.append(Column(f"{name}{points(metric)}", formats.interval(name, metric, signed=True), sort=name))
-    return Table("dataset-differences", caption, pd.DataFrame(rows), tuple(columns))
-
-
-def _aggregates_table(
-    name: str,
-    caption: str,
-    scores: Aggregates,
-    metric: Metric,
-    notes: Sequence[str],
-    limits: tuple[float, float] | None = None,
-) -> Table:
-    """One row for each variant, one column for each aggregate; the CSV has the percentile intervals as well."""
-    rows = []
-    for variant, aggregates in scores.items():
-        row: dict[str, Any] = {"variant": variant}
-        for key, aggregate in aggregates.items():
-            low, high = aggregate.percentile
-            row |= estimate_fields(key, aggregate.estimate)
-            row |= {f"{key}_bootstrap_low": low, f"{key}_bootstrap_high": high}
-        rows.append({**row, "runs": aggregate.estimate.n})
-    columns = [
-        Column(f"{AGGREGATES[key]}{metric.unit}", formats.interval(key, metric, limits=limits), sort=key)
-        for key in aggregates
-    ]
-    runs = Column("runs", formats.count("runs"), sort="runs", note=text("averages", "runs"))
-    return Table(name, caption, pd.DataFrame(rows), (VARIANT, *columns, runs), tuple(notes))
+            row.update(estimate_fields(dataset, compared[row["variant"]].diff))
+    columns = [signed_column(metric, dataset, dataset) for dataset in versus]
+    return Table("dataset-differences", caption, pd.DataFrame(rows), (NAME, *columns))
 
 
 def _difference_row(across: AcrossDatasets, variant: str) -> dict[str, Any]:
     compared, aggregate = across.differences[variant], across.improvement[variant]
-    low, high = aggregate.percentile
-    depends = " (depends on diverged runs)" * compared.depends_on_diverged
+    fields = comparison_fields(compared)
     return {
         "variant": variant,
-        "diff": compared.diff.value,
-        "low": compared.diff.low,
-        "high": compared.diff.high,
+        "diff": fields.pop("diff"),
+        "low": fields.pop("diff_low"),
+        "high": fields.pop("diff_high"),
         "p": compared.p,
         "p_holm": compared.p_holm,
-        "verdict": compared.verdict,
-        "_verdict": compared.verdict + depends,
-        "_mark": compared.verdict.replace(" ", "-"),
+        **fields,
         "higher_on": len(across.higher_on(variant)),
         **estimate_fields("improvement", aggregate.estimate),
-        "bootstrap_low": low,
-        "bootstrap_high": high,
+        **_bootstrap("bootstrap", aggregate.percentile),
     }
+
+
+def _bootstrap(name: str, percentile: tuple[float, float]) -> dict[str, float]:
+    return {f"{name}_low": percentile[0], f"{name}_high": percentile[1]}
 
 
 def _probability(row: pd.Series) -> str:

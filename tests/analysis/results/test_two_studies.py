@@ -6,7 +6,7 @@ from scipy import stats
 from synthetic import write_study
 
 from analysis.results.study_results import analyze
-from analysis.results.two_studies import compare_studies, outcome
+from analysis.results.two_studies import OUTCOMES, compare_studies
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 
@@ -29,7 +29,7 @@ def test_differences_are_paired_by_seed_and_agree_with_scipy(tmp_path):
         assert (change.diff.low, change.diff.high) == pytest.approx(
             stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs)), rel=1e-12
         )
-    assert outcome(found["none"]) == "higher"
+    assert OUTCOMES[found["none"].verdict] == "higher"
 
 
 def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
@@ -44,7 +44,7 @@ def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
         assert change.diff.value == pytest.approx(diffs.mean(), rel=1e-12)
         p.append(stats.ttest_1samp(diffs, 0).pvalue)
     assert [change.p_holm for change in found.values()] == pytest.approx(np.minimum(2 * np.array(p), 1), rel=1e-9)
-    assert outcome(found["cpe"]) == "lower" and outcome(found["learned-1d"]) != "lower"
+    assert OUTCOMES[found["cpe"].verdict] == "lower" and OUTCOMES[found["learned-1d"].verdict] != "lower"
 
 
 def test_studies_without_a_common_variant_or_metric_are_refused(tmp_path):
@@ -62,9 +62,10 @@ def test_an_outcome_that_needs_the_surviving_runs_says_so(tmp_path):
     both = compare_studies(
         results_of(tmp_path / "a", **options), results_of(tmp_path / "b", statuses=lost, margin=0.01, **options)
     )
-    found = {variant: (outcome(change), change.depends_on_diverged) for variant, change in both.changes.items()}
+    found = {variant: (change.verdict, change.depends_on_diverged) for variant, change in both.changes.items()}
     assert found == {"none": ("equivalent", False), "learned-1d": ("equivalent", True)}
     assert [change.depends_on_diverged for change in both.shifts.values()] == [True]
+    assert both.depending == ["learned-1d"]
 
 
 def test_a_name_for_two_different_variants_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Make the report over several datasets, of several studies or of one with the dataset among its factors."""
+"""Make the reports on several studies: two that are compared, and several datasets. Results in, a document out."""
 
 from __future__ import annotations
 
@@ -13,19 +13,48 @@ from analysis.report.headline_looks import looks_paragraph, not_tested_yet
 from analysis.report.methods import looks_fact, scope
 from analysis.report.provenance import study_provenance
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
+from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
 from analysis.report.study_report import study_document, summary, title
-from analysis.report.tables.cells import counts_note
-from analysis.report.text import facts, text
+from analysis.report.text import facts, paragraphs, text
 from analysis.report.warnings import warnings
 from analysis.results.across import FEWEST, AcrossDatasets, aggregate, baseline_runs, studies_by_dataset
 from analysis.results.conduct import study_looks
 from analysis.results.policy import study_policy
 from analysis.results.study_results import StudyResults, analyze
+from analysis.results.two_studies import compare_studies
 from analysis.sources.by_dataset import DATASET, split_by_dataset
-from analysis.sources.matching import check_alike
+from analysis.sources.matching import check_alike, differing_settings
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.runs.looks import Look
+
+
+def compare_document(a: StudyResults, b: StudyResults, command: str) -> Document:
+    """Make the report on studies A and B; `command` is the command that makes it.
+
+    Raises `UserError` if the studies share no variant or have different metrics.
+    """
+    both, sides = compare_studies(a, b), {"A": a, "B": b}
+    settings = differing_settings(a.study, b.study, both.shared)
+    baselines = [a.study.baseline, b.study.baseline]
+    notes = [
+        text("two_studies", "only", study=name, variants=only)
+        for name, results in sides.items()
+        if (only := [variant for variant in results.variants.names if variant not in both.shared])
+    ]
+    slots = {"both": both, "policy": a.policy, "baselines": baselines, "settings": settings}
+    return _document(
+        sides,
+        text("two_studies", "title", a=a.study.name, b=b.study.name, metric=both.metric),
+        paragraphs("two_studies", "headline", **slots, lost=_lost(sides)),
+        [
+            result_section(both, [a.means, b.means], [*notes, *_counts(sides)]),
+            shifts_section(both, [a.comparisons.versus, b.comparisons.versus], baselines),
+            settings_section(settings, [a.study, b.study]),
+        ],
+        facts("two_studies", "methods", policy=a.policy, planned=_planned(sides)),
+        command,
+    )
 
 
 def across_document(studies: Sequence[StudyResults], command: str) -> Document:
@@ -34,7 +63,7 @@ def across_document(studies: Sequence[StudyResults], command: str) -> Document:
     Raises `UserError` for studies that cannot be aggregated.
     """
     named = studies_by_dataset(studies)
-    return _document(named, aggregate(named), command)
+    return _average_document(named, aggregate(named), command)
 
 
 def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
@@ -50,10 +79,9 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     shown = {name: part for name, part in results.items() if baseline_runs(part) >= FEWEST}
     if len(shown) > 1:
         across = aggregate(shown, study_policy(study))  # a seed counts once its runs on all datasets have ended
-        document = _document(shown, across, "", study_looks(study))
-        document = replace(
-            document, title=title(study), description=study.plan.description, sections=document.sections[:-1]
-        )
+        document = _average_document(shown, across, "", study_looks(study))
+        sections = document.sections[:-1]  # each dataset has its commands
+        document = replace(document, title=title(study), description=study.plan.description, sections=sections)
     else:
         shown = dict([next(iter((shown or results).items()))])
         (only,) = shown.values()
@@ -65,29 +93,54 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     return replace(document, warnings=[*left_out, *document.warnings], excluded=[*document.excluded, *others])
 
 
-def _document(
+def _average_document(
     studies: Mapping[str, StudyResults], across: AcrossDatasets, command: str, looks: tuple[Look, ...] | None = None
 ) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
     first = next(iter(studies.values()))
     whole = None if looks is None else replace(first, policy=across.policy, conduct=replace(first.conduct, looks=looks))
+    said: Sequence[str] = ()
+    if whole is not None:
+        said = not_tested_yet(whole) if across.policy.waiting else looks_paragraph(whole)
     names = list(dict.fromkeys(results.study.name for results in studies.values()))
-    planned = any(results.policy.plan for results in studies.values())
-    methods = facts("averages", "methods", across=across, studies=studies, planned=planned)
-    scopes = dict.fromkeys(scope(results) for results in studies.values())
+    margins = [results.study.margin for results in studies.values()]
     means = {name: results.means for name, results in studies.items()}
     versus = {name: results.comparisons.versus for name, results in studies.items()}
+    baseline_means = {name: own.of(across.baseline) for name, own in means.items()}
+    methods = facts("averages", "methods", across=across, margins=margins, planned=_planned(studies))
+    return _document(
+        studies,
+        text("averages", "title", names=names, across=across),
+        paragraphs("averages", "headline", across=across, means=baseline_means, lost=_lost(studies), looks=said),
+        [
+            scores_section(across, _counts(studies)),
+            *([differences_section(across)] if across.differences else []),
+            datasets_section(means, versus, across.baseline, first.policy),
+        ],
+        (*methods, *([looks_fact(whole)] if whole else [])),
+        command,
+    )
+
+
+def _document(
+    studies: Mapping[str, StudyResults],
+    title: str,
+    headline: Sequence[str],
+    sections: Sequence[Section],
+    methods: Sequence[tuple[str, str]],
+    command: str,
+) -> Document:
+    """What the reports on several studies share; `studies`: what the report calls a study -> the study."""
+    scopes = dict.fromkeys(scope(results) for results in studies.values())
     return Document(
-        title=text("averages", "title", names=names, metric=across.policy.metric, datasets=across.datasets),
+        title=title,
         description="",
         summary=" ".join(f"{name}: {summary(results)}" for name, results in studies.items()),
-        headline=_headline(studies, across, whole),
+        headline=tuple(headline),
         warnings=[f"{name}: {warning}" for name, results in studies.items() for warning in warnings(results)],
         sections=[
-            scores_section(across, [f"{name}: {counts_note(results)}" for name, results in studies.items()]),
-            *([differences_section(across)] if across.differences else []),
-            datasets_section(means, versus, across.baseline, planned),
-            Section("methods", "Methods", [Facts((*methods, *scopes, *([looks_fact(whole)] if whole else [])))]),
+            *sections,
+            Section("methods", "Methods", [Facts((*methods, *scopes))]),
             *(study_provenance(f"provenance-{i}", name, r.study) for i, (name, r) in enumerate(studies.items())),
             Section("reproduce", "Reproduce", [Code(command)]),
         ],
@@ -101,47 +154,16 @@ def _document(
     )
 
 
-def _headline(
-    studies: Mapping[str, StudyResults], across: AcrossDatasets, whole: StudyResults | None
-) -> tuple[str, ...]:
-    """The answer: the averages, the datasets on which they do not hold, diverged runs, looks, and the limit."""
-    others = len(across.scores) + len(across.left_out) > 1
-    lost = {name: len(results.study.of("diverged")) for name, results in studies.items()}
-    depending = [variant for variant, compared in across.differences.items() if compared.depends_on_diverged]
-    if others and whole and across.policy.waiting:
-        answer = [not_tested_yet(whole)[0]]
-    elif across.differences:
-        answer = [_compared(across), _signs(across), *(looks_paragraph(whole) if whole else ())]
-    elif others:
-        answer = [text("averages", "uncompared", across=across)]
-    else:
-        means = {name: results.means.of(across.baseline) for name, results in studies.items()}
-        answer = [text("averages", "single", across=across, means=means)]
-    if any(lost.values()):
-        lost = {name: n for name, n in lost.items() if n}
-        answer.append(text("averages", "diverged", lost=lost, depending=depending))
-    return *filter(None, answer), text("averages", "limit", across=across)
+def _planned(studies: Mapping[str, StudyResults]) -> bool:
+    """Whether a study plans its looks."""
+    return any(results.policy.plan for results in studies.values())
 
 
-def _compared(across: AcrossDatasets) -> str:
-    """The averages that are better, worse, equivalent or open."""
-    groups = {
-        verdict: {v: compared.diff for v, compared in across.differences.items() if compared.verdict == verdict}
-        for verdict in ("better", "worse", "equivalent", "not enough evidence")
-    }
-    seeds = [len(runs) for by_dataset in across.by_dataset.values() for runs in by_dataset.values()]
-    return text("averages", "compared", across=across, groups=groups, seeds=seeds)
+def _counts(studies: Mapping[str, StudyResults]) -> list[str]:
+    """How many runs of each study finished, and which are excluded."""
+    return [f"{name}: {text('conduct', 'counts', conduct=results.conduct)}" for name, results in studies.items()]
 
 
-def _signs(across: AcrossDatasets) -> str:
-    """The datasets on which a mean difference that a verdict rests on has another sign than the average."""
-    shown = {
-        v: compared.diff.value for v, compared in across.differences.items() if compared.verdict in ("better", "worse")
-    }
-    opposite = [
-        (variant, name, float(runs.mean()))
-        for variant, average in shown.items()
-        for name, runs in across.by_dataset[variant].items()
-        if runs.mean() * average <= 0
-    ]
-    return text("averages", "signs", opposite=opposite, metric=across.policy.metric) if shown else ""
+def _lost(studies: Mapping[str, StudyResults]) -> dict[str, int]:
+    """How many runs of each study diverged; empty studies are left out."""
+    return {name: n for name, results in studies.items() if (n := len(results.study.of("diverged")))}
