@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from analysis import formatting
 from analysis.formatting import plain
@@ -100,34 +100,6 @@ def profile(profile: Profile, baseline: str = "") -> tuple[str, str]:
     point, (metric, means) = list(profile.means.items())[-1]
     texts = [formatting.named_mean(variant, mean, metric) for variant, mean in means.items()]
     return caption, f"{caption} With {point} {profile.unit}: {_list(texts)}."
-
-
-def disagreement(
-    images: Sequence[tuple[int, str]], shares: Sequence[Mapping[str, float]], some: bool
-) -> tuple[str, str]:
-    """Return the caption and the alternative text of the images on which variants differ most.
-
-    `images`: index and class of each; `shares`: for each the variants' shares of correct runs; `some`: only some variants
-    have a bar.
-    """
-    caption = (
-        "The test images on which the variants differ most. Above each: its class and its index in the test set. Bars: "
-        "percentage of a variant's runs that classify it correctly."
-    )
-    if some:
-        caption += " Bars are shown for the baseline and the variants with the highest and lowest means."
-    found = [
-        f"image {index}, class {plain(name)}: {_share(max(each, key=each.__getitem__), each)}, {_share(min(each, key=each.__getitem__), each)}"
-        for (index, name), each in zip(images, shares)
-    ]
-    return (
-        caption,
-        f"Test images on which the variants differ most, with the highest and the lowest share of correct runs. {_list(found)}.",
-    )
-
-
-def _share(variant: str, shares: Mapping[str, float]) -> str:
-    return f"{plain(variant)} {formatting.number(100 * shares[variant], 0)} %"
 
 
 def _list(found: list[str]) -> str:

@@ -16,7 +16,7 @@ def escaped(text: object) -> str:
     shown = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", shown)
     shown = re.sub(r"(?i)\b(https?|ftp|www)([:.])", r"\1<!-- -->\2", shown)  # otherwise an address becomes a link
     # otherwise a line could start a list, a heading or a rule
-    return re.sub(r"^(\d*)([.)](?=\s|$)|[#+=-])", r"\1\\\2", shown)
+    return re.sub(r"^(\d*)([.)](?=\s|$)|[#+=-](?!\d))", r"\1\\\2", shown)
 
 
 def table(table: Table) -> Markup:

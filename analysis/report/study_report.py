@@ -17,6 +17,7 @@ from analysis.report.sections.claims import claims_table
 from analysis.report.sections.cost import cost_plot, cost_section
 from analysis.report.sections.curves import curves_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
+from analysis.report.sections.images import images_section, with_pictures
 from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
 from analysis.report.sections.probes import probe_columns
@@ -24,7 +25,6 @@ from analysis.report.sections.runs import runs_section
 from analysis.report.sections.variants import accuracy_plot, variants_table
 from analysis.report.table import Table
 from analysis.report.tables.factors import factor_tables
-from analysis.report.tables.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.tables.trends import profile_table, trend_tables
 from analysis.report.trend_text import CONDITIONS, trend_text
 from analysis.report.tuning import tuning_section
@@ -149,7 +149,7 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
         curves_section(results.curves, styles),
         tuning_section(results),
         cost_section(variants, results.cost, plots.get("cost")),
-        _images(results, with_images),
+        _images(results, styles, with_images),
         metrics(variants, means, results.conduct),
         models,
         methods(results),
@@ -175,17 +175,12 @@ def _trend(results: StudyResults, trend: Trend, plots: dict[str, Plot]) -> Secti
     return Section(f"trend-{trend.name}", heading, items, trend_text(results, trend))
 
 
-def _images(results: StudyResults, with_images: bool) -> Section:
-    """The tables about test images, and the images on which variants differ most."""
-    tables = (images_table, classes_table, agreement_table, disagreement_table)
-    section = Section("images", "Test images", present(*(table(results) for table in tables)))
-    if with_images and results.images is not None:
-        from analysis.figures.disagreement import disagreement_plot
-
-        plot, reason = disagreement_plot(results)
-        section.items.extend(present(plot))
-        section.paragraphs.extend([reason] if reason else [])
-    return section
+def _images(results: StudyResults, styles: Styles, pictures: bool) -> Section | None:
+    images = results.images
+    if images is None:
+        return None
+    section = images_section(images, results.variants, results.policy)
+    return with_pictures(section, images, results.study, styles) if pictures else section
 
 
 def _factors(results: StudyResults, plots: dict[str, Plot]) -> Section:

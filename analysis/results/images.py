@@ -1,4 +1,4 @@
-"""Statistics of the test images: intervals for new images, accuracy by class, agreement, and images of disagreement."""
+"""Test images: intervals for new images, accuracy by class, agreement, and the images on which variants differ most."""
 
 from __future__ import annotations
 
@@ -13,8 +13,28 @@ from analysis.sources.hits import VariantHits, by_variant
 from analysis.sources.runs_table import RunsTable
 from experiments.metric import Metric
 
+METRIC = Metric("test/acc")
 MOST_IMAGES = 12
 """The images on which variants differ most that a report shows."""
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A test image, its class, and the share of each variant's runs that classify it correctly."""
+
+    image: int
+    label: int
+    shares: dict[str, float]
+
+    @property
+    def highest(self) -> str:
+        """The variant with the highest share; the first of several."""
+        return max(self.shares, key=self.shares.__getitem__)
+
+    @property
+    def lowest(self) -> str:
+        """The variant with the lowest share; the first of several."""
+        return min(self.shares, key=self.shares.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -32,14 +52,19 @@ class ImageResults:
     def comparable(self) -> list[str]:
         """The largest group of variants that were tested on the same images, in the order of the study."""
         groups: dict[str, list[str]] = {}
-        for variant, own in self.hits.items():
-            groups.setdefault(own.images, []).append(variant)
+        for variant, runs in self.hits.items():
+            groups.setdefault(runs.images, []).append(variant)
         return max(groups.values(), key=len)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The classes of the test images of the `comparable` variants, (images,)."""
+        return self.hits[self.comparable[0]].labels
 
     def by_class(self, variant: str) -> np.ndarray:
         """The variant's test accuracy for each class (classes,), over its seeds; NaN for a class without test images."""
-        own = self.hits[variant]
-        sums, counts = np.bincount(own.labels, own.hits.mean(axis=0)), np.bincount(own.labels)
+        runs = self.hits[variant]
+        sums, counts = np.bincount(runs.labels, runs.hits.mean(axis=0)), np.bincount(runs.labels)
         return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
     def agreement(self, a: str, b: str) -> float:
@@ -47,25 +72,26 @@ class ImageResults:
 
         It is the mean over all pairs of two different runs, whatever their seeds; NaN where there is no such pair.
         """
-        one, other = self.hits[a].hits, self.hits[b].hits
-        p, q = one.sum(axis=0), other.sum(axis=0)
-        same = (p * q + (len(one) - p) * (len(other) - q)).mean()
-        if a != b:
-            return float(same) / (len(one) * len(other))
-        runs = len(one)  # without the pairs of a run with itself
-        return float(same - runs) / (runs * (runs - 1)) if runs > 1 else float("nan")
+        hits_a, hits_b = self.hits[a].hits, self.hits[b].hits
+        right_a, right_b = hits_a.sum(axis=0), hits_b.sum(axis=0)
+        same = (right_a * right_b + (len(hits_a) - right_a) * (len(hits_b) - right_b)).mean()
+        with_itself = len(hits_a) if a == b else 0
+        pairs = len(hits_a) * len(hits_b) - with_itself
+        return float(same - with_itself) / pairs if pairs else math.nan
 
-    def disagreement(self, most: int) -> list[tuple[int, dict[str, float]]]:
-        """The test images on which the `comparable` variants differ most: (index, variant -> share of its runs that hit).
+    def disagreements(self, most: int = MOST_IMAGES) -> list[Disagreement]:
+        """The test images on which the `comparable` variants differ, the largest differences first, at most `most`.
 
-        The largest differences first, at most `most`; of equal ones, those with the largest standard deviation over the
-        variants. Images without a difference are left out.
+        Of equal differences, those with the largest standard deviation over the variants come first.
         """
-        shares = np.stack([self.hits[variant].hits.mean(axis=0) for variant in self.comparable])
+        variants = self.comparable
+        shares = np.stack([self.hits[variant].hits.mean(axis=0) for variant in variants])
         spread = np.ptp(shares, axis=0)
         order = np.lexsort((-shares.std(axis=0).round(12), -spread))[:most]
         return [
-            (int(image), dict(zip(self.comparable, shares[:, image].tolist()))) for image in order if spread[image] > 0
+            Disagreement(int(image), int(self.labels[image]), dict(zip(variants, shares[:, image].tolist())))
+            for image in order
+            if spread[image] > 0
         ]
 
 
@@ -74,24 +100,25 @@ def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
 
     `policy` says which seeds the differences use.
     """
-    stacked = by_variant(study.of("finished"), study.hits)
+    finished = study.of("finished")
+    stacked = by_variant(finished, study.hits)
     hits = {variant: stacked[variant] for variant in study.variants if variant in stacked}
     if not hits:
         return None
-    floor = smallest_sd(study.of("finished"), Metric("test/acc"))
-    means = {variant: stats.over_images(own.hits, floor=floor) for variant, own in hits.items()}
-    baseline = hits.get(study.baseline)
+    floor = smallest_sd(finished, METRIC)
+    means = {variant: stats.over_images(runs.hits, floor=floor) for variant, runs in hits.items()}
     versus = {}
-    for variant, own in hits.items():
-        if baseline is not None and variant != study.baseline and own.images == baseline.images:
-            differences = _paired(own, baseline, policy)
-            if len(differences):
-                versus[variant] = stats.over_images(differences, policy.confidence, math.sqrt(2) * floor)
+    for variant, runs in hits.items():
+        differences = _differences(runs, hits.get(study.baseline), policy)
+        if variant != study.baseline and len(differences):
+            versus[variant] = stats.over_images(differences, policy.confidence, math.sqrt(2) * floor)
     return ImageResults(hits, means, versus)
 
 
-def _paired(a: VariantHits, b: VariantHits, policy: Policy) -> np.ndarray:
-    """a - b on the seeds that both have and that may be tested: [seeds, images], -1, 0 or 1"""
+def _differences(a: VariantHits, b: VariantHits | None, policy: Policy) -> np.ndarray:
+    """a - b on the seeds that both have and that may be tested: [seeds, images], -1, 0 or 1; empty for other images."""
+    if b is None or a.images != b.images:
+        return np.empty((0, 0))
     common = [seed for seed in sorted(set(a.seeds) & set(b.seeds)) if policy.may_test(seed)]
-    rows_a, rows_b = ([own.seeds.index(seed) for seed in common] for own in (a, b))
+    rows_a, rows_b = ([runs.seeds.index(seed) for seed in common] for runs in (a, b))
     return a.hits[rows_a].astype(np.int8) - b.hits[rows_b].astype(np.int8)

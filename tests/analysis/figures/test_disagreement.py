@@ -51,7 +51,7 @@ def test_the_pictures_are_the_test_images_of_the_dataset(tmp_path, test_set):
         np.testing.assert_allclose(axes.images[0].get_array(), test_set.x[index, 0].numpy() / 255, atol=1e-6)
     numbers = [[text.get_text() for text in axes.texts] for axes in plot.figure.axes if axes.texts]
     assert numbers == [["0", "100"]] * 3 and section.paragraphs == []
-    assert f"image 7, class {test_set.y[7]}: learned-1d 100 %, none 0 %" in plot.alt
+    assert f"Image 7, class {test_set.y[7]}: learned-1d 100 %, none 0 %" in plot.alt
 
 
 @pytest.mark.slow

@@ -56,6 +56,13 @@ def test_any_text_in_markdown_stays_text(text):
     assert words(children) == plain(text)
 
 
+@given(st.text(min_size=1) | st.from_regex(r"[0-9.)#+=>-]{1,3} ?[a0-9-]*", fullmatch=True))
+def test_any_paragraph_in_markdown_is_a_paragraph(text):
+    tokens = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(markdown.escaped(text))
+    assert [token.type for token in tokens] in (["paragraph_open", "inline", "paragraph_close"], [])
+    assert "".join(words(token.children) for token in tokens if token.children) == plain(text)
+
+
 def test_hostile_names_are_text_in_markdown():
     cells = children_of_cells(table_of(*HOSTILE))
     assert [words(cell).removesuffix("†") for cell in cells] == [plain(name) for name in HOSTILE]

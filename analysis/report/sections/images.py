@@ -1,0 +1,162 @@
+"""The section "Test images": intervals for new images, accuracy by class, agreement, and images of disagreement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+
+from analysis.figures.disagreement import disagreement_figure
+from analysis.figures.inspect import load_pictures
+from analysis.figures.labels import Styles
+from analysis.figures.style import Plot
+from analysis.report import formats
+from analysis.report.document import Section, present
+from analysis.report.table import Column, Format, Table, estimate_fields
+from analysis.report.text import text
+from analysis.report.variant_columns import baseline_name, count_column, mean_column, variant_columns, variant_fields
+from analysis.results.images import METRIC, ImageResults
+from analysis.results.policy import Policy
+from analysis.results.variants import Variants
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.settings import cell_value
+from analysis.stats import Estimate
+from experiments.errors import UserError
+
+MOST_CLASSES = 20  # columns of a table by class
+MOST_VARIANTS = 20  # columns of the table of agreement
+UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
+
+
+def images_section(images: ImageResults, variants: Variants, policy: Policy) -> Section:
+    """Return the section with its tables; `with_pictures` adds the images themselves."""
+    tables = (
+        images_table(images, variants, policy),
+        classes_table(images, variants),
+        agreement_table(images, variants),
+        disagreement_table(images),
+    )
+    return Section("images", "Test images", present(*tables))
+
+
+def with_pictures(section: Section, images: ImageResults, study: RunsTable, styles: Styles) -> Section:
+    """Return the section with the images on which variants differ most, or why they cannot be shown.
+
+    It loads the dataset, which imports torch.
+    """
+    shown = images.disagreements()
+    if not shown:
+        return section
+    finished = study.of("finished")
+    run = finished[finished["variant"] == images.comparable[0]].iloc[0]
+    settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
+    try:
+        pictures = load_pictures(settings, [image.image for image in shown], images.labels)
+    except (UserError, KeyError) as error:
+        reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
+        return replace(section, paragraphs=[text("images", "unreadable", reason=reason)])
+    caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
+    alt = f"{caption} {text('images', 'alt', images=shown, classes=pictures.classes)}"
+    plot = Plot("disagreement", disagreement_figure(shown, pictures, styles), caption, alt)
+    return replace(section, items=[*section.items, plot])
+
+
+def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:
+    """Return the intervals for new seeds, and for new seeds and new test images."""
+    rows = []
+    for variant, mean in images.means.items():
+        versus = images.versus.get(variant)
+        rows.append(
+            {
+                **variant_fields(variants, variant),
+                "n": len(images.hits[variant].seeds),
+                "images": mean.images,
+                **estimate_fields("seeds", mean.seeds),
+                **estimate_fields("both", mean.both),
+                **estimate_fields("diff_seeds", versus.seeds if versus else UNKNOWN),
+                **estimate_fields("diff_both", versus.both if versus else UNKNOWN),
+                "_alone": versus is None,
+            }
+        )
+    difference = f"difference from {baseline_name(variants)}, points"
+    columns = (
+        *variant_columns(variants),
+        count_column(note=text("images", "n_note")),
+        Column("test images", formats.count("images"), sort="images"),
+        mean_column(METRIC, "seeds", "new seeds: ", detail=True),
+        mean_column(METRIC, "both", "new seeds and images: "),
+        replace(_difference(f"new seeds: {difference}", "diff_seeds"), detail=True),
+        _difference(f"new seeds and images: {difference}", "diff_both"),
+    )
+    notes = (text("images", "notes", policy=policy),)
+    return Table("images", text("images", "caption"), _frame(rows), columns, notes)
+
+
+def classes_table(images: ImageResults, variants: Variants) -> Table | None:
+    """Return the test accuracy of each variant by class; None with too many classes."""
+    classes = range(int(images.labels.max()) + 1)
+    if len(classes) > MOST_CLASSES:
+        return None
+    rows = [
+        {
+            **variant_fields(variants, variant),
+            **{f"class_{c}": value for c, value in enumerate(images.by_class(variant))},
+        }
+        for variant in images.comparable
+    ]
+    columns = (*variant_columns(variants), *(_percent(f"class {c}", f"class_{c}") for c in classes))
+    return Table("classes", text("images", "classes", unit=METRIC.unit), _frame(rows), columns)
+
+
+def agreement_table(images: ImageResults, variants: Variants) -> Table | None:
+    """Return how often runs of two variants are both right or both wrong; None with one variant or too many."""
+    names = images.comparable
+    if not 1 < len(names) <= MOST_VARIANTS:
+        return None
+    rows = [
+        {**variant_fields(variants, a), **{f"agreement: {b}": images.agreement(a, b) for b in names}} for a in names
+    ]
+    columns = (*variant_columns(variants), *(_percent(variants.brief[b], f"agreement: {b}") for b in names))
+    notes = (text("images", "agreement_notes"),)
+    return Table("agreement", text("images", "agreement"), _frame(rows), columns, notes)
+
+
+def disagreement_table(images: ImageResults) -> Table | None:
+    """Return the test images on which the variants differ most; None where they do not differ."""
+    rows = [
+        {
+            "image": each.image,
+            "class": each.label,
+            "highest": each.highest,
+            "highest_share": each.shares[each.highest],
+            "lowest": each.lowest,
+            "lowest_share": each.shares[each.lowest],
+        }
+        for each in images.disagreements()
+    ]
+    if not rows:
+        return None
+    columns = (
+        Column("test image", formats.text("image"), sort="image", note=text("images", "image_note")),
+        Column("class", formats.text("class"), sort="class"),
+        *(Column(end, _share(end), numeric=False) for end in ("highest", "lowest")),
+    )
+    notes = (text("images", "disagreement_notes"),)
+    return Table("disagreement", text("images", "disagreement"), _frame(rows), columns, notes)
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    return pd.DataFrame(rows, dtype=object)
+
+
+def _difference(label: str, field: str) -> Column:
+    return Column(label, formats.interval(field, METRIC, signed=True, blank="_alone"), sort=field)
+
+
+def _percent(label: str, field: str) -> Column:
+    return Column(label, formats.number(field, 1, 100), sort=field)
+
+
+def _share(end: str) -> Format:
+    return formats.rows(lambda row: f"{row[end]}: {100 * row[f'{end}_share']:.0f} %")

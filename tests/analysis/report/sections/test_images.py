@@ -1,0 +1,127 @@
+"""Test images, from hits that are written by hand."""
+
+import numpy as np
+import pytest
+import shown
+from scipy.stats import t
+from synthetic import add_predictions, write_study
+
+from analysis.report.headline import headline
+from analysis.report.methods import scope
+from analysis.report.sections.images import agreement_table, classes_table, disagreement_table, images_table
+from analysis.report.study_report import study_document
+from analysis.results.images import ImageResults
+from analysis.results.study_results import analyze
+from analysis.sources.hits import VariantHits
+from analysis.sources.read import read
+from experiments.runs import record
+from experiments.runs.predictions import to_bytes
+
+NONE = [[1, 1, 0, 0], [1, 0, 0, 0]]  # hits of two seeds on four images
+LEARNED = [[1, 1, 1, 0], [1, 1, 1, 1]]
+LABELS = [0, 0, 1, 1]
+
+
+def images_of(**hits):
+    """Hits by variant and seed, on the same images."""
+    arrays = {name: np.array(runs, dtype=bool) for name, runs in hits.items()}
+    stacked = {name: VariantHits(tuple(range(len(a))), a, np.array(LABELS), "same") for name, a in arrays.items()}
+    return ImageResults(stacked, {}, {})
+
+
+def test_intervals_of_differences_by_hand(tmp_path):
+    """learned-1d - none: seed 0: 0 0 1 0, seed 1: 0 1 1 1. Means of seeds 1/4 and 3/4."""
+    folder = write_study(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.5}, seeds=2)
+    for name, row in {"v0-s0": NONE[0], "v0-s1": NONE[1], "v1-s0": LEARNED[0], "v1-s1": LEARNED[1]}.items():
+        body = {k: v for k, v in record.read_summary(folder / name).items() if k not in ("files", "digest")}
+        record.write_bytes(folder / name / record.PREDICTIONS, to_bytes(row, np.full(4, 0.5), LABELS))
+        record.write_summary(folder / name, {**body, "test/acc": sum(row) / 4})
+    results = analyze(read(str(folder)))
+    table = images_table(results.images, results.variants, results.policy)
+    none, learned = table.frame.to_dict("records")
+    half = t.ppf(0.975, 1) * 0.25
+    assert [learned[f"diff_seeds{end}"] for end in ("", "_low", "_high")] == pytest.approx(
+        [0.5, 0.5 - half, 0.5 + half]
+    )
+    assert (
+        learned["diff_both"] == 0.5
+        and learned["diff_both_low"] <= 0.5 - half <= 0.5 + half <= learned["diff_both_high"]
+    )
+    assert (learned["n"], learned["images"]) == (2, 4) and np.isnan(none["diff_both"])
+    assert shown.rows(table)[0]["new seeds and images: difference from none, points"] == ""
+
+
+def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path):
+    """On the same seeds, the difference for new seeds is that of the table of differences."""
+    folder = write_study(tmp_path, seeds=10, looks=[5, 10], statuses={("none", s): "incomplete" for s in range(5, 10)})
+    add_predictions(folder)
+    results = analyze(read(str(folder)))
+    assert len(results.policy.looks.seeds) == 5 and len(results.images.versus) == 3
+    for variant, versus in results.images.versus.items():
+        expected = results.versus[variant].diff
+        assert (versus.seeds.low, versus.seeds.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_accuracy_by_class_by_hand():
+    images = images_of(none=NONE, learned=LEARNED)
+    assert images.by_class("none").tolist() == [0.75, 0.0] and images.by_class("learned").tolist() == [1.0, 0.75]
+
+
+def test_agreement_by_hand():
+    """The two runs of none agree on 3 of 4 images. With the runs of learned they agree on 3, 2, 2 and 1 images."""
+    images = images_of(none=NONE, learned=LEARNED, one=NONE[:1])
+    assert [images.agreement("none", other) for other in ("none", "learned")] == [0.75, 0.5]
+    assert np.isnan(images.agreement("one", "one"))
+
+
+def test_images_on_which_variants_differ_most_come_first():
+    assert shown.texts(disagreement_table(images_of(none=NONE, learned=LEARNED))) == [
+        ["2", "1", "learned: 100 %", "none: 0 %"],
+        ["1", "0", "learned: 100 %", "none: 50 %"],
+        ["3", "1", "learned: 50 %", "none: 0 %"],
+    ]
+    assert disagreement_table(images_of(none=NONE, learned=NONE)) is None
+
+
+def test_of_images_with_equal_differences_the_one_that_divides_the_variants_comes_first():
+    """All images differ by 100 points between two variants; only on the last are the four variants divided in half."""
+    images = images_of(none=[[0] * 4] * 2, learned=[[1] * 4] * 2, relative=[[0, 0, 0, 1]] * 2, cpe=[[0] * 4] * 2)
+    assert [disagreement.image for disagreement in images.disagreements()] == [3, 0, 1, 2]
+
+
+def test_the_report_shows_the_tables(tmp_path):
+    folder = write_study(tmp_path)
+    results = analyze(read(str(folder)))
+    assert results.images is None and "images" not in [section.id for section in study_document(results).sections]
+    add_predictions(folder)
+    results = analyze(read(str(folder)))
+    names = [table.name for table in study_document(results).tables]
+    at = names.index("images")
+    assert names[at : at + 4] == ["images", "classes", "agreement", "disagreement"]
+    classes, agreement = (
+        classes_table(results.images, results.variants),
+        agreement_table(results.images, results.variants),
+    )
+    for place, name in enumerate(results.variants.names):
+        assert classes.frame["class_3"][place] == results.images.by_class(name)[3]
+        assert agreement.frame["agreement: none"][place] == results.images.agreement(name, "none")
+
+
+@pytest.mark.parametrize(
+    ("splits", "words"),
+    [
+        ([0, 0], "to other seeds on the same images, and not to other images"),
+        (["per-seed", "per-seed"], "to other seeds and other splits of the same dataset"),
+        ([0, "per-seed"], "in some variants the split"),
+    ],
+)
+def test_methods_say_what_an_interval_covers(splits, words, tmp_path):
+    folder = write_study(
+        tmp_path,
+        accuracy={"a": 0.5, "b": 0.6},
+        factors={"data.split_seed": splits},
+        levels=lambda variant: {"data.split_seed": splits["ab".index(variant)]},
+    )
+    results = analyze(read(str(folder)))
+    assert words in scope(results)[1]
+    assert ("the same training and test images" in headline(results)[-1]) == ("per-seed" not in splits)
