@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 
 from analysis import stats
@@ -11,8 +9,8 @@ from analysis.results.policy import smallest_sd
 from analysis.sources.runs_table import RunsTable
 from experiments.metric import Metric
 
-Curves = dict[Metric, dict[str, stats.Band]]
-"""metric -> variant -> its learning curve over the finished runs"""
+Curves = dict[Metric, dict[str, pd.DataFrame]]
+"""metric -> variant -> its learning curve over the finished runs: a row for each epoch, with `value`, `low` and `high`"""
 
 SHOWN = tuple(map(Metric, ("val/acc", "train/loss")))
 """The metrics whose learning curves are shown."""
@@ -31,14 +29,15 @@ def study_curves(study: RunsTable) -> Curves:
             table = epochs.pivot_table(index="epoch", columns="run", values=metric, aggfunc="last", sort=True)
             floor = smallest_sd(finished, metric)
             curves[metric] = {
-                variant: _band(table[table.columns.intersection(runs_of.get(variant, []))], metric, floor)
+                variant: _curve(table[table.columns.intersection(runs_of.get(variant, []))], metric, floor)
                 for variant in study.variants
             }
     return curves
 
 
-def _band(table: pd.DataFrame, metric: Metric, floor: float) -> stats.Band:
-    """The band of a variant's curves, from a row for each epoch and a column for each of its runs."""
+def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> pd.DataFrame:
+    """A variant's curve, from a row for each epoch and a column for each of its runs."""
     table = table.dropna(how="all")
-    band = stats.band(table.index.to_numpy(), table.to_numpy(dtype=float), floor=floor)
-    return replace(band, low=band.low.clip(0, 1), high=band.high.clip(0, 1)) if metric.is_share else band
+    means = stats.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
+    curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"]).drop(columns="n")
+    return curve.clip(0, 1) if metric.is_share else curve

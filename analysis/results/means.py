@@ -23,8 +23,6 @@ class Means:
     """variant -> seed -> the study's metric; NaN where the run has no final value (diverged, pruned)"""
     by_metric: dict[str, dict[str, stats.Estimate]]
     """metric -> variant -> its mean; the metrics that some run has measured, and the study's"""
-    spread: dict[str, stats.Spread]
-    """variant -> how the study's metric scatters over its runs"""
 
     def of(self, variant: str) -> stats.Estimate:
         """The variant's mean of the study's metric."""
@@ -47,8 +45,7 @@ def study_means(study: RunsTable) -> Means:
         other: _means(finished, other, variants, smallest_sd(finished, other)) for other in measured
     }
     by_metric.setdefault(metric, _means(finished, metric, variants, floor))
-    spread = {variant: stats.spread(list(values[variant].values())) for variant in variants}
-    return Means(metric, values, by_metric, spread)
+    return Means(metric, values, by_metric)
 
 
 def values_by_seed(ended: pd.DataFrame, metric: str, variants: list[str]) -> dict[str, dict[int, float]]:

@@ -20,7 +20,7 @@ from analysis.stats.comparisons import (
     paired,
     verdicts,
 )
-from analysis.stats.estimates import Band, Estimate, Spread, band, mean, spread
+from analysis.stats.estimates import Estimate, mean, means
 from analysis.stats.factorial import Effect, Factorial, TermTest, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import Components, ImageEstimate, over_images

@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from analysis.stats.estimates import Estimate, estimates, moments, t_interval
+from analysis.stats.estimates import Estimate, means, moments
 from analysis.stats.holm import holm_exclusive
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
@@ -120,10 +120,9 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     diffs = a - b
     p_holm, q_holm, signs = verdicts(diffs, rule)
     centre, deviation, n = moments(diffs, rule.floor)
-    error = deviation / np.sqrt(np.maximum(n, 1))
     strictest = rule.looks.level(rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
     needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
-    intervals = estimates(centre, *t_interval(centre, error, n - 1, 1 - rule.looks.level(0.05)), n)
+    intervals = means(diffs, 1 - rule.looks.level(0.05), rule.floor)
     gains = -diffs if rule.lower_is_better else diffs
     improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), n)
     p, q, correlation = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor), _correlation(a, b)

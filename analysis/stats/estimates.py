@@ -1,4 +1,4 @@
-"""Estimates of one sample: mean, spread, bands of curves. Arrays in, estimates out.
+"""Means of samples and their intervals. Arrays in, estimates out.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
 
@@ -28,25 +28,6 @@ class Estimate:
     n: int
 
 
-@dataclass(frozen=True)
-class Spread:
-    """How a sample scatters: its standard deviation, lowest and highest value."""
-
-    sd: float
-    lowest: float
-    highest: float
-
-
-@dataclass(frozen=True)
-class Band:
-    """The mean of several curves and its interval, position by position: four arrays (positions,)."""
-
-    x: np.ndarray
-    centre: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
 def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, standard deviation (ddof 1, at least `floor`) and count of the finite values along the last axis of x.
 
@@ -73,28 +54,17 @@ def t_interval(
     return np.asarray(centre) - half, np.asarray(centre) + half
 
 
+def mean(x: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Estimate:
+    """Mean of x (values,) with Student's t interval."""
+    return means(np.ravel(x)[None], level, floor)[0]
+
+
+def means(x: ArrayLike, level: float = 0.95, floor: ArrayLike = 0.0) -> list[Estimate]:
+    """The mean of each row of x (rows, values) with Student's t interval."""
+    centre, deviation, n = moments(x, floor)
+    return estimates(centre, *t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level), n)
+
+
 def estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarray) -> list[Estimate]:
     """Values with their intervals, one for each place of the arrays (places,)."""
     return [Estimate(*row) for row in zip(value.tolist(), low.tolist(), high.tolist(), n.tolist(), strict=True)]
-
-
-def mean(x: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Estimate:
-    """Mean of x (values,) with Student's t interval."""
-    centre, deviation, n = moments(np.ravel(x), floor)
-    low, high = t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level)
-    return Estimate(float(centre), float(low), float(high), int(n))
-
-
-def spread(x: ArrayLike) -> Spread:
-    """How x (values,) scatters; NaN where there are no values."""
-    x = np.ravel(np.asarray(x, dtype=float))
-    finite = x[np.isfinite(x)]
-    sd = float(np.std(finite, ddof=1)) if len(finite) > 1 else float("nan")
-    return Spread(sd, float(finite.min()), float(finite.max())) if len(finite) else Spread(sd, sd, sd)
-
-
-def band(x: ArrayLike, curves: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Band:
-    """Mean of curves (positions, curves) at positions x (positions,), with Student's t interval at each position."""
-    centre, deviation, n = moments(curves, floor)
-    low, high = t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level)
-    return Band(np.asarray(x, dtype=float), centre, low, high)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, estimates, mean, moments, t_interval
+from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means
 from analysis.stats.holm import holm
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.student import t_test
@@ -185,10 +185,8 @@ class _Grid:
         samples = rows @ complete.T
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
         floors = self.floor * np.sqrt((rows**2).sum(axis=1))
-        centre, deviation, n = moments(samples, floors)
-        low, high = t_interval(centre, deviation / np.sqrt(n), n - 1, 1 - self.looks.level(1 - self.level))
         p, _ = self.looks.p_value(lambda given: t_test(given, floor=floors), samples)
-        return list(zip(estimates(centre, low, high, n), p.tolist(), strict=True))
+        return list(zip(means(samples, 1 - self.looks.level(1 - self.level), floors), p.tolist(), strict=True))
 
     def means(self, term: Term) -> dict[Levels, Estimate]:
         """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""

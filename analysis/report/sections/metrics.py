@@ -43,9 +43,9 @@ def spread_table(variants: Variants, means: Means) -> Table:
     metric = variants.metric
     rows = []
     for variant in variants.names:
-        mean, spread = means.of(variant), means.spread[variant]
-        scatter = {"sd": spread.sd, "lowest": spread.lowest, "highest": spread.highest}
-        rows.append({**variant_fields(variants, variant), "n": mean.n, **estimate_fields("mean", mean), **scatter})
+        mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
+        spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
+        rows.append({**variant_fields(variants, variant), "n": mean.n, **estimate_fields("mean", mean), **spread})
     columns = (
         *variant_columns(variants),
         count_column(),

@@ -57,7 +57,7 @@ def test_bands_are_students_intervals(tmp_path):
     results = results_of(tmp_path, seeds=4, epochs=3, spread=0.03)
     own = results.study.curves[results.study.curves["variant"] == "learned-1d"]
     band = results.curves["val/acc"]["learned-1d"]
-    epochs, centre, low, high = band.x, band.centre, band.low, band.high
+    epochs, centre, low, high = band.index, *(band[name].to_numpy() for name in ("value", "low", "high"))
     assert epochs.tolist() == [1, 2, 3]
     for at, epoch in enumerate(epochs):
         values = own.loc[own["epoch"] == epoch, "val/acc"]

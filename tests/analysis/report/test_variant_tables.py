@@ -182,5 +182,5 @@ def test_spread_against_numpy(tmp_path):
 
 
 def test_the_metrics_of_the_training_images_are_details(tmp_path):
-    columns = {column.label: column.detail for column, _ in metrics_table(results_of(tmp_path, seeds=2)).shown()}
+    columns = {column.label: column.detail for column in metrics_table(results_of(tmp_path, seeds=2)).shown().columns}
     assert columns["training loss"] and not columns["test accuracy, %"]

@@ -132,8 +132,8 @@ def test_values_under_the_pointer_are_those_of_the_records(tmp_path):
     for variant in results.variants.names:
         for seed, value in results.values[variant].items():
             assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
-    last = results.curves["val/acc"]["learned-1d"]
-    assert f"learned-1d, epoch 4: {100 * last.centre[-1]:.2f} %" in shown
+    last = results.curves["val/acc"]["learned-1d"]["value"].iloc[-1]
+    assert f"learned-1d, epoch 4: {100 * last:.2f} %" in shown
 
 
 def test_markup_in_names_is_text(tmp_path):

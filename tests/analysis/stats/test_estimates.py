@@ -54,12 +54,6 @@ def test_diverged_runs_are_left_out():
     assert stats.mean([1.0, NAN, 2.0, math.inf, 4.0]) == stats.mean([1.0, 2.0, 4.0])
 
 
-def test_spread_of_a_sample():
-    found = stats.spread([3.0, 1.0, NAN, 2.0])
-    assert (found.sd, found.lowest, found.highest) == (1.0, 1.0, 3.0)
-    assert math.isnan(stats.spread([]).lowest) and math.isnan(stats.spread([]).sd)
-
-
 @pytest.mark.parametrize("images", [100, 360, 1797, 10_000])
 def test_step_of_an_accuracy_is_one_image(images):
     correct = np.random.default_rng(images).integers(images // 2, images, 20)

@@ -120,7 +120,7 @@ def places(varied=("model.pos_embed",), metric="test/acc", **changed):
 def test_the_papers_table_has_all_its_figures_and_this_studys():
     means = {variant: Estimate(mean, mean - 0.01, mean + 0.01, 5) for variant, mean in MEANS.items()}
     variants = replace(VARIANTS, names=list(MEANS))
-    made = paper_table(places(), Means(METRIC, {}, {METRIC: means}, {}), variants, Comparisons("none", {}, {}), POLICY)
+    made = paper_table(places(), Means(METRIC, {}, {METRIC: means}), variants, Comparisons("none", {}, {}), POLICY)
     frame = made.data.set_index("kind")
     assert frame["stem_paper"].to_dict() == {
         "none": 0.61382,

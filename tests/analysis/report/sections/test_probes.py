@@ -28,7 +28,7 @@ def settings(*kinds, data="probe-where", **changed) -> pd.DataFrame:
 def shown(settings: pd.DataFrame, **measured):
     """The fields of each variant, and the notes."""
     means = {v: Estimate(measured.get(v.replace("-", "_"), 0.5), 0.0, 1.0, 5) for v in settings.index}
-    return probe_columns(derived(METRIC, settings), Means(METRIC, {}, {METRIC: means}, {}))
+    return probe_columns(derived(METRIC, settings), Means(METRIC, {}, {METRIC: means}))
 
 
 @pytest.mark.parametrize(
