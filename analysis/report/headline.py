@@ -2,7 +2,7 @@
 
 The first paragraph compares the variants with the baseline, the second the variants with each other, the last says what
 the study cannot show (`headline_limits`). A study of training lengths or numbers of images says in between how the
-differences change. A study of several factors starts with main effects and interactions (`headline_factors`).
+differences change. A study of several factors starts with main effects and interactions (`sections.factors`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 from analysis import formatting
 from analysis.figures.labels import brief_names
 from analysis.formatting import plural, quoted
-from analysis.report.headline_factors import factor_paragraphs
 from analysis.report.headline_limits import limits
 from analysis.report.headline_looks import looks_paragraph, not_tested_yet
 from analysis.report.phrases import (
@@ -28,8 +27,9 @@ from analysis.report.phrases import (
     value_text,
 )
 from analysis.report.sections.claims import evidence
+from analysis.report.sections.factors import factor_paragraphs
+from analysis.report.sections.trends import spread_text
 from analysis.report.tables.cells import margin_text
-from analysis.report.trend_text import spread_text
 from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
@@ -47,10 +47,10 @@ def headline(results: StudyResults) -> tuple[str, ...]:
         return not_tested_yet(results)
     if (most := max(results.versus[variant].n for variant in results.others)) < 2:
         return _not_testable(results, most)
-    factors = factor_paragraphs(results)
+    factors = factor_paragraphs(results.factors, results.variants, results.policy)
     among = () if factors else _among_others(results)
     compared = _against_baseline(results) + (_different_others(results) if factors else "")
-    trends = [spread_text(results, trend) for trend in results.trends if math.isfinite(trend.spread.p)]
+    trends = [spread_text(trend) for trend in results.trends if math.isfinite(trend.spread.p)]
     return (*factors, compared, *trends, *_on_diverged(results), *among, *looks_paragraph(results), *limits(results))
 
 

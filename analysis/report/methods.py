@@ -5,8 +5,10 @@ from __future__ import annotations
 from analysis import formatting
 from analysis.report.document import Facts, Section
 from analysis.report.headline_looks import seeds_of
-from analysis.report.trend_text import profile_methods, trend_methods
-from analysis.report.tuning import tuning_facts
+from analysis.report.sections.factors import factor_methods
+from analysis.report.sections.profiles import profile_methods
+from analysis.report.sections.trends import trend_methods
+from analysis.report.sections.tuning import tuning_methods
 from analysis.results.study_results import StudyResults
 from analysis.sources.plan_changes import plan_changes
 from experiments.sections import PER_SEED
@@ -53,10 +55,10 @@ def methods(results: StudyResults) -> Section:
     facts = [
         *_data(results),
         *(_tests(results) if results.others else ()),
-        *_models(results),
-        *profile_methods(results),
-        *trend_methods(results),
-        *tuning_facts(results),
+        *factor_methods(results.factors),
+        *profile_methods(results.profiles),
+        *trend_methods(results.trends),
+        *(tuning_methods() if results.tuning is not None else ()),
         (
             "Cost",
             "Parameters are trainable values; fixed values are position values that are not trained. FLOPs are those of "
@@ -184,18 +186,3 @@ def _exceptions() -> list[tuple[str, str]]:
             "1 / number of classes). Where the two differ, the verdict says that it depends on diverged runs.",
         ),
     ]
-
-
-def _models(results: StudyResults) -> list[tuple[str, str]]:
-    facts = []
-    if results.factorial is not None:
-        facts.append(
-            (
-                "Factors",
-                "Main effects, contrasts and two-way interactions are computed for each seed, from all its combinations of "
-                "levels, and tested over the seeds with a t test. So the standard error includes how much an effect varies "
-                "between seeds. A seed counts if it has a finished run in every combination. p is Holm-adjusted over the factors and interactions, "
-                "and multiplied by 2 (see Multiple comparisons).",
-            )
-        )
-    return facts

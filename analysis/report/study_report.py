@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis import formatting
-from analysis.figures.factor_figures import heat_map, interactions, main_effects
 from analysis.figures.labels import Styles, study_styles
-from analysis.figures.line_figures import profile_plots, trend_plots
 from analysis.figures.style import Plot
-from analysis.report.document import Document, Item, Section, present
+from analysis.report.document import Document, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.provenance import provenance, reproduce, varying
@@ -17,21 +15,19 @@ from analysis.report.sections.claims import claims_table
 from analysis.report.sections.cost import cost_plot, cost_section
 from analysis.report.sections.curves import curves_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
+from analysis.report.sections.factors import factors_section
 from analysis.report.sections.images import images_section, with_pictures
 from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
 from analysis.report.sections.probes import probe_columns
+from analysis.report.sections.profiles import profile_sections
 from analysis.report.sections.runs import runs_section
+from analysis.report.sections.trends import trend_section
+from analysis.report.sections.tuning import tuning_section
 from analysis.report.sections.variants import accuracy_plot, variants_table
 from analysis.report.table import Table
-from analysis.report.tables.factors import factor_tables
-from analysis.report.tables.trends import profile_table, trend_tables
-from analysis.report.trend_text import CONDITIONS, trend_text
-from analysis.report.tuning import tuning_section
 from analysis.report.warnings import warnings
-from analysis.results.profiles import profiles
 from analysis.results.study_results import StudyResults
-from analysis.results.trends import Trend
 from analysis.sources.runs_table import RunsTable
 
 
@@ -90,7 +86,7 @@ def summary(results: StudyResults) -> str:
 def _tuned(results: StudyResults) -> str:
     if results.tuning is None:
         return ""
-    return f" Each variant was tuned by {formatting.plural(results.tuning.tuning.budget, 'trial')}."
+    return f" Each variant was tuned by {formatting.plural(results.tuning.plan.budget, 'trial')}."
 
 
 def _plots(results: StudyResults, styles: Styles) -> list[Plot]:
@@ -98,12 +94,9 @@ def _plots(results: StudyResults, styles: Styles) -> list[Plot]:
     found = [
         accuracy_plot(results.variants, results.means, results.conduct, styles),
         differences_plot(results.variants, results.comparisons, results.policy, styles),
-        main_effects(results),
-        interactions(results),
-        heat_map(results),
         cost_plot(results.cost, results.means, styles),
     ]
-    return [plot for plot in (*found, *profile_plots(results), *trend_plots(results)) if plot is not None]
+    return [plot for plot in found if plot is not None]
 
 
 def _sections(results: StudyResults, pairs: Table | None, models: Section | None, with_images: bool) -> list[Section]:
@@ -113,7 +106,7 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
     """
     styles = study_styles(results.variants, results.means)
     plots = {plot.name: plot for plot in _plots(results, styles)}
-    factors = _factors(results, plots)
+    factors = factors_section(results.factors, results.variants, results.policy)
     heading = "Results" if results.factorial is None else "Combinations"
     variants, means, compared = results.variants, results.means, results.comparisons
     table = variants_table(
@@ -144,10 +137,10 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
                 )
             ),
         ),
-        *_profiles(results, plots),
-        *(_trend(results, trend, plots) for trend in results.trends),
+        *profile_sections(results.profiles, variants, styles),
+        *(trend_section(trend, styles) for trend in results.trends),
         curves_section(results.curves, styles),
-        tuning_section(results),
+        tuning_section(results.tuning, variants, styles) if results.tuning is not None else None,
         cost_section(variants, results.cost, plots.get("cost")),
         _images(results, styles, with_images),
         metrics(variants, means, results.conduct),
@@ -159,41 +152,9 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
     return [section for section in sections if section is not None and (section.items or section.paragraphs)]
 
 
-def _profiles(results: StudyResults, plots: dict[str, Plot]) -> list[Section]:
-    """A section for each heading, with the figure and the table of each profile."""
-    found: dict[str, Section] = {}
-    for profile in profiles(results):
-        section = found.setdefault(profile.heading, Section(profile.name, profile.heading))
-        section.items.extend(present(plots.get(profile.name), profile_table(results, profile)))
-    return list(found.values())
-
-
-def _trend(results: StudyResults, trend: Trend, plots: dict[str, Plot]) -> Section:
-    """How differences change along a condition."""
-    heading, _ = CONDITIONS[trend.unit]
-    items: list[Item] = [plots[f"trend-{trend.name}"], *trend_tables(trend, results.policy.intervals)]
-    return Section(f"trend-{trend.name}", heading, items, trend_text(results, trend))
-
-
 def _images(results: StudyResults, styles: Styles, pictures: bool) -> Section | None:
     images = results.images
     if images is None:
         return None
     section = images_section(images, results.variants, results.policy)
     return with_pictures(section, images, results.study, styles) if pictures else section
-
-
-def _factors(results: StudyResults, plots: dict[str, Plot]) -> Section:
-    """The figures of a table come before it: main effects, then every pair of factors."""
-    tables = {table.name: table for table in factor_tables(results)}
-    order = (plots.get("main-effects"), *(tables.get(name) for name in ("contrasts", "effects")))
-    pairs = (
-        plots.get("interactions"),
-        plots.get("interaction"),
-        *map(tables.get, ("simple-effects", "interactions", "terms")),
-    )
-    items = present(*order, *pairs)
-    trouble = results.factors.skipped_reason
-    return Section(
-        "factors", "Factors and interactions", items, [f"No linear model was fitted: {trouble}"] if trouble else []
-    )

@@ -31,6 +31,7 @@ FILTERS = {
     "number": formatting.number,
     "count": formatting.count,
     "paragraph": lambda text: " ".join(text.split()),  # one paragraph, of a macro that may leave empty lines
+    "setting": formatting.setting,
 }
 
 

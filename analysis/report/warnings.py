@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis import formatting
 from analysis.report.audit import audit_warnings
-from analysis.report.tuning import tuning_warnings
+from analysis.report.sections.tuning import tuning_warnings
 from analysis.results.study_results import StudyResults
 from analysis.sources.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
 from analysis.sources.runs_table import RunsTable
@@ -20,7 +20,7 @@ def warnings(results: StudyResults) -> list[str]:
     return [
         *study.plan.notes,
         *_settings(study),
-        *tuning_warnings(results),
+        *(tuning_warnings(results.tuning) if results.tuning is not None else ()),
         *_images(study),
         *audit_warnings(results),
         *_excluded(study),

@@ -18,8 +18,6 @@ from experiments.errors import UserError
 class Factors:
     """The factors of a study. All but `skipped_reason` is empty for a study of one factor."""
 
-    grid: pd.DataFrame | None = None
-    """mean metric by the first factor (rows) and the second (columns)"""
     model: stats.Factorial | None = None
     """the effects. They share alpha with the pairs, so the adjusted p of both is multiplied by 2"""
     skipped_reason: str = ""
@@ -34,7 +32,7 @@ def study_factors(study: RunsTable, means: Means, policy: Policy) -> Factors:
         return Factors()
     finished, policy = study.of("finished"), policy.sharing_alpha(2)
     model, reason = _model(finished, study, policy)
-    return Factors(_grid(finished, study), model, reason, _sensitive(model, study, means, policy))
+    return Factors(model, reason, _sensitive(model, study, means, policy))
 
 
 def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> tuple[stats.Factorial | None, str]:
@@ -50,21 +48,6 @@ def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> tuple[stats.
         return stats.factorial(frame, study.metric, names, floor=policy.floor, families=families, looks=looks), ""
     except UserError as error:
         return None, str(error)
-
-
-def _grid(finished: pd.DataFrame, study: RunsTable) -> pd.DataFrame:
-    """Levels stand in the order of the study, and levels that it does not name after them."""
-    down, across = list(study.factors)[:2]
-    frame = finished.assign(_down=factor_levels(finished, down), _across=factor_levels(finished, across))
-    table = frame.pivot_table(index="_down", columns="_across", values=study.metric, aggfunc="mean", sort=False)
-    rows, columns = (
-        [
-            *(level for level in study.factors[factor] if level in axis),
-            *axis.difference(study.factors[factor], sort=False),
-        ]
-        for factor, axis in ((down, table.index), (across, table.columns))
-    )
-    return table.reindex(index=rows, columns=columns)
 
 
 def _sensitive(

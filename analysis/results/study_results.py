@@ -15,9 +15,10 @@ from analysis.results.factors import Factors, study_factors
 from analysis.results.images import ImageResults, image_results
 from analysis.results.means import Means, study_means
 from analysis.results.policy import Policy, study_policy
+from analysis.results.profiles import Profile, study_profiles
 from analysis.results.published import PublishedResults, published_results
-from analysis.results.trends import Trend, trends
-from analysis.results.tuning import TuningResults, tuning_results
+from analysis.results.trends import Trend, study_trends
+from analysis.results.tuning import Tuning, study_tuning
 from analysis.results.variants import Variants, study_variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
@@ -37,11 +38,12 @@ class StudyResults:
     published: PublishedResults
     images: ImageResults | None
     """None where no record holds test predictions"""
+    profiles: list[Profile]
     trends: list[Trend]
     curves: Curves
     cost: pd.DataFrame
     conduct: Conduct
-    tuning: TuningResults | None
+    tuning: Tuning | None
     """None where the variants were not tuned"""
 
     # Until all users take the parts:
@@ -102,9 +104,10 @@ def analyze(study: RunsTable) -> StudyResults:
         factors=factors,
         published=published_results(study, means, policy),
         images=image_results(study, policy),
-        trends=trends(study, policy),
+        profiles=study_profiles(study, means),
+        trends=study_trends(study, variants, policy),
         curves=study_curves(study),
         cost=study_cost(study),
         conduct=study_conduct(study),
-        tuning=tuning_results(study),
+        tuning=study_tuning(study),
     )

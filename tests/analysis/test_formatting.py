@@ -79,3 +79,9 @@ def test_an_interval_without_width_says_that_all_seeds_are_equal():
 @pytest.mark.parametrize(("metric", "text"), [("test/acc", "1 point"), ("test/loss", "0.01")])
 def test_a_margin_has_the_unit_of_a_difference(metric, text):
     assert formatting.margin(Metric(metric), 0.01) == text
+
+
+def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_one():
+    assert formatting.shared_decimals([3.4, 2.4, 7.7, 0.80]) == 1
+    assert formatting.shared_decimals([3.4, 2.4, 7.7, 0.08]) == 2
+    assert formatting.shared_decimals([float("nan"), 0.0]) is None

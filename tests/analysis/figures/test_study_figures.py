@@ -8,18 +8,14 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from scipy import stats
-from synthetic import sequence, write_factorial, write_study
+from synthetic import sequence, write_study
 
-from analysis.figures import factor_figures, style
-from analysis.figures.labels import LONGEST, VariantStyle, study_styles
-from analysis.figures.panel_figures import draw_panels
-from analysis.figures.variant_lines import Condition, Line
+from analysis.figures import style
+from analysis.figures.labels import LONGEST, study_styles
 from analysis.report.study_report import study_document
 from analysis.report.svg import saved
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
-from analysis.stats import Estimate
-from experiments.metric import Metric
 
 
 def results_of(tmp_path, **options):
@@ -122,36 +118,6 @@ def test_colours_have_contrast_with_light_and_dark_pages(colour):
     assert _contrast(colour, "#ffffff") > 2.4 and _contrast(colour, "#14171b") > 3
 
 
-def test_a_pair_of_factors_has_a_line_for_each_level_through_the_cells_means(tmp_path):
-    results = analyze(read_folder(write_factorial(tmp_path, spread=0.001, seeds=3)))
-    figure = factor_figures.interactions(results).figure
-    (axes,) = figure.axes
-    lines = [line.get_xdata() for line in axes.lines if len(line.get_xdata()) == 2]
-    means = [[100 * results.mean(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
-    assert sorted(map(list, lines)) == [pytest.approx(row) for row in sorted(means)]
-    assert {"depth", "1", "2", "head = logits", "head = softmax"} <= set(texts(svg(figure)))
-    bars = [bar for bars in axes.collections for bar in bars.get_segments()]
-    assert len(bars) == 4 and all(bar[1][0] > bar[0][0] for bar in bars)  # every mean has its interval
-    assert factor_figures.interactions(results_of(tmp_path / "one")) is None
-
-
-def test_a_grid_with_a_missing_combination_is_a_heat_map(tmp_path):
-    cells = {"depth=1, head=logits": (1, "logits"), "depth=1, head=softmax": (1, "softmax")}
-    cells["depth=2, head=logits"] = (2, "logits")
-    folder = write_study(
-        tmp_path,
-        accuracy=dict(zip(cells, (0.80, 0.70, 0.90), strict=True)),
-        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
-        levels=lambda variant: dict(zip(("model.depth", "model.head"), cells[variant], strict=True)),
-        spread=0.0,
-        seeds=3,
-    )
-    results = analyze(read_folder(folder))
-    shown = texts(svg(factor_figures.heat_map(results).figure))
-    assert {"80.0", "70.0", "90.0", "depth", "softmax"} <= set(shown)
-    assert factor_figures.interactions(results) is None
-
-
 def test_a_variant_has_the_same_colour_in_every_figure(tmp_path):
     results = results_of(tmp_path)
     for index, variant in enumerate(results.variants.names):
@@ -176,15 +142,6 @@ def test_with_many_variants_only_the_best_and_worst_have_curves(tmp_path):
     )
     legend = set(texts(svg(figure("curves", results)))) & set(names)
     assert len(legend) == len(style.PALETTE) and {"v0", "v19", "v18", "v1"} <= legend
-
-
-def test_panels_name_as_many_points_as_fit():
-    """Eight places of equal distance: the texts of neighbours would overlap, those of every second one do not."""
-    along = Condition([f"{n}" for n in range(1, 9)], range(8), "pixels", ("shift", "consistency"), Metric("test/acc"))
-    line = Line("none", VariantStyle("#000000", "o"), "none", [Estimate(0.5, 0.4, 0.6, 5)] * 8)
-    figure = draw_panels([line], None, along)
-    shown = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert shown == ["", "2", "", "4", "", "6", "", "8"]
 
 
 def test_long_names_that_differ_in_the_middle_stay_different(tmp_path):

@@ -1,7 +1,6 @@
 """The report of a tuned study: it says what was tuned and at what cost, and its figures show the trials of the plan."""
 
 import json
-import math
 
 import numpy as np
 import pandas as pd
@@ -9,9 +8,10 @@ import pytest
 import study_file
 from synthetic import write_study
 
+from analysis.figures.labels import study_styles
 from analysis.main import main
+from analysis.report.sections.tuning import choices_table, importances_table, tuning_section, tuning_warnings
 from analysis.report.study_report import study_document
-from analysis.report.tuning import budget_text
 from analysis.report.warnings import warnings
 from analysis.results.study_results import analyze
 from analysis.sources.exported import export
@@ -79,34 +79,28 @@ def folder(tmp_path):
     return folder
 
 
-def section(document, name):
-    return next(part for part in document.sections if part.id == name)
-
-
 def test_the_report_says_what_was_tuned_with_what_budget_and_on_what_seeds(folder):
     results = analyze(read(str(folder)))
     document = study_document(results)
     assert "Each variant was tuned by 6 trials." in document.summary
-    (text,) = section(document, "tuning").paragraphs
-    assert text == budget_text(results.tuning)
+    (text,) = next(part for part in document.sections if part.id == "tuning").paragraphs
     for part in (
-        "learning rate and optim.name were tuned for each variant separately",
-        "Every variant had the same budget: 6 trials.",
-        f"Successive halving (ASHA) stopped {len(BEST)} of {6 * len(BEST)} trials early, because of a low validation accuracy.",
-        "validation images only, and seeds 1000000 to 1000005",
-        "learning rate 0.0001 to 0.1 (log scale); optim.name adamw or sgd",
+        "learning rate, optim.name.",
+        "Budget of every variant: 6 trials.",
+        f"(ASHA): {len(BEST)} of {6 * len(BEST)} trials.",
+        "Epochs trained in all trials of a variant: 42.",
+        "seeds 1000000 to 1000005",
+        "learning rate 0.0001 to 0.1 (log scale); optim.name adamw or sgd.",
     ):
         assert part in text
     assert not [text for text in warnings(results) if "not held fixed" in text]
-    methods = section(document, "methods").items[0].facts
-    assert "Expected best" in dict(methods)
+    assert "tuning-trials" in document.frames
 
 
-def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(folder):
-    document = study_document(analyze(read(str(folder))))
-    table, importances = (item for item in section(document, "tuning").items if hasattr(item, "columns"))
-    heads = [column.title for column in table.columns]
-    assert heads[1:] == [
+def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folder):
+    results = analyze(read(str(folder)))
+    table = choices_table(results.tuning, results.variants)
+    assert [column.label for column in table.shown().columns][1:] == [
         "learning rate",
         "optim.name",
         "validation accuracy, %",
@@ -115,62 +109,57 @@ def test_the_table_shows_the_settings_of_each_variant_and_counts_its_trials(fold
         "diverged",
         "epochs",
     ]
-    for row, (variant, rate) in zip(table.rows, BEST.items(), strict=True):
-        cells = [cell.text for cell in row]
-        assert cells[0] == variant and cells[1] == f"{rate:.4g}" and cells[4:] == ["4", "1", "1", "42"]
-    assert [cell.text for cell in importances.rows[0]][1:] == ["0.75", "0.25"]
+    data = table.data
+    assert dict(zip(data["variant"], data["optim.lr"])) == BEST
+    assert data[["finished", "pruned", "diverged", "epochs"]].to_numpy().tolist() == [[4, 1, 1, 42]] * len(BEST)
+    importances = importances_table(results.tuning, results.variants).data
+    assert importances[["optim.lr", "optim.name"]].to_numpy().tolist() == [[0.75, 0.25]] * len(BEST)
 
 
 def test_the_figures_show_every_trial_and_the_expected_best(folder):
     results = analyze(read(str(folder)))
-    trials, budget = (item for item in section(study_document(results), "tuning").items if hasattr(item, "figure"))
-    (axes,) = trials.figure.axes
-    assert axes.get_xscale() == "log"
-    drawn = {line.get_gid(): line for line in axes.lines}
-    labels = [tick.get_text() for tick in axes.get_xticklabels()]
-    assert len([text for text in labels if text]) > 2
+    section = tuning_section(results.tuning, results.variants, study_styles(results.variants, results.means))
+    trials, budget = (item.figure.axes[0] for item in section.items if hasattr(item, "figure"))
+    drawn = {line.get_gid(): line for line in (*trials.lines, *budget.lines)}
+    assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
-        own = results.tuning.of(variant)
-        finished = own[own["status"] == "finished"]
+        of_variant = results.tuning.of(variant)
+        finished = of_variant[of_variant["status"] == "finished"]
         assert list(drawn[f"v{index}-finished-0"].get_xdata()) == list(finished["optim.lr"])
         assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
         assert len(drawn[f"v{index}-stopped-0"].get_xdata()) == 1  # a diverged trial has no accuracy
         assert list(drawn[f"v{index}-chosen-0"].get_xdata()) == [BEST[variant]]
-    lines = {line.get_gid(): line for line in budget.figure.axes[0].lines}
-    own = results.tuning.of("none")["val/acc"].fillna(0) * 100
-    assert lines["v0-budget-0"].get_ydata()[[0, -1]] == pytest.approx([own.mean(), own.max()])
-    assert list(lines["v0-budget-0"].get_xdata()) == pytest.approx([7 * n for n in range(1, 7)])  # 42 epochs / 6 trials
+    accuracies = results.tuning.of("none")["val/acc"].fillna(0) * 100
+    expected = drawn["v0-budget-0"]
+    assert expected.get_ydata()[[0, -1]] == pytest.approx([accuracies.mean(), accuracies.max()])
+    assert list(expected.get_xdata()) == pytest.approx([7 * n for n in range(1, 7)])  # 42 epochs / 6 trials
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
     plan = study_file.read_study(folder)
     plan["tuned"]["base"] = {"train.epochs": 3}
     study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
-    found = [text for text in warnings(analyze(read(str(folder)))) if text.startswith("Tuning: ")]
-    assert found[0].startswith(
-        "Tuning: the learning rate chosen for none is at or near an end of the range that was tried (0.0001 to 0.1"
-    )
-    assert (
-        found[1]
-        == f"Tuning: the trials had other settings than the runs: train.epochs 3 instead of {RunConfig().train.epochs}."
-    )
-    assert len(found) == 2
+    tuning = analyze(read(str(folder))).tuning
+    assert tuning.at_edge == {"optim.lr": ["none"]}
+    assert tuning.other_base == {"train.epochs": (3, RunConfig().train.epochs)}
+    edge, base = tuning_warnings(tuning)
+    assert "learning rate chosen for none" in edge and "(0.0001 to 0.1 (log scale))" in edge
+    assert f"train.epochs 3 instead of {RunConfig().train.epochs}." in base
 
 
-def test_an_export_holds_the_tuning_and_its_report_is_the_same(folder, tmp_path):
+def test_an_export_holds_the_tuning(folder, tmp_path):
     study = read(str(folder))
     again = read(str(export(study, tmp_path / "exported")))
-    ours, theirs = (study_document(analyze(each)) for each in (study, again))
-    assert section(ours, "tuning").paragraphs == section(theirs, "tuning").paragraphs
-    pd.testing.assert_frame_equal(ours.frames["tuning-trials"], theirs.frames["tuning-trials"])
+    ours, theirs = (analyze(each).tuning for each in (study, again))
+    assert ours.plan == theirs.plan
+    pd.testing.assert_frame_equal(ours.trials, theirs.trials)
 
 
-def test_the_command_writes_the_section_the_figures_and_the_trials(folder, capsys):
+def test_the_command_writes_the_trials_and_the_figures(folder, capsys):
     with pytest.raises(SystemExit) as exited:
         main([str(folder), "--without-models"])
     assert exited.value.code == 0, capsys.readouterr().err
     report = folder / "report"
-    assert "Every variant had the same budget: 6 trials." in (report / "report.md").read_text()
     table = pd.read_csv(report / "tables" / "tuning-trials.csv")
     assert len(table) == 24 and np.isnan(table["val/acc"]).sum() == 4
     for name in ("tuning", "tuning-budget"):
@@ -219,7 +208,7 @@ def test_a_study_that_was_tuned_but_not_trained_has_no_report(folder, capsys, pl
     with pytest.raises(SystemExit) as exited:
         main([str(folder / place)])
     err = capsys.readouterr().err
-    assert exited.value.code == 2 and err.count("\n") == 1 and "give the folder of a study" in err
+    assert exited.value.code == 2 and err.count("\n") == 1 and "study" in err
     assert not list(folder.rglob("report*"))
 
 
@@ -228,4 +217,3 @@ def test_a_study_that_was_not_tuned_says_nothing_of_it(tmp_path):
     document = study_document(results)
     assert results.tuning is None and "tuned" not in document.summary
     assert "tuning" not in [part.id for part in document.sections] and "tuning-trials" not in document.frames
-    assert math.isfinite(results.mean("none").value)

@@ -1,0 +1,55 @@
+"""The sections on few-shot accuracies, other image sizes, and shifted or permuted images."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from analysis.figures.labels import Styles
+from analysis.figures.line_figures import draw_profile
+from analysis.figures.style import Plot
+from analysis.report.document import Section, present
+from analysis.report.table import Table, estimate_fields
+from analysis.report.text import text
+from analysis.report.variant_columns import mean_column, variant_columns, variant_fields
+from analysis.results.profiles import Profile
+from analysis.results.variants import Variants
+from experiments.metric import PERMUTED
+
+
+def profile_sections(profiles: list[Profile], variants: Variants, styles: Styles) -> list[Section]:
+    """Return a section for each heading, with the figure and the table of each profile."""
+    sections: dict[str, Section] = {}
+    for profile in profiles:
+        heading = text("profiles", "heading", profile=profile)
+        section = sections.setdefault(heading, Section(profile.name, heading))
+        plot = _plot(profile, variants, styles) if len(profile.points) > 1 else None
+        section.items.extend(present(plot, profile_table(profile, variants)))
+    return list(sections.values())
+
+
+def _plot(profile: Profile, variants: Variants, styles: Styles) -> Plot:
+    baseline = variants.brief[variants.baseline] if styles.some_grey else ""
+    unit, axis, values = (text("profiles", name, profile=profile) for name in ("unit", "axis", "values"))
+    texts = (text("profiles", name, profile=profile, baseline=baseline) for name in ("figure", "alt"))
+    return Plot(profile.name, draw_profile(profile, variants.baseline, styles, (unit, axis, values)), *texts)
+
+
+def profile_methods(profiles: list[Profile]) -> list[tuple[str, str]]:
+    """Return how these metrics are measured, once for each heading."""
+    return list(
+        {text("profiles", "heading", profile=p): text("profiles", "methods", profile=p) for p in profiles}.items()
+    )
+
+
+def profile_table(profile: Profile, variants: Variants) -> Table:
+    """Return the table of a metric under several conditions; its further metrics are details."""
+    rows = []
+    for variant in variants.names:
+        row = variant_fields(variants, variant)
+        for metric, means in profile.means.items():
+            row |= estimate_fields(metric, means[variant])
+        rows.append(row)
+    folded = [metric for metric in profile.details if metric != PERMUTED]
+    columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.means)
+    caption = text("profiles", "caption", profile=profile)
+    return Table(profile.name, caption, pd.DataFrame(rows), (*variant_columns(variants), *columns))

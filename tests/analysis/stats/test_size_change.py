@@ -1,0 +1,69 @@
+"""Whether differences shrink: values by hand, and tests with the right error rates."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from simulation import at_most
+
+from analysis import stats
+
+
+def test_the_size_of_a_difference_shrinks_grows_or_keeps_its_size_when_its_sign_turns():
+    noise = np.array([-0.1, 0.0, 0.1, 0.05, -0.05])
+    shrinks, turns = stats.size_change(2 + noise, 1 + noise[::-1]), stats.size_change(2 + noise, -2.001 - noise[::-1])
+    assert shrinks.shrinks and shrinks.p < 0.001 and shrinks.change.value == pytest.approx(-1)
+    assert not turns.shrinks and turns.p > 0.5  # the difference changes, its size does not
+    grows = stats.size_change(1 + noise, -3 + noise[::-1])
+    assert not grows.shrinks and grows.p < 0.001
+
+
+def test_its_p_is_the_larger_of_two_paired_t_tests():
+    rng = np.random.default_rng(1)
+    first, last = rng.normal(1, 1, 6), rng.normal(0.3, 1, 6)
+    ps = [scipy_stats.ttest_1samp(each, 0).pvalue for each in (first - last, first + last)]
+    assert stats.size_change(first, last).p == pytest.approx(max(ps))
+
+
+@pytest.mark.parametrize("truth", [(0.0, 0.0), (1.0, 1.0), (1.0, -1.0), (3.0, -3.0)], ids=str)
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_a_size_that_does_not_change_is_rarely_said_to(truth, n):
+    rng = np.random.default_rng([n, int(10 * truth[0]), truth[1] < 0])
+    studies = 1000
+    first, last = (rng.normal(mean, sd, (studies, n)) for mean, sd in zip(truth, (1, 0.4)))
+    said = np.array([stats.size_change(a, b).p < 0.05 for a, b in zip(first, last)])
+    assert at_most(0.05, said)
+
+
+def test_the_spread_of_variants_without_noise_is_the_standard_deviation_of_their_means():
+    truth = np.array([0.1, 0.4, 0.5, 0.9])
+    found = stats.spread_change(np.tile(truth[:, None], 4), np.tile(truth[:, None] / 2, 4))
+    assert found.first == pytest.approx(np.std(truth, ddof=1))
+    assert found.last == pytest.approx(found.first / 2)
+    assert found.change.value == pytest.approx(-0.75 * np.var(truth, ddof=1))
+
+
+def test_the_spread_is_that_of_the_true_means_however_noisy_the_runs_are():
+    rng = np.random.default_rng(0)
+    truth = np.array([-1.0, 0.0, 1.0])[:, None]
+    runs = [truth + rng.normal(0, 2, (3, 4)) + rng.normal(0, 5, (1, 4)) for _ in range(3000)]
+    squares = [stats.spread_change(x, 2 * truth + np.zeros((3, 4))).change.value for x in runs]
+    assert np.mean(squares) == pytest.approx(4 - 1, abs=0.15)
+
+
+@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 2.0])
+def test_a_spread_that_does_not_change_is_rarely_said_to(spread, n):
+    rng = np.random.default_rng([n, int(10 * spread)])
+    truth, studies = spread * np.linspace(-1, 1, 7)[:, None], 1000
+    said = []
+    for _ in range(studies):
+        first = rng.normal(0, 1, (7, n))
+        seeds = rng.normal(0, 1, (1, n))
+        last = 0.3 * first + rng.normal(0, 0.5, (7, n))
+        said.append(stats.spread_change(truth + first + seeds, truth[::-1] + last + seeds).p < 0.05)
+    assert at_most(0.055, np.array(said))
+
+
+def test_too_few_seeds_or_variants_are_not_tested():
+    for shape in ((2, 5), (3, 2), (3, 0)):
+        assert np.isnan(stats.spread_change(np.zeros(shape), np.ones(shape)).p)
