@@ -234,18 +234,12 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"eval.epochs": "2"}, ["eval.epochs: 2 is not allowed with optim.schedule cosine"]),
     ({"eval.epochs": "31", "optim.schedule": "constant"}, ["eval.epochs: 31 is not allowed: up to train.epochs, 30"]),
     ({"eval.img_sizes": "9"}, ["eval.img_sizes: 9 is not allowed: a multiple of model.patch_size, 2"]),
-    (
-        {"eval.img_sizes": "4", "data.shuffle_patches": True},
-        ["eval.img_sizes: is not allowed with data.shuffle_patches"],
-    ),
+    ({"eval.img_sizes": "4", "data.shuffle_patches": True}, ["eval.img_sizes: is not allowed with data.shuffle"]),
     ({"eval.img_sizes": "4", "data.name": "probe-where"}, ["eval.img_sizes: is not allowed for probe-where"]),
     ({"eval.max_shift": 1, "data.name": "probe-where"}, ["eval.max_shift: is not allowed for probe-where"]),
     ({"eval.max_shift": 8}, ["eval.max_shift: 8 is not allowed: less than the image side, 8 px"]),
     ({"data.name": "probe-where", "model.patch_size": 4}, ["model.patch_size: 4 is not the cell size", "allowed: 2"]),
-    (
-        {"data.name": "probe-where", "data.hflip": True},
-        ["data.hflip: true is not allowed for probe-where", "allowed: false"],
-    ),
+    ({"data.name": "probe-where", "data.hflip": True}, ["data.hflip: true is not allowed for probe-where", ": false"]),
     ({"data.name": "probe-where", "data.img_size": 16}, ["data.img_size: 16 is not allowed for probe-where", ": none"]),
 ]
 

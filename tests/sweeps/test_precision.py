@@ -135,16 +135,16 @@ def test_a_tuning_keeps_what_its_trials_used(vit_sweep, tmp_path, monkeypatch):
     [
         ({"factors": {"train.precision": ["float32", "auto"]}}, [], "variant 'auto': train.precision: 'auto' is not"),
         (
-            {"factors": {"train.precision": ["float32", "float64"]}, "extra": [{"train.precision": "auto"}]},
+            {"factors": {"train.precision": ["float32"]}, "extra": [{"train.precision": "auto"}]},
             [],
-            "train.precision: 'auto' is not allowed: input should be 'float32', 'bfloat16' or 'float64'",
+            "'auto' is not allowed",
         ),
         ({"factors": {"train.precision": ["float32", "float64"]}}, ["--train.precision", "auto"], "is a factor of"),
         ({"base": {**AUTO, "model.patch_size": 3}}, [], "patch_size: 3 does not divide"),
         (
             {"base": AUTO},
             ["--device", "tpu9"],
-            "train.precision: 'auto' cannot be measured here, set float32 or bfloat16: device: 'tpu9' is not",
+            "'auto' cannot be measured here, set float32 or bfloat16: device: 'tpu9'",
         ),
     ],
 )
