@@ -9,7 +9,8 @@ import study_file
 from scipy import stats as scipy_stats
 from synthetic import write_factorial, write_study
 
-from analysis.main import main, record_look
+from analysis.commands import record_look
+from analysis.main import main
 from analysis.report.headline import headline
 from analysis.report.methods import methods
 from analysis.report.warnings import warnings
@@ -17,7 +18,6 @@ from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
-from experiments.runs import looks as looks_file
 from experiments.runs import record
 from experiments.runs.looks import LOOKS, Look, add_look, read_looks
 from experiments.runs.stated import field_digests
@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_the_report(tmp_path, caps
     def refuse(*_):
         raise record.RecordError("looks.jsonl: cannot be written: Read-only file system")
 
-    monkeypatch.setattr(looks_file, "add_look", refuse)
+    monkeypatch.setattr("analysis.commands.add_look", refuse)
     record_look(read_folder(study_at(tmp_path / "a", 5)))
     said = capsys.readouterr().err
     assert said == "vit-report: this look is not recorded: looks.jsonl: cannot be written: Read-only file system\n"

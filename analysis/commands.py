@@ -1,0 +1,172 @@
+"""What the commands of `vit-report` do: read studies, write a report or an export, and print where it is."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import time
+import webbrowser
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.figures.labels import study_styles
+from analysis.report import write
+from analysis.report.document import Document
+from analysis.report.provenance import digest
+from analysis.report.sections.models import model_section
+from analysis.report.several_studies import across_document, compare_document, stratified_document
+from analysis.report.study_report import study_document
+from analysis.results.conduct import this_look
+from analysis.results.study_results import analyze
+from analysis.sources import exported
+from analysis.sources.by_dataset import check_one_dataset, datasets_of
+from analysis.sources.read import has_plan, is_imported, locate, read
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
+from experiments.errors import UserError
+from experiments.runs.looks import add_look
+from experiments.runs.record import RecordError
+from experiments.runs.tracking.settings import Tracking
+
+
+def report(arguments: Namespace) -> int:
+    """The report of one study, once or again and again."""
+    _check_wandb(arguments)
+    source = _located(arguments.study)
+    explored = has_plan(source) and (arguments.metric or arguments.baseline)
+    out = _out(source, "report-exploratory" if explored else "report", arguments)
+    if arguments.watch:
+        return _watch(source, out, arguments)
+    study = _read(source, arguments)
+    if not arguments.wandb:
+        return _finish(_document(study, out, arguments), [study], out, arguments)
+    from analysis.wandb_pages.publish import check, publish
+
+    check(study)
+    place = Tracking(project=arguments.project, entity=arguments.entity)
+    arguments.png = True  # W&B shows no SVG
+    document = _document(study, out, arguments)
+    _finish(document, [study], out, arguments)
+    print(*publish(study, document, out, place), sep="\n")
+    return 0
+
+
+def compare(arguments: Namespace) -> int:
+    """The report that compares two studies."""
+    a, b = _located(arguments.a), _located(arguments.b)
+    out = _out(b, f"report-against-{Path(a).resolve().name}", arguments)
+    studies = [_read(source, arguments) for source in (a, b)]
+    for study in studies:
+        check_one_dataset(study)
+    first, second = map(analyze, studies)
+    return _finish(compare_document(first, second, arguments.command), studies, out, arguments)
+
+
+def across(arguments: Namespace) -> int:
+    """The report over several datasets."""
+    sources = list(map(_located, arguments.studies))
+    out = _out(sources[0], "report-across", arguments)
+    studies = [_read(source, arguments) for source in sources]
+    return _finish(across_document(list(map(analyze, studies)), arguments.command), studies, out, arguments)
+
+
+def export(arguments: Namespace) -> int:
+    """The export. It holds what was planned, so it takes no other metric or baseline than the plan's."""
+    source = _located(arguments.study)
+    for flag in ("metric", "baseline"):
+        if has_plan(source) and getattr(arguments, flag) is not None:
+            raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
+    print(exported.export(_read(source, arguments), arguments.out))
+    return 0
+
+
+def record_look(study: RunsTable) -> None:
+    """Note in the study's folder that its results were seen. A folder that cannot be written is no error."""
+    if study.folder is not None and study.recorded:
+        try:
+            add_look(study.folder, this_look(study))
+        except RecordError as error:
+            print(f"vit-report: this look is not recorded: {error}", file=sys.stderr)
+
+
+def _check_wandb(arguments: Namespace) -> None:
+    """Raise `UserError` for flags that do not go together with --wandb, or only with it."""
+    for flag in ("watch", "metric", "baseline"):
+        if arguments.wandb and getattr(arguments, flag):
+            raise UserError(f"--wandb: saves the planned report, once; it is not allowed with --{flag}")
+    for flag in ("project", "entity"):
+        if not arguments.wandb and getattr(arguments, flag) is not None:
+            raise UserError(f"--{flag}: is allowed only with --wandb")
+
+
+def _watch(source: str, out: Path, arguments: Namespace) -> int:
+    """Write the report whenever runs have ended. The page reloads itself until all have."""
+    shown = None
+    while True:
+        study = _read(source, arguments)
+        ended, planned = len(study.of(*ENDED)), len(study.runs) - len(study.of("unplanned"))
+        left = len(study.of("incomplete"))
+        if ended and shown != (digest(study), left):
+            refresh = arguments.watch if left else None
+            page = _write(_document(study, out, arguments), [study], out, arguments, refresh)
+            print(f"{page}: {ended} of {planned} runs have ended", flush=True)
+            arguments.open = False  # it is open
+        elif shown is None:
+            print(f"{source}: no run has ended yet", flush=True)
+        shown = (digest(study), left)
+        if not left:
+            return 0
+        time.sleep(arguments.watch)
+
+
+def _located(source: str) -> str:
+    """The study that a source means. If that is the only one in a folder, a line says so."""
+    if (study := locate(source)) != source:
+        print(f"vit-report: the only study in {source} is {study}", file=sys.stderr)
+    return study
+
+
+def _out(source: str, name: str, arguments: Namespace) -> Path:
+    """The folder of the report: `name` in the study's folder, unless --out says where. It must be free or a report's."""
+    if arguments.out is None and is_imported(source):
+        raise UserError(f"{source}: give the folder of the report with --out DIR")
+    out: Path = arguments.out or Path(source) / name
+    write.check_replaceable(out)
+    return out
+
+
+def _read(source: str, arguments: Namespace) -> RunsTable:
+    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
+
+
+def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
+    if len(datasets_of(study)) > 1:
+        return stratified_document(study, out)
+    results = analyze(study)
+    styles, best = study_styles(results.variants, results.means), results.means.best
+    models = None if arguments.without_models else model_section(study, best, styles, arguments.skip_unreadable)
+    return study_document(results, models, out, with_images=not arguments.without_models)
+
+
+def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
+    """Write the report, and print its headline and the path of its page."""
+    page = _write(document, studies, out, arguments)
+    width = min(shutil.get_terminal_size((100, 24)).columns, 100)
+    for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
+        print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
+    print(page)
+    return 0
+
+
+def _write(
+    document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace, refresh: int | None = None
+) -> Path:
+    """Write and open the report, and record that the studies were looked at; returns the path of its page."""
+    page = write.write(write.make(document, refresh, arguments.png), out)
+    for study in studies:
+        record_look(study)
+    if arguments.open:
+        webbrowser.open(page.resolve().as_uri())
+    return page
