@@ -23,7 +23,7 @@ from analysis.stats.comparisons import (
 from analysis.stats.estimates import Estimate, mean, means
 from analysis.stats.factorial import Effect, Factorial, TermTest, factorial
 from analysis.stats.holm import holm, holm_exclusive
-from analysis.stats.images import Components, ImageEstimate, over_images
+from analysis.stats.images import ImageEstimate, over_images
 from analysis.stats.looks import NO_PLAN, Looks, levels, repeated_rate
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
 from analysis.stats.proportion import proportion

@@ -16,15 +16,6 @@ from analysis.stats.estimates import Estimate, mean, moments, t_interval
 
 
 @dataclass(frozen=True)
-class Components:
-    """Variances of the seed effect, the image effect and the rest. None is negative."""
-
-    seed: float
-    image: float
-    rest: float
-
-
-@dataclass(frozen=True)
 class ImageEstimate:
     """A mean over seeds and test images, with two intervals.
 
@@ -34,7 +25,6 @@ class ImageEstimate:
     seeds: Estimate
     both: Estimate
     images: int
-    components: Components
 
 
 def over_images(values: ArrayLike, level: float = 0.95, floor: float = 0.0) -> ImageEstimate:
@@ -51,8 +41,7 @@ def over_images(values: ArrayLike, level: float = 0.95, floor: float = 0.0) -> I
     centre, deviation, _ = moments(of_seeds, floor)
     seeds = mean(of_seeds, level, floor)
     if s < 2 or n < 2:
-        nan = float("nan")
-        return ImageEstimate(seeds, Estimate(float(centre), nan, nan, s), n, Components(nan, nan, nan))
+        return ImageEstimate(seeds, Estimate(float(centre), float("nan"), float("nan"), s), n)
     squares = np.einsum("si,si->", values, values, dtype=float) - s * n * centre**2
     by_seed, by_image = n * np.square(of_seeds - centre).sum(), s * np.square(of_images - centre).sum()
     rest = max(float(squares - by_seed - by_image), 0.0) / ((s - 1) * (n - 1))
@@ -60,8 +49,7 @@ def over_images(values: ArrayLike, level: float = 0.95, floor: float = 0.0) -> I
     variance, df = _combined(seed, image, rest, s, n)
     low, high = t_interval(centre, np.sqrt(variance / (s * n)), df, level)
     low, high = np.minimum(low, seeds.low), np.maximum(high, seeds.high)
-    components = Components(max(seed - rest, 0.0) / n, max(image - rest, 0.0) / s, rest)
-    return ImageEstimate(seeds, Estimate(float(centre), float(low), float(high), s), n, components)
+    return ImageEstimate(seeds, Estimate(float(centre), float(low), float(high), s), n)
 
 
 def _combined(seed: float, image: float, rest: float, s: int, n: int) -> tuple[float, float]:

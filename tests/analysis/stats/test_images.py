@@ -17,9 +17,6 @@ from analysis.stats import over_images
 def test_three_seeds_and_two_images_by_hand() -> None:
     """Mean squares: seeds 3/2, images 3/2, rest 1/2. So the variance is (3/2 + 3/2 - 1/2) / 6."""
     found = over_images([[3, 1], [1, 0], [2, 2]])
-    assert (found.components.seed, found.components.image, found.components.rest) == pytest.approx(
-        (1 / 2, 1 / 3, 1 / 2)
-    )
     df = 2.5**2 / (1.5**2 / 2 + 1.5**2 / 1 + 0.5**2 / 2)
     half = t.ppf(0.975, df) * math.sqrt(2.5 / 6)
     assert (found.both.value, found.both.low, found.both.high) == pytest.approx((1.5, 1.5 - half, 1.5 + half))
@@ -28,17 +25,18 @@ def test_three_seeds_and_two_images_by_hand() -> None:
     assert (found.images, found.both.n) == (2, 3)
 
 
-def test_mean_squares_are_those_of_statsmodels() -> None:
+def test_the_interval_follows_from_the_mean_squares_of_statsmodels() -> None:
     generator = np.random.default_rng(1)
     chance = 0.2 + 0.6 * generator.random(40)
-    hits = generator.random((4, 40)) < np.clip(chance + np.array([[-0.1], [0.0], [0.1], [0.2]]), 0, 1)
+    hits = generator.random((8, 40)) < np.clip(chance + np.linspace(-0.1, 0.1, 8)[:, None], 0, 1)
     seed, image = np.indices(hits.shape)
     table = pd.DataFrame({"hit": hits.ravel().astype(float), "seed": seed.ravel(), "image": image.ravel()})
     squares = anova_lm(ols("hit ~ C(seed) + C(image)", table).fit())["mean_sq"]
     by_seed, by_image, rest = (squares[name] for name in ("C(seed)", "C(image)", "Residual"))
-    found = over_images(hits)
-    components = (found.components.seed, found.components.image, found.components.rest)
-    assert components == pytest.approx((max(by_seed - rest, 0) / 40, max(by_image - rest, 0) / 4, rest))
+    variance = (by_seed + by_image - rest) / hits.size
+    df = (by_seed + by_image - rest) ** 2 / (by_seed**2 / 7 + by_image**2 / 39 + rest**2 / 273)
+    found = over_images(hits).both
+    assert found.high - found.value == pytest.approx(t.ppf(0.975, df) * math.sqrt(variance))
 
 
 def test_without_a_seed_effect_only_the_images_count() -> None:
@@ -47,7 +45,6 @@ def test_without_a_seed_effect_only_the_images_count() -> None:
     found = over_images(hits)
     of_images = hits.mean(axis=0)
     half = t.ppf(0.975, 7) * np.std(of_images, ddof=1) / math.sqrt(8)
-    assert found.components.seed == 0
     assert (found.both.low, found.both.high) == pytest.approx((hits.mean() - half, hits.mean() + half))
 
 

@@ -9,7 +9,7 @@ import study_file
 from report_tables import texts
 
 from analysis.claims.check import check
-from analysis.claims.literature import LITERATURE, paper_places, published_claims
+from analysis.claims.literature import PAPER_TABLE_8, paper_places, published_claims
 from analysis.report.sections.claims import claims_table, evidence
 from analysis.report.sections.paper import paper_table
 from analysis.results.comparisons import Comparisons
@@ -122,13 +122,7 @@ def test_the_papers_table_has_all_its_figures_and_this_studys():
     variants = replace(VARIANTS, names=list(MEANS))
     made = paper_table(places(), Means(METRIC, {}, {METRIC: means}), variants, Comparisons("none", {}, {}), POLICY)
     frame = made.data.set_index("kind")
-    assert frame["stem_paper"].to_dict() == {
-        "none": 0.61382,
-        "learned-1d": 0.64206,
-        "learned-2d": 0.64001,
-        "relative": 0.64032,
-    }
-    assert frame.loc["learned-1d", "every-layer_paper"] == 0.63964
+    assert {(kind, site): frame.loc[kind, f"{site}_paper"] for kind, site in PAPER_TABLE_8} == PAPER_TABLE_8
     assert frame.loc["learned-2d", ["stem_ours", "stem_low", "stem_high", "stem_n"]].tolist() == pytest.approx(
         [0.94, 0.93, 0.95, 5]
     )
@@ -144,7 +138,3 @@ def test_the_papers_table_has_all_its_figures_and_this_studys():
 )
 def test_other_studies_have_no_place_in_the_papers_table(other):
     assert places(**other) == {}
-
-
-def test_the_literature_has_no_claim_twice():
-    assert len({claim.id for claim in LITERATURE}) == len(LITERATURE)
