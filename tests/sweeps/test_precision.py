@@ -12,7 +12,6 @@ import torch
 from stubbed import finish
 
 from experiments.errors import UserError
-from experiments.runs import record
 from experiments.training import step_time
 from experiments.training.step_time import bfloat16_speedup
 from sweeps.commands.arguments import device_of
@@ -84,19 +83,6 @@ def test_bfloat16_is_chosen_where_it_is_five_percent_faster(speedup, said, vit_s
     _, out, _ = vit_sweep("show", study(tmp_path, base=AUTO), "--out", tmp_path)
     assert out.startswith(f"train.precision: {said}\n")
     assert ("train.precision=bfloat16" in out) == (speedup > 1.05)
-
-
-def test_a_study_trains_what_was_measured(vit_sweep, tmp_path, monkeypatch):
-    """The records are those of a study that names the value."""
-    path = study(tmp_path, base={**tiny.settings(), **AUTO}, factors={"model.pool": ["cls", "gap"]}, seeds=1)
-    words = ["run", path, "--out", tmp_path, "--workers", "1", "--device", "cpu", "--tracking", "off"]
-    monkeypatch.setattr(step_time, "bfloat16_speedup", lambda *_: 2.0)
-    status, out, _ = vit_sweep(*words)
-    assert status == 0 and out.startswith("train.precision: auto is bfloat16 here (2.00 times as fast as float32)\n")
-    named = make_plan(parse_study(json.loads(path.read_text()), "mine"), None, {"train.precision": "bfloat16"})
-    assert [run.run_id for run in plan_of(tmp_path / "mine").runs] == [run.run_id for run in named.runs]
-    configs = [record.read_config(tmp_path / "mine" / run.name) for run in named.runs]
-    assert {config["train"]["precision"] for config in configs} == {"bfloat16"}
 
 
 @pytest.mark.parametrize("words", [["show"], ["run", "--dry-run", "--workers", "1"]], ids=lambda words: words[0])

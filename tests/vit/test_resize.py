@@ -128,43 +128,44 @@ def test_a_side_that_the_patch_size_does_not_divide_is_refused():
         resized(model("learned-1d"), 9)
 
 
-def test_a_plugin_whose_table_depends_on_the_size_is_refused_unless_it_says_how_it_carries_over(monkeypatch):
-    class Table(PosEmbed):
-        def __init__(self, cfg):
-            super().__init__(cfg)
-            self.table = nn.Parameter(torch.zeros(cfg.num_patches, cfg.embed_dim))
+class Table(PosEmbed):
+    """A plug-in whose table depends on the size."""
 
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
-    with pytest.raises(ValueError, match="^pos_embed: 'mine' cannot be used at 12 px: its class does not override"):
-        resized(model("mine"), 12)
-    monkeypatch.setattr(Table, "resized", lambda self, cfg: {"table": torch.ones(cfg.num_patches, cfg.embed_dim)})
-    assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.table, self.gate = nn.Parameter(torch.zeros(cfg.num_patches, cfg.embed_dim)), nn.Parameter(torch.zeros(1))
 
 
-def test_a_plugin_that_does_not_allow_a_size_gives_its_reason(monkeypatch):
-    class Square(PosEmbed):
-        @classmethod
-        def check(cls, cfg):
-            if cfg.grid_size % 4:
-                raise ValueError(f"a grid of {cfg.grid_size} is not allowed")
-
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Square, ("stem",)))
-    message = "pos_embed: 'mine' cannot be used at 12 px: a grid of 6 is not allowed"
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        resized(model("mine"), 12)
+class Partial(Table):
+    def resized(self, cfg):
+        return {"table": torch.ones(cfg.num_patches, cfg.embed_dim)}
 
 
-def test_a_plugin_that_carries_over_only_some_of_its_parameters_is_refused(monkeypatch):
-    class Gated(PosEmbed):
-        def __init__(self, cfg):
-            super().__init__(cfg)
-            self.table, self.gate = nn.Parameter(torch.zeros(cfg.num_patches)), nn.Parameter(torch.zeros(1))
+class Whole(Partial):
+    def resized(self, cfg):
+        return {**super().resized(cfg), "gate": torch.ones(1)}
 
-        def resized(self, cfg):
-            return {"table": torch.ones(cfg.num_patches)}
 
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Gated, ("stem",)))
-    with pytest.raises(
-        ValueError, match="^pos_embed: 'mine' cannot be used at 12 px: its method `resized` leaves out gate$"
-    ):
-        resized(model("mine"), 12)
+class Square(PosEmbed):
+    @classmethod
+    def check(cls, cfg):
+        if cfg.grid_size % 4:
+            raise ValueError(f"a grid of {cfg.grid_size} is not allowed")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        (Table, "its class does not override"),
+        (Partial, "its method `resized` leaves out gate$"),
+        (Square, "a grid of 6 is not allowed$"),
+        (Whole, None),
+    ],
+)
+def test_a_plugin_carries_over_if_it_says_how_and_is_refused_in_one_line_if_not(plugin, said, monkeypatch):
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(plugin, ("stem",)))
+    if said is None:
+        assert resized(model("mine"), 12).pos[0].table.shape == (36, 32)
+    else:
+        with pytest.raises(ValueError, match=f"^pos_embed: 'mine' cannot be used at 12 px: {said}"):
+            resized(model("mine"), 12)

@@ -133,6 +133,16 @@ def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path, monkeypatch):
         sender.work()
 
 
+def test_the_plan_is_read_again_only_when_it_has_changed(tmp_path):
+    mirrored.write_plan(tmp_path, [mirrored.spec(0)])
+    sender = Sender(tmp_path, Tracking("offline"), lambda **message: None)
+    first = sender._plan()
+    assert sender._plan() is first and len(first.runs) == 1
+    mirrored.write_plan(tmp_path, [mirrored.spec(0), mirrored.spec(1)])
+    os.utime(tmp_path / "study.json", (1, 1))  # the clock of a file system may be coarse
+    assert len(sender._plan().runs) == 2
+
+
 def test_the_token_is_made_once(tmp_path):
     first = token(tmp_path)
     assert token(tmp_path) == first
