@@ -14,8 +14,8 @@ from pathlib import Path
 from analysis.figures.labels import study_styles
 from analysis.report import write
 from analysis.report.document import Document
-from analysis.report.provenance import digest
 from analysis.report.sections.models import model_section
+from analysis.report.sections.provenance import digest
 from analysis.report.several_studies import across_document, compare_document, stratified_document
 from analysis.report.study_report import study_document
 from analysis.results.conduct import this_look

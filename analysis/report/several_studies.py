@@ -11,8 +11,8 @@ import pandas as pd
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.headline_looks import looks_paragraph, not_tested_yet
 from analysis.report.methods import looks_fact, scope
-from analysis.report.provenance import study_provenance
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
+from analysis.report.sections.reproduce import study_provenance
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
 from analysis.report.study_report import study_document, summary, title
 from analysis.report.text import facts, paragraphs, text

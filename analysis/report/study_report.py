@@ -10,7 +10,6 @@ from analysis.figures.style import Plot
 from analysis.report.document import Document, Section, present
 from analysis.report.headline import headline
 from analysis.report.methods import methods
-from analysis.report.provenance import provenance, reproduce, varying
 from analysis.report.sections.claims import claims_table
 from analysis.report.sections.cost import cost_plot, cost_section
 from analysis.report.sections.curves import curves_section
@@ -21,6 +20,8 @@ from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
 from analysis.report.sections.probes import probe_columns
 from analysis.report.sections.profiles import profile_sections
+from analysis.report.sections.provenance import provenance, varying
+from analysis.report.sections.reproduce import reproduce
 from analysis.report.sections.runs import runs_section
 from analysis.report.sections.trends import trend_section
 from analysis.report.sections.tuning import tuning_section

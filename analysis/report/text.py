@@ -30,6 +30,7 @@ FILTERS = {
     "p_equals": lambda p: f"p = {formatting.p_value(p)}".replace("= <", "<"),  # {{ 0.0001|p_equals }}: p < 0.001
     "number": formatting.number,
     "count": formatting.count,
+    "duration": formatting.seconds,  # {{ 720|duration }}: 12 min
     "paragraph": lambda text: " ".join(text.split()),  # one paragraph, of a macro that may leave empty lines
     "setting": formatting.setting,
 }
