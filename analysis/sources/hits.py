@@ -47,7 +47,7 @@ def read_hits(run: record.RunRecord, config: Mapping[str, Any], labels: dict[str
     if digest is None:
         return None
     stored = predictions.read(run.dir, digest)
-    images = _identity(config, stored.labels, run.summary.get("data", {}).get("files"))
+    images = _identity(config, stored.labels, (run.summary.get("data") or {}).get("files"))
     return RunHits(stored.hits, labels.setdefault(images, stored.labels), images)
 
 
