@@ -1,6 +1,7 @@
 """Runs are compared only where they differ in what the study varies, and pooled only where they are of one model."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import study_file
@@ -8,7 +9,7 @@ from synthetic import change_summary, write_study
 
 from analysis.sources.exported import export
 from analysis.sources.folder import read_folder
-from analysis.sources.held_fixed import not_held_fixed, unrecorded_plugins
+from analysis.sources.held_fixed import changed_images, not_held_fixed, unrecorded_plugins
 from analysis.sources.read import read
 from experiments.errors import UserError
 from experiments.runs import record
@@ -77,3 +78,15 @@ def test_initial_weights_follow_from_a_factor(tmp_path):
         change_summary(run)
     study_file.write_study(folder, plan)
     assert not_held_fixed(read_folder(folder)) == {}
+
+
+def test_images_may_differ_between_datasets_only(tmp_path):
+    study = read_folder(write_study(tmp_path, seeds=4))
+    runs = study.runs.assign(image_files="one")
+    assert not changed_images(replace(study, runs=runs))
+    runs.loc[runs["variant"] == "sinusoidal", ["image_files", "data.name"]] = "other"
+    assert not changed_images(replace(study, runs=runs))
+    runs.loc[runs["variant"] == "learned-2d", "image_files"] = "later"
+    assert changed_images(replace(study, runs=runs)) == ["none", "learned-1d", "learned-2d"]  # all of the first dataset
+    runs.loc[runs["seed"] == 3, "image_files"] = "later"
+    assert changed_images(replace(study, runs=runs)) == study.variants
