@@ -22,16 +22,15 @@ def profile_sections(profiles: list[Profile], variants: Variants, styles: Styles
     for profile in profiles:
         heading = text("profiles", "heading", profile=profile)
         section = sections.setdefault(heading, Section(profile.name, heading))
-        plot = _plot(profile, variants, styles) if len(profile.points) > 1 else None
+        plot = _plot(profile, styles) if len(profile.points) > 1 else None
         section.items.extend(present(plot, profile_table(profile, variants)))
     return list(sections.values())
 
 
-def _plot(profile: Profile, variants: Variants, styles: Styles) -> Plot:
-    baseline = variants.brief[variants.baseline] if styles.some_grey else ""
-    unit, axis, values = (text("profiles", name, profile=profile) for name in ("unit", "axis", "values"))
-    texts = (text("profiles", name, profile=profile, baseline=baseline) for name in ("figure", "alt"))
-    return Plot(profile.name, draw_profile(profile, variants.baseline, styles, (unit, axis, values)), *texts)
+def _plot(profile: Profile, styles: Styles) -> Plot:
+    words = {name: text("profiles", name, profile=profile) for name in ("unit", "axis", "values")}
+    texts = (text("profiles", name, profile=profile, grey=styles.some_grey) for name in ("figure", "alt"))
+    return Plot(profile.name, draw_profile(profile, styles, **words), *texts)
 
 
 def profile_methods(profiles: list[Profile]) -> list[tuple[str, str]]:

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from analysis.figures.labels import Styles
-from analysis.figures.line_figures import draw_trend
-from analysis.figures.style import Plot
+from analysis.figures.line_figures import draw_trend, trend_looks
+from analysis.figures.style import FAINT, Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table, estimate_fields
@@ -23,7 +23,8 @@ CHANGE = (
 
 def trend_section(trend: Trend, styles: Styles) -> Section:
     """Return the section on a condition."""
-    texts = text("trends", "figure", trend=trend), text("trends", "alt", trend=trend)
+    grey = any(look.colour == FAINT for look in trend_looks(trend, styles).values())
+    texts = (text("trends", name, trend=trend, grey=grey) for name in ("figure", "alt"))
     plot = Plot(f"trend-{trend.name}", draw_trend(trend, styles), *texts)
     items = present(plot, differences_table(trend), changes_table(trend))
     heading = text("trends", "heading", unit=trend.unit)

@@ -5,7 +5,7 @@ import pytest
 from synthetic import add_metrics, write_study
 
 from analysis.figures.labels import study_styles
-from analysis.figures.line_figures import spaced
+from analysis.figures.style import FAINT
 from analysis.report.sections.profiles import profile_methods, profile_sections, profile_table
 from analysis.report.sections.trends import changes_table, differences_table, spread_text, trend_methods, trend_section
 from analysis.results.study_results import analyze
@@ -75,13 +75,6 @@ def test_a_section_names_what_it_leaves_out(tmp_path):
     assert "finished: learned-1d." in left_out and "Diverged runs, left out here and from the tests: 1." in left_out
 
 
-def test_more_differences_than_colours_get_a_panel_each(tmp_path):
-    kinds = [kind for kind in REGISTRY if kind != "none"][:9]
-    results = measured(tmp_path, LENGTHS, accuracy={"none": 0.7, **dict.fromkeys(kinds, 0.8)}, seeds=2)
-    plot, *_ = trend_section(results.trends[0], study_styles(results.variants, results.means)).items
-    assert [axes.get_title() for axes in plot.figure.axes if axes.get_visible()] == kinds
-
-
 def test_a_profile_has_its_points_in_order_and_the_trained_size_among_the_sizes(tmp_path):
     results = measured(tmp_path, {**SIZES, **FEW, **SHIFTS, "fewshot-val/digits/1": lambda reached: 0.5}, seeds=3)
     few, sizes, shifts = results.profiles
@@ -121,24 +114,19 @@ def test_each_variant_has_a_line_with_its_means(tmp_path):
         assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 5, mean, mean * 0.8, mean * 0.9])
 
 
-def test_more_variants_than_colours_get_a_panel_each(tmp_path):
+def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
     kinds = ["none", *[kind for kind in REGISTRY if kind != "none"][:9]]
-    results = measured(tmp_path, SIZES, accuracy={kind: 0.5 + 0.02 * i for i, kind in enumerate(kinds)}, seeds=2)
-    plot = sections(results)[0].items[0]
-    panels = [axes for axes in plot.figure.axes if axes.get_visible()]
-    assert [axes.get_title() for axes in panels] == kinds
-    for kind, axes in zip(kinds, panels, strict=True):
-        (bars,) = axes.containers  # the intervals of its own line; the other lines have none
-        mean = 100 * results.mean(kind).value
-        assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 5, mean, mean * 0.8, mean * 0.9])
-        assert len(axes.lines) == len(kinds)
-    assert "Dashed: none." in plot.caption
-    assert [len(texts) for texts in plot.figure.tips.values()] == [4] * len(kinds)
-
-
-def test_panels_name_as_many_points_as_fit():
-    """Eight places of equal distance: the texts of neighbours would overlap, those of every second one do not."""
-    assert spaced([f"{n}" for n in range(1, 9)], range(8)) == ["", "2", "", "4", "", "6", "", "8"]
+    accuracy = {kind: 0.5 + 0.02 * i for i, kind in enumerate(kinds)}
+    results = measured(tmp_path, {**SIZES, **LENGTHS}, accuracy=accuracy, seeds=2)
+    styles = study_styles(results.variants, results.means)
+    (sizes, _), (lengths, *_) = (
+        section.items for section in (*sections(results), trend_section(results.trends[0], styles))
+    )
+    for plot, shown in ((sizes, styles.coloured), (lengths, styles.coloured[1:])):  # the baseline has no differences
+        (axes,) = plot.figure.axes
+        assert [text.get_text() for text in plot.figure.legends[0].get_texts()] == shown
+        assert len(axes.containers) == len(shown) and "Grey: " in plot.caption
+        assert sum(line.get_color() == FAINT and len(line.get_xdata()) > 2 for line in axes.lines) == 2
 
 
 def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):
