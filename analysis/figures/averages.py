@@ -1,10 +1,10 @@
-"""Figures about several datasets: aggregates of the variants, and probabilities of improvement."""
+"""The figure about several datasets: the aggregates of the variants."""
 
 from __future__ import annotations
 
 from analysis.figures.drawing import intervals, rows
-from analysis.figures.labels import VariantStyle, short, shorts
-from analysis.figures.style import FAINT, INK, PALETTE, VERDICTS, Drawing, style
+from analysis.figures.labels import VariantStyle, shorts
+from analysis.figures.style import INK, PALETTE, Drawing, style
 from analysis.results.across import AGGREGATES, AcrossDatasets
 
 
@@ -20,20 +20,4 @@ def draw_aggregates(across: AcrossDatasets) -> Drawing:
             intervals(axes, [across.scores[variant][name].estimate], [row], metric, look)
         axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
         axes.set_xlabel(f"{metric.label}{metric.unit}")
-    return figure
-
-
-@style()
-def draw_improvement(across: AcrossDatasets) -> Drawing:
-    """Draw the probability that each variant beats the baseline; the line at one half is no improvement."""
-    variants = list(across.improvement)
-    figure, (axes,) = rows(shorts(variants))
-    axes.axvline(50, color=FAINT, lw=1, zorder=1)
-    for row, variant in enumerate(variants):
-        estimate = across.improvement[variant].estimate
-        colour, marker = VERDICTS[across.differences[variant].verdict]
-        axes.plot([100 * estimate.low, 100 * estimate.high], [row, row], color=colour, lw=2, zorder=2)
-        axes.plot(100 * estimate.value, row, marker, color=colour, ms=6, zorder=3)
-    axes.set_xlim(-2, 102)
-    axes.set_xlabel(f"probability of improvement over {short(across.baseline)}, %")
     return figure

@@ -14,21 +14,13 @@ from analysis.stats import PairedComparison, Rule
 from experiments.errors import UserError
 from experiments.metric import Metric
 
-OUTCOMES = {
-    "better": "higher",
-    "worse": "lower",
-    "equivalent": "equivalent",
-    "not enough evidence": "not enough evidence",
-}
-"""verdict on B − A, in which higher counts as better -> what B is, compared with A"""
-
 Side = tuple[Values, Values]
 """the values of study A and those of study B"""
 
 
 @dataclass(frozen=True)
 class TwoStudies:
-    """How the variants of both studies A and B changed. `OUTCOMES` are words for the verdicts."""
+    """How the variants of both studies A and B changed. Of verdicts on B - A, "better" is higher, for every metric."""
 
     metric: Metric
     shared: list[str]
@@ -82,6 +74,11 @@ def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
             others, to_baseline(finished), to_baseline(counted), rules[1], {*others} if unknown & baselines else unknown
         ),
     )
+
+
+def outcome(change: PairedComparison) -> str:
+    """What B is, compared with A."""
+    return {"better": "higher", "worse": "lower"}.get(change.verdict, change.verdict)
 
 
 def _minus(values: Values, baseline: str) -> Values:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.averages import draw_aggregates, draw_improvement
+from analysis.figures.averages import draw_aggregates
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
@@ -70,9 +70,7 @@ def differences_section(across: AcrossDatasets) -> Section:
     frame = pd.DataFrame([_difference_row(across, variant) for variant in across.differences])
     note = text("averages", "improvement_note", policy=across.policy)
     table = Table("improvement", text("averages", "improvement", across=across), frame, columns, (note,))
-    alt = text("averages", "improvement_alt", across=across)
-    figure = Plot("improvement", draw_improvement(across), text("averages", "improvement_figure", across=across), alt)
-    return Section("differences", "Differences from the baseline", present(table, figure))
+    return Section("differences", "Differences from the baseline", present(table))
 
 
 def datasets_section(

@@ -16,7 +16,7 @@ from analysis.report.table import Column, Table, estimate_fields
 from analysis.report.text import facts, text
 from analysis.report.variant_columns import NAME, comparison_fields, p_column, signed_column
 from analysis.results.means import Means
-from analysis.results.two_studies import OUTCOMES, TwoStudies
+from analysis.results.two_studies import TwoStudies, outcome
 from analysis.sources.runs_table import RunsTable
 from analysis.stats import Comparison, PairedComparison
 
@@ -111,6 +111,6 @@ def _shift(change: PairedComparison | None) -> dict[str, Any]:
 
 
 def _outcome(field: str, change: PairedComparison) -> dict[str, str]:
-    word = OUTCOMES[change.verdict]
+    word = outcome(change)
     shown = word + " (depends on diverged runs)" * change.depends_on_diverged
     return {field: word, f"_{field}": shown, f"_{field}_mark": word.replace(" ", "-")}

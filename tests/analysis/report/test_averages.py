@@ -56,7 +56,7 @@ def test_it_is_a_complete_report(tmp_path):
     files = write.make(document)
     tables = ("across", "improvement", "datasets", "dataset-differences", "runs", "curves")
     assert {f"tables/{name}.csv" for name in tables} <= set(files)
-    assert {"figures/across.svg", "figures/improvement.svg", "report.md"} <= set(files)
+    assert {"figures/across.svg", "report.md"} <= set(files)
     assert COMMAND.encode() in files["report.html"] and files == write.make(document)
     assert not re.search(rb"(?i)\b(nan|inf)\b", files["report.md"])
     rows = list(csv.DictReader(io.StringIO(files["tables/across.csv"].decode())))

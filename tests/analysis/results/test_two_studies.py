@@ -6,7 +6,7 @@ from scipy import stats
 from synthetic import write_study
 
 from analysis.results.study_results import analyze
-from analysis.results.two_studies import OUTCOMES, compare_studies
+from analysis.results.two_studies import compare_studies, outcome
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 
@@ -29,7 +29,7 @@ def test_differences_are_paired_by_seed_and_agree_with_scipy(tmp_path):
         assert (change.diff.low, change.diff.high) == pytest.approx(
             stats.t.interval(0.95, 4, diffs.mean(), stats.sem(diffs)), rel=1e-12
         )
-    assert OUTCOMES[found["none"].verdict] == "higher"
+    assert outcome(found["none"]) == "higher"
 
 
 def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
@@ -44,7 +44,7 @@ def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
         assert change.diff.value == pytest.approx(diffs.mean(), rel=1e-12)
         p.append(stats.ttest_1samp(diffs, 0).pvalue)
     assert [change.p_holm for change in found.values()] == pytest.approx(np.minimum(2 * np.array(p), 1), rel=1e-9)
-    assert OUTCOMES[found["cpe"].verdict] == "lower" and OUTCOMES[found["learned-1d"].verdict] != "lower"
+    assert outcome(found["cpe"]) == "lower" and outcome(found["learned-1d"]) != "lower"
 
 
 def test_studies_without_a_common_variant_or_metric_are_refused(tmp_path):
