@@ -9,7 +9,6 @@ from typing import NamedTuple
 from analysis.figures.style import FAINT, INK, MARKERS, PALETTE
 from analysis.formatting import plain
 from analysis.results.means import Means
-from analysis.results.study_results import StudyResults
 from analysis.results.variants import Variants
 
 MOST_COLOURED = len(PALETTE)
@@ -82,27 +81,3 @@ def shorts(names: Sequence[str]) -> list[str]:
         if len(set(cut)) == len(set(names)):
             return cut
     return [plain(name) for name in names]
-
-
-# Until all users take Styles:
-
-
-def variant_styles(results: StudyResults) -> dict[str, VariantStyle]:
-    """Return the style of every variant."""
-    return study_styles(results.variants, results.means).by_variant
-
-
-def coloured(results: StudyResults) -> list[str]:
-    """Return the variants that get a colour."""
-    return study_styles(results.variants, results.means).coloured
-
-
-def brief_names(results: StudyResults) -> dict[str, str]:
-    """Return a short name for every variant."""
-    return results.variants.brief
-
-
-def labels(results: StudyResults, variants: list[str]) -> list[str]:
-    """Return the short names of variants, cut to what a figure has room for."""
-    styles = study_styles(results.variants, results.means)
-    return [styles.names[variant] for variant in variants]

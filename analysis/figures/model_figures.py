@@ -16,7 +16,7 @@ from analysis.figures.drawing import legend
 from analysis.figures.inspect import ModelInspection
 from analysis.figures.labels import Styles, short
 from analysis.figures.style import VERDICTS, WIDTH, Drawing, style
-from analysis.formatting import plain
+from analysis.formatting import MINUS, plain
 
 ACROSS = 2  # heat maps side by side
 IMAGES_ACROSS = 4
@@ -38,30 +38,36 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "table": {"cmap": "PuOr", "aspect": "auto"},
 }
 
+SCALE = {
+    "similarity": (f"{MINUS}1", "0", "1"),
+    "logits": ("lowest", "", "highest"),
+    "table": ("negative", "0", "positive"),
+}
+"""What the ends and the middle of the scale of colours are called."""
+
 
 @style()
 def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
     """Draw a heat map for each variant: of tiles [G, G, G, G] ("similarity", "logits"), or of tokens [T, D] ("table").
 
-    Each has a scale of its own but for similarities; that of a table has zero in its middle.
+    All have one scale of colours. A title states the values at its ends, but for similarities, which end at -1 and 1; zero
+    is in the middle of the scale of a table.
     """
-    across = min(ACROSS, len(values))
-    down, table = -(-len(values) // across), kind == "table"
-    figure = Drawing((WIDTH / ACROSS + 0.2) * down)
-    places = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, (variant, array) in zip(places, values.items()):
+    across, table = min(ACROSS, len(values)), kind == "table"
+    down = -(-len(values) // across)
+    figure = Drawing((WIDTH / ACROSS + 0.15) * down + 0.4)
+    panels = figure.subplots(down, across, squeeze=False)
+    for axes, (variant, array) in zip(panels.ravel(), values.items()):
         shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
         image = axes.imshow(shown, interpolation="nearest", norm=norm, **OPTIONS[kind])
-        axes.set_title(textwrap.fill(short(variant), TITLE_LINE), loc="left", fontsize=9)
-        figure.colorbar(image, ax=axes, shrink=0.7).ax.tick_params(labelsize=8)
-        if table:
-            axes.set_xlabel("dimension", fontsize=8)
-            axes.set_ylabel("token", fontsize=8)
-            axes.tick_params(labelsize=8)
-        else:
-            axes.set_axis_off()
-    for axes in places[len(values) :]:
+        ends = "" if kind == "similarity" else f"\n{image.norm.vmin:.3g} to {image.norm.vmax:.3g}".replace("-", MINUS)
+        axes.set_title(textwrap.fill(short(variant), TITLE_LINE) + ends, loc="left", fontsize=9)
+        axes.set_axis_off()
+    for axes in panels.ravel()[len(values) :]:
         axes.set_visible(False)
+    scale = figure.colorbar(image, ax=panels, location="bottom", aspect=40, fraction=0.04, pad=0.02)
+    low, high = image.norm.vmin, image.norm.vmax
+    scale.set_ticks([low, (low + high) / 2, high], labels=SCALE[kind], fontsize=8)
     return figure
 
 
@@ -92,7 +98,7 @@ def overlay(model: ModelInspection) -> Drawing:
     One panel for every four images: a column for each, with image, attention and rollout below each other.
     """
     starts = range(0, len(model.images), IMAGES_ACROSS)
-    figure = Drawing(3.6 * len(starts))
+    figure = Drawing(3.3 * len(starts))
     for axes, start in zip(figure.subplots(len(starts), 1, squeeze=False)[:, 0], starts):
         _draw_images(axes, model, slice(start, start + IMAGES_ACROSS))
     return figure

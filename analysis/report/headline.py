@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 from analysis import formatting
-from analysis.figures.labels import brief_names
 from analysis.formatting import plural, quoted
 from analysis.report.headline_limits import limits
 from analysis.report.headline_looks import looks_paragraph, not_tested_yet
@@ -328,11 +327,11 @@ def _count(results: StudyResults, variants: list[str], total: int) -> str:
 
 def _called(results: StudyResults, variant: str) -> str:
     """What the sentences call a variant: in a study of several factors its levels, as in tables and figures."""
-    return quoted(brief_names(results)[variant] if results.factorial is not None else variant)
+    return quoted(results.variants.brief[variant] if results.factorial is not None else variant)
 
 
 def _names(results: StudyResults, variants: list[str]) -> str | None:
-    brief = brief_names(results) if results.factorial is not None else {}
+    brief = results.variants.brief if results.factorial is not None else {}
     return names([brief.get(variant, variant) for variant in variants])
 
 

@@ -6,7 +6,6 @@ import math
 from functools import partial
 
 from analysis import formatting
-from analysis.figures.labels import brief_names
 from analysis.report.render import Cell, Column
 from analysis.report.text import text
 from analysis.results.study_results import StudyResults
@@ -28,7 +27,7 @@ def counts_note(results: StudyResults) -> str:
 
 def baseline_name(results: StudyResults) -> str:
     """Return what the head of a column calls the baseline: its name, unless that is long or has commas."""
-    name = brief_names(results)[results.study.baseline]
+    name = results.variants.brief[results.study.baseline]
     return name if len(name) <= LONG_NAME and "," not in name else "the baseline"
 
 
@@ -56,7 +55,7 @@ def variant_cells(results: StudyResults, variant: str) -> tuple[Cell, ...]:
     """Return the cells under `variant_columns`; the first one links to the variant's runs."""
     grid, place = results.variants.levels, results.variants.names.index(variant)
     if grid is None:
-        return (Cell(brief_names(results)[variant], (variant,), place, anchor(results, variant)),)
+        return (Cell(results.variants.brief[variant], (variant,), place, anchor(results, variant)),)
     first, *others = grid.loc[variant]
     return (
         Cell(first, (variant, first), place, anchor(results, variant)),
