@@ -147,7 +147,10 @@ def _more_seeds(hypotheses: list[Hypothesis], undecided: list[Hypothesis], alpha
     false = [hypothesis for hypothesis in hypotheses if not hypothesis.leans_for()]
     level, ends = alpha / len(hypotheses) if false else alpha, []
     for end in (0, 1):
-        seeds = [each.more_seeds(level, float(sd_quantiles(*each.moments[1:])[end])) for each in false or undecided]
+        seeds = [
+            hypothesis.more_seeds(level, float(sd_quantiles(*hypothesis.moments[1:])[end]))
+            for hypothesis in false or undecided
+        ]
         known = [more for more in seeds if more is not None]
         ends.append(min(known, default=None) if false else max(known) if len(known) == len(seeds) else None)
     return SeedsNeeded(*ends)

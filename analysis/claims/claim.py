@@ -45,7 +45,7 @@ class Above(Claim):
 
     def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
         settings = variant_settings(study, values)
-        level = {variant: own.get(self.path) for variant, own in settings.items()}
+        level = {variant: settings[variant].get(self.path) for variant in settings}
         pairs = [
             (a, b)
             for a, b in permutations(settings, 2)

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from analysis.stats.comparisons import Comparison, Rule, decide
 from analysis.stats.estimates import Estimate, estimates, moments, t_interval
 from analysis.stats.proportion import proportion
-from analysis.stats.student import beyond
+from analysis.stats.student import t_test_of
 
 REPLICATES = 10_000
 CHUNK = 500  # replicates that are in memory at a time
@@ -34,29 +33,6 @@ class Aggregate:
     percentile: tuple[float, float]
 
 
-def aggregates(samples: Samples, floors: Sequence[float]) -> dict[str, Aggregate]:
-    """The aggregates of one variant by name: "iqm", "mean" and, for three datasets or more, "median".
-
-    `floors`: for each dataset the smallest standard deviation of a run (see `estimates`). Intervals are NaN where a
-    dataset has a single run. The draws depend only on the numbers of runs: variants with equal numbers are resampled
-    together.
-    """
-    measures: dict[str, Callable[[Samples], np.ndarray]] = {"iqm": interquartile_mean, "mean": _mean}
-    if len(samples) > 2:
-        measures["median"] = _median
-    _, error, df = stratified_mean(samples, floors)
-    smallest, few = _smallest_errors(samples, floors), min(map(len, samples)) - 1
-    found = {}
-    for name, replicates in _bootstrap(samples, measures).items():
-        value = float(measures[name](samples))
-        spread = max(float(replicates.std()) * _correction(samples), smallest[name])
-        freedom = few if name == "median" else df  # the median can depend on the seeds of a single dataset
-        low, high = t_interval(value, spread if math.isfinite(error) else math.nan, freedom)
-        estimate = Estimate(value, float(low), float(high), sum(map(len, samples)))
-        found[name] = Aggregate(estimate, _percentiles(replicates))
-    return found
-
-
 def interquartile_mean(samples: Samples) -> np.ndarray:
     """The mean of the middle half of all runs (..., runs of a dataset), where every dataset has the same weight.
 
@@ -68,11 +44,40 @@ def interquartile_mean(samples: Samples) -> np.ndarray:
     copies = np.repeat([common // count for count in counts], counts)
     values = np.concatenate(list(samples), axis=-1)
     order = np.argsort(values, axis=-1)
-    upto, own = np.cumsum(copies[order], axis=-1), copies[order]
+    weights = copies[order]
+    upto = np.cumsum(weights, axis=-1)
     total = common * len(counts)
     cut = total // 4
-    kept = np.clip(upto, cut, total - cut) - np.clip(upto - own, cut, total - cut)
+    kept = np.clip(upto, cut, total - cut) - np.clip(upto - weights, cut, total - cut)
     return (np.take_along_axis(values, order, axis=-1) * kept).sum(axis=-1) / (total - 2 * cut)
+
+
+MEASURES: dict[str, Callable[[Samples], np.ndarray]] = {
+    "iqm": interquartile_mean,
+    "mean": lambda samples: np.mean([sample.mean(axis=-1) for sample in samples], axis=0),
+    "median": lambda samples: np.median([sample.mean(axis=-1) for sample in samples], axis=0),
+}
+
+
+def aggregates(samples: Samples, floors: Sequence[float]) -> dict[str, Aggregate]:
+    """The aggregates of one variant by name: "iqm", "mean" and, for three datasets or more, "median".
+
+    `floors`: for each dataset the smallest standard deviation of a run (see `estimates`). Intervals are NaN where a
+    dataset has a single run. The draws depend only on the numbers of runs: variants with equal numbers are resampled
+    together.
+    """
+    measures = {name: measure for name, measure in MEASURES.items() if name != "median" or len(samples) > 2}
+    _, error, df = stratified_mean(samples, floors)
+    smallest, correction = _smallest_errors(samples, floors), _correction(samples)
+    by_name = {}
+    for name, replicates in _bootstrap(samples, measures).items():
+        value = float(measures[name](samples))
+        spread = max(float(replicates.std()) * correction, smallest[name]) if math.isfinite(error) else math.nan
+        # the median can depend on the seeds of a single dataset
+        low, high = t_interval(value, spread, min(map(len, samples)) - 1 if name == "median" else df)
+        estimate = Estimate(value, float(low), float(high), sum(map(len, samples)))
+        by_name[name] = Aggregate(estimate, _percentiles(replicates))
+    return by_name
 
 
 def stratified_mean(samples: Samples, floors: Sequence[float]) -> tuple[float, float, float]:
@@ -102,37 +107,28 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     if not differences:
         return {}
     paired = [math.sqrt(2) * floor for floor in floors]
-
-    def averages(seeds: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The means over the datasets, their standard errors and degrees of freedom, each (variants,)."""
-        given = [[sample[:seeds] for sample in samples] for samples in differences.values()]
-        means = [stratified_mean(samples, paired) for samples in given]
-        centre, error, df = np.array(means).T
-        return centre, error, df
-
-    tests = [_average_tests(*averages(seeds), rule.margin) for seeds in rule.looks.reached]
-    p, q, sign = map(np.stack, zip(*tests))
-    (over_looks, best), (equivalence, _) = rule.looks.smallest_p(p), rule.looks.smallest_p(q)
-    sign = np.take_along_axis(sign, best[None], axis=0)[0]
-    p_holm, _, signs = decide(over_looks, equivalence, sign, rule)
-    centre, error, df = averages(None)
+    averages = [
+        [stratified_mean([one[:seeds] for one in samples], paired) for samples in differences.values()]
+        for seeds in rule.looks.reached
+    ]
+    centre, error, df = np.moveaxis(np.array(averages), -1, 0)  # each (looks, variants)
+    p = t_test_of(centre, error, df)
+    above, below = (
+        t_test_of(centre, error, df, -rule.margin, "above"),
+        t_test_of(centre, error, df, rule.margin, "below"),
+    )
+    smallest, best = rule.looks.smallest_p(p)
+    equivalence, _ = rule.looks.smallest_p(np.maximum(above, below))
+    sign = np.take_along_axis(np.sign(centre), best[None], axis=0)[0]
+    p_holm, _, signs = decide(smallest, equivalence, sign, rule)
     n = np.array([sum(int(np.isfinite(sample).sum()) for sample in samples) for samples in differences.values()])
-    diffs = estimates(centre, *t_interval(centre, error, df, 1 - rule.looks.level(0.05)), n)
+    diffs = estimates(centre[-1], *t_interval(centre[-1], error[-1], df[-1], 1 - rule.looks.level(0.05)), n)
     return {
         variant: Comparison(
             diff=diffs[i], p=float(p[-1, i]), p_holm=float(p_holm[i]), verdict=rule.verdict(float(signs[i]))
         )
         for i, variant in enumerate(differences)
     }
-
-
-def _average_tests(
-    centre: np.ndarray, error: np.ndarray, df: np.ndarray, margin: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p of a difference, p of equivalence and the sign of the difference, each (variants,), before Holm's method."""
-    above, below = beyond(centre, -margin) / error, beyond(centre, margin) / error
-    p = 2 * special.stdtr(df, -np.abs(beyond(centre, 0.0)) / error)
-    return p, np.maximum(special.stdtr(df, -above), special.stdtr(df, below)), np.sign(centre)
 
 
 def improvement(a: Samples, b: Samples, lower_is_better: bool = False) -> Aggregate:
@@ -175,14 +171,6 @@ def _bootstrap(
         for name, measure in measures.items():
             parts[name].append(measure(resampled))
     return {name: np.concatenate(part) for name, part in parts.items()}
-
-
-def _mean(samples: Samples) -> np.ndarray:
-    return np.mean([sample.mean(axis=-1) for sample in samples], axis=0)
-
-
-def _median(samples: Samples) -> np.ndarray:
-    return np.median([sample.mean(axis=-1) for sample in samples], axis=0)
 
 
 def _correction(samples: Samples) -> float:

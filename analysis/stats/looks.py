@@ -137,16 +137,16 @@ def _bounds(looks: tuple[int, ...], alphas: np.ndarray) -> np.ndarray:
         raise UserError(f"looks: {list(looks)} is not a list of rising numbers of seeds from 2 on")
     information = np.asarray(looks, dtype=float) / looks[-1]
     spent = np.diff([spending(share, alphas) for share in information], prepend=0.0, axis=0)
-    walk, found = _Walk(information), []
+    walk, bounds = _Walk(information), []
     for look, wanted in enumerate(spent):
         low, high = np.zeros(len(alphas)), np.full(len(alphas), FURTHEST)
         for _ in range(60):
             middle = (low + high) / 2
             beyond = walk.crossing(look, middle) > wanted
             low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
-        found.append(high)
+        bounds.append(high)
         walk.stop_beyond(look, high)
-    return np.array(found)
+    return np.array(bounds)
 
 
 class _Walk:
@@ -171,8 +171,8 @@ class _Walk:
     def stop_beyond(self, look: int, bounds: np.ndarray) -> None:
         """Keep the studies with |z| below `bounds` (rows,) at this look."""
         edges = np.minimum(bounds, WIDEST)[:, None] * self.scale[look]
-        nodes, weights = (edges * each for each in self.rule)
-        before, mass = (np.broadcast_to(each, (len(bounds), each.shape[1])) for each in (self.nodes, self.mass))
+        nodes, weights = (edges * part for part in self.rule)
+        before, mass = (np.broadcast_to(part, (len(bounds), part.shape[1])) for part in (self.nodes, self.mass))
         scale = self.step[look] * np.sqrt(2 * np.pi)
         kernels = (np.exp(-(((to[:, None] - of) / self.step[look]) ** 2) / 2) for to, of in zip(nodes, before))
         self.mass = weights * np.array([kernel @ row for kernel, row in zip(kernels, mass)]) / scale

@@ -83,8 +83,8 @@ def seeds_to_decide(
     """
 
     def either(n: np.ndarray) -> np.ndarray:
-        found = power_of_difference(sd_diff, difference, n, alpha)
-        return np.maximum(found, power_of_equivalence(sd_diff, difference, margin, n, alpha))
+        shows_difference = power_of_difference(sd_diff, difference, n, alpha)
+        return np.maximum(shows_difference, power_of_equivalence(sd_diff, difference, margin, n, alpha))
 
     size = np.broadcast(np.asarray(sd_diff), np.asarray(difference), np.asarray(least)).shape or (1,)
     return fewest(either, least=np.broadcast_to(least, size), power=power)
@@ -99,7 +99,7 @@ def seeds_needed_band(
     standard deviation.
     """
     sd_diff, difference, n = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (sd_diff, difference, n))
-    found: list[SeedsNeeded | None] = [None] * len(n)
+    needed: list[SeedsNeeded | None] = [None] * len(n)
     known = np.flatnonzero((n >= FEW_SEEDS) & np.isfinite(sd_diff))
     if len(known):
         low, high = (
@@ -107,8 +107,8 @@ def seeds_needed_band(
             for sd in sd_quantiles(sd_diff[known], n[known])
         )
         for place, *ends in zip(known, low, high, strict=True):
-            found[place] = SeedsNeeded(*ends)
-    return found
+            needed[place] = SeedsNeeded(*ends)
+    return needed
 
 
 def sd_quantiles(sd: ArrayLike, n: ArrayLike) -> list[np.ndarray]:
