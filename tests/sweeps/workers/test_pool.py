@@ -1,7 +1,9 @@
 """The pool of workers, with workers whose messages the test gives."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import optuna
 import pytest
@@ -33,7 +35,7 @@ class FakeWorker:
 @pytest.fixture
 def pool(queue):
     """A pool with one worker, which has the first cohort: two runs of three epochs."""
-    display = SimpleNamespace(row=lambda *_: None, skip=lambda *_: None, ended=lambda *_: None, failed=lambda *_: None)
+    display = Mock()
     pool = WorkerPool(queue, [], display, 2, "test/acc")
     pool.workers = [FakeWorker(SimpleNamespace(tuning=False))]
     queue.reconcile()
@@ -124,3 +126,14 @@ def test_a_cancelled_sweep_ends_at_a_heartbeat(pool):
     pool._heartbeat()
     with pytest.raises(StudyCancelled):
         pool.run()
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_workers_end_with_the_pool_and_are_killed_after_an_error(pool, monkeypatch, error):
+    monkeypatch.setattr(pool, "kill", Mock())
+    monkeypatch.setattr(pool, "shutdown", Mock())
+    with contextlib.suppress(KeyboardInterrupt), pool:
+        assert pool.queue.store.notify is pool.display.note
+        if error:
+            raise error
+    assert (pool.kill.called, pool.shutdown.called) == (bool(error), not error)
