@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from analysis.sources import optuna_storage, wandb_project
 from analysis.sources.exported import is_export, read_export
 from analysis.sources.folder import has_runs, read_folder, read_runs
 from analysis.sources.held_fixed import check_pooling
@@ -16,12 +17,13 @@ from experiments.metric import EXPECTED, METRICS, Metric, is_metric
 from experiments.runs import record
 from vit.registry import nearest
 
-WANDB, OPTUNA = "wandb:", "optuna:"
+FIND_RUNS = {"wandb": wandb_project.find_runs, "optuna": optuna_storage.find_runs}
+"""Sources without a plan: the first word of their address -> (the rest, metric) to (name of the study, metric, runs)."""
 
 
 def is_imported(source: str) -> bool:
     """Whether the source is W&B or an Optuna storage, not a folder."""
-    return source.startswith((WANDB, OPTUNA))
+    return source.partition(":")[0] in FIND_RUNS and ":" in source
 
 
 def has_plan(source: str) -> bool:
@@ -44,16 +46,10 @@ def read(
 
 
 def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> RunsTable:
-    folder, place = Path(source), source.partition(":")[2]
-    if source.startswith(WANDB):
-        from analysis.sources import wandb_project
-
-        name, runs = wandb_project.find_runs(place)
-        return infer(name, source, runs, metric, baseline)
-    if source.startswith(OPTUNA):
-        from analysis.sources import optuna_storage
-
-        name, metric, runs = optuna_storage.find_runs(place, metric)
+    kind, _, place = source.partition(":")
+    folder = Path(source)
+    if is_imported(source):
+        name, metric, runs = FIND_RUNS[kind](place, metric)
         return infer(name, source, runs, metric, baseline)
     if not has_plan(source):
         return read_runs(folder, skip_unreadable, metric, baseline)

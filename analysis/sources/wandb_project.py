@@ -20,8 +20,8 @@ OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the c
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
-def find_runs(place: str) -> tuple[str, list[SourceRun]]:
-    """The study's name and its runs. `place`: ENTITY/PROJECT[/STUDY].
+def find_runs(place: str, metric: str | None) -> tuple[str, str | None, list[SourceRun]]:
+    """The study's name, the metric as given, and the runs. `place`: ENTITY/PROJECT[/STUDY].
 
     The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are none, or no answer.
     """
@@ -45,7 +45,7 @@ def find_runs(place: str) -> tuple[str, list[SourceRun]]:
     if study not in studies or (len(studies) > 1 and not wanted):
         reason = f"no study {wanted!r}" if wanted else "holds several studies"
         raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(sorted(studies))}")
-    return project if study == WITHOUT_TYPE else study, studies[study]
+    return project if study == WITHOUT_TYPE else study, metric, studies[study]
 
 
 def source_run(run: Any) -> SourceRun:
