@@ -29,6 +29,7 @@ def test_factors_are_what_differs_and_what_moves_together_is_one():
     runs = [run(f"r{depth}{seed}", seed, depth, width=8 * depth, act="gelu") for depth in (1, 2) for seed in (0, 1)]
     study = inferred(*runs)
     assert study.factors == {"model.depth+model.width": ["1, 8", "2, 16"]} and study.variants == ["1, 8", "2, 16"]
+    assert study.runs["run"].tolist() == ["r10", "r11", "r20", "r21"]
     assert study.base == {"model.act": "gelu"} and set(PLACES) & set(study.base) == set()
     assert inferred(*runs, baseline="2, 16").variants == ["2, 16", "1, 8"]  # the baseline first
     with pytest.raises(UserError, match="--baseline: '3' is not among the variants: 1, 8, 2, 16"):
