@@ -8,7 +8,6 @@ from analysis.report.headline_looks import seeds_of
 from analysis.report.sections.factors import factor_methods
 from analysis.report.sections.profiles import profile_methods
 from analysis.report.sections.trends import trend_methods
-from analysis.report.sections.tuning import tuning_methods
 from analysis.results.study_results import StudyResults
 from analysis.sources.plan_changes import plan_changes
 from experiments.sections import PER_SEED
@@ -58,7 +57,6 @@ def methods(results: StudyResults) -> Section:
         *factor_methods(results.factors),
         *profile_methods(results.profiles),
         *trend_methods(results.trends),
-        *(tuning_methods() if results.tuning is not None else ()),
         (
             "Cost",
             "Parameters are trainable values; fixed values are position values that are not trained. FLOPs are those of "

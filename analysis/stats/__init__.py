@@ -4,12 +4,11 @@
 verdicts on pairs of variants, `factorial` the effects of several factors. `holm` adjusts p-values, `power` says what a
 number of seeds can show, `resolution` finds the step of an accuracy, `images` describes means over seeds and test images,
 `aggregate` averages over datasets, `size_change` tests whether differences shrink, `looks` tests at several planned numbers
-of seeds, `batches` compares runs of different machines or commits, and `best_of` says how good the best of some trials is.
+of seeds, and `batches` compares runs of different machines or commits.
 """
 
 from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
-from analysis.stats.best_of import expected_best
 from analysis.stats.comparisons import (
     Comparison,
     PairedComparison,

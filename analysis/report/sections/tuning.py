@@ -1,4 +1,4 @@
-"""The section on how the variants were tuned, with its methods and warnings."""
+"""The section on how the variants were tuned, and its warnings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pandas as pd
 from analysis import formatting
 from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
-from analysis.figures.tuning_figures import draw_budget, draw_trials, shown_setting
+from analysis.figures.tuning_figures import draw_trials, shown_setting
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
-from analysis.report.text import facts, text
-from analysis.report.variant_columns import variant_columns, variant_fields
+from analysis.report.text import text
+from analysis.report.variant_columns import count_column, variant_columns, variant_fields
 from analysis.results.tuning import Tuning
 from analysis.results.variants import Variants
 
@@ -23,19 +23,12 @@ STATUSES = ("finished", "pruned", "diverged", "failed")
 
 def tuning_section(tuning: Tuning, variants: Variants, styles: Styles) -> Section:
     """Return the section "Tuning"."""
-    path, trials = shown_setting(tuning), None
+    path, plot = shown_setting(tuning), None
     if path is not None:
-        drawn = draw_trials(tuning, path, text("tuning", "axis", path=path), styles)
-        trials = Plot("tuning", drawn, text("tuning", "figure", path=path), text("tuning", "alt", path=path))
-    drawn = draw_budget(tuning, text("tuning", "budget_axis"), styles)
-    budget = Plot("tuning-budget", drawn, text("tuning", "budget_figure"), text("tuning", "budget_alt"))
-    items = present(choices_table(tuning, variants), trials, budget, importances_table(tuning, variants))
+        axis, caption = text("tuning", "axis", path=path), text("tuning", "figure", path=path)
+        plot = Plot("tuning", draw_trials(tuning, path, axis, styles), caption, text("tuning", "alt", caption=caption))
+    items = present(choices_table(tuning, variants), plot, importances_table(tuning, variants))
     return Section("tuning", "Tuning", items, [text("tuning", "section", tuning=tuning)])
-
-
-def tuning_methods() -> tuple[tuple[str, str], ...]:
-    """Return how the expected best is computed."""
-    return facts("tuning", "methods")
 
 
 def tuning_warnings(tuning: Tuning) -> list[str]:
@@ -49,59 +42,47 @@ def tuning_warnings(tuning: Tuning) -> list[str]:
 
 def choices_table(tuning: Tuning, variants: Variants) -> Table:
     """Return the settings chosen for each variant, and what its trials cost."""
-    metric, plan = tuning.metric, tuning.plan
+    metric, chosen = tuning.metric, tuning.plan.variants
     counts = pd.crosstab(tuning.trials["variant"], tuning.trials["status"])
     statuses = [status for status in STATUSES if status in counts]
-    rows = [
+    frame = pd.DataFrame(
         {
             **variant_fields(variants, variant),
-            **{path: plan.variants[variant].settings[path] for path in plan.space},
-            metric: plan.variants[variant].val_acc,
+            **{path: chosen[variant].settings[path] for path in tuning.plan.space},
+            metric: chosen[variant].val_acc,
             **counts.loc[variant, statuses],
-            "epochs": plan.variants[variant].epochs,
+            "epochs": chosen[variant].epochs,
         }
-        for variant in tuning.expected
-    ]
-    settings = (
-        Column(
-            _label(path),
-            formats.each(path, formatting.setting),
-            numeric=tried.low is not None,
-            sort=path if tried.low is not None else "",
-        )
-        for path, tried in plan.space.items()
+        for variant in tuning.variants
     )
-    accuracy, help = formats.number(metric, scale=metric.scale), text("tuning", "accuracy_help")
+    accuracy = formats.number(metric, scale=metric.scale)
     columns = (
         *variant_columns(variants),
-        *settings,
-        Column(f"{metric.label}{metric.unit}", accuracy, sort=metric, note=help),
         *(
-            Column(status, formats.count(status), sort=status, note=text("tuning", "status_help", status=status))
-            for status in statuses
+            Column(_label(path), formats.each(path, formatting.setting), numeric=False)
+            if tried.choices is not None
+            else Column(_label(path), formats.each(path, formatting.setting), sort=path)
+            for path, tried in tuning.plan.space.items()
         ),
-        Column("epochs", formats.count("epochs"), sort="epochs", note=text("tuning", "epochs_help")),
+        Column(f"{metric.label}{metric.unit}", accuracy, sort=metric, note=text("tuning", "accuracy_help")),
+        *(count_column(status, text("tuning", "status_help", status=status)) for status in statuses),
+        count_column("epochs", text("tuning", "epochs_help")),
     )
-    return Table(
-        "tuning", text("tuning", "caption", metric=metric), pd.DataFrame(rows), columns, (text("tuning", "note"),)
-    )
+    return Table("tuning", text("tuning", "caption", metric=metric), frame, columns, (text("tuning", "note"),))
 
 
 def importances_table(tuning: Tuning, variants: Variants) -> Table | None:
     """Return Optuna's importances of the settings; None where they are not known for any variant."""
-    rows = [
+    frame = pd.DataFrame(
         {**variant_fields(variants, variant), **{path: known.get(path, math.nan) for path in tuning.plan.space}}
-        for variant in tuning.expected
+        for variant in tuning.variants
         if (known := tuning.plan.variants[variant].importances)
-    ]
-    if not rows:
-        return None
-    columns = (
-        *variant_columns(variants),
-        *(Column(_label(path), formats.number(path), sort=path) for path in tuning.plan.space),
     )
+    if frame.empty:
+        return None
+    importances = (Column(_label(path), formats.number(path), sort=path) for path in tuning.plan.space)
     caption, note = text("tuning", "importances_caption"), text("tuning", "importances_note")
-    return Table("tuning-importances", caption, pd.DataFrame(rows), columns, (note,))
+    return Table("tuning-importances", caption, frame, (*variant_columns(variants), *importances), (note,))
 
 
 def _label(path: str) -> str:

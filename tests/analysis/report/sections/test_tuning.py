@@ -116,11 +116,11 @@ def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folde
     assert importances[["optim.lr", "optim.name"]].to_numpy().tolist() == [[0.75, 0.25]] * len(BEST)
 
 
-def test_the_figures_show_every_trial_and_the_expected_best(folder):
+def test_the_figure_shows_every_trial(folder):
     results = analyze(read(str(folder)))
     section = tuning_section(results.tuning, results.variants, study_styles(results.variants, results.means))
-    trials, budget = (item.figure.axes[0] for item in section.items if hasattr(item, "figure"))
-    drawn = {line.get_gid(): line for line in (*trials.lines, *budget.lines)}
+    (trials,) = (item.figure.axes[0] for item in section.items if hasattr(item, "figure"))
+    drawn = {line.get_gid(): line for line in trials.lines}
     assert trials.get_xscale() == "log" and len([tick for tick in trials.get_xticklabels() if tick.get_text()]) > 2
     for index, variant in enumerate(BEST):
         of_variant = results.tuning.of(variant)
@@ -129,10 +129,6 @@ def test_the_figures_show_every_trial_and_the_expected_best(folder):
         assert list(drawn[f"v{index}-finished-0"].get_ydata()) == pytest.approx(list(finished["val/acc"] * 100))
         assert len(drawn[f"v{index}-stopped-0"].get_xdata()) == 1  # a diverged trial has no accuracy
         assert list(drawn[f"v{index}-chosen-0"].get_xdata()) == [BEST[variant]]
-    accuracies = results.tuning.of("none")["val/acc"].fillna(0) * 100
-    expected = drawn["v0-budget-0"]
-    assert expected.get_ydata()[[0, -1]] == pytest.approx([accuracies.mean(), accuracies.max()])
-    assert list(expected.get_xdata()) == pytest.approx([7 * n for n in range(1, 7)])  # 42 epochs / 6 trials
 
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
@@ -155,15 +151,14 @@ def test_an_export_holds_the_tuning(folder, tmp_path):
     pd.testing.assert_frame_equal(ours.trials, theirs.trials)
 
 
-def test_the_command_writes_the_trials_and_the_figures(folder, capsys):
+def test_the_command_writes_the_trials_and_the_figure(folder, capsys):
     with pytest.raises(SystemExit) as exited:
         main([str(folder), "--without-models"])
     assert exited.value.code == 0, capsys.readouterr().err
     report = folder / "report"
     table = pd.read_csv(report / "tables" / "tuning-trials.csv")
     assert len(table) == 24 and np.isnan(table["val/acc"]).sum() == 4
-    for name in ("tuning", "tuning-budget"):
-        assert (report / "figures" / f"{name}.svg").stat().st_size > 5000
+    assert (report / "figures" / "tuning.svg").stat().st_size > 5000
 
 
 def test_trials_are_never_pooled_with_the_runs(folder):
