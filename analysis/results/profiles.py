@@ -19,10 +19,10 @@ from vit.registry import REGISTRY
 class Profile:
     """How the means of all variants change along a condition.
 
-    `kind`: "fewshot", "img-sizes", "shifts" or "permuted". `points`: point, such as an image size -> its metric. `details`:
-    further metrics of the table. `means`: metric -> variant -> its mean. `dataset`: of few-shot accuracies. For image sizes,
-    `trained` is the size of training in px, 0 where it is not known, and `resized` says how positional embeddings carry over to
-    another size (see `vit.registry`) -> those of the study.
+    `kind`: "fewshot", "img-sizes" or "shifts". `points`: point, such as an image size -> its metric. `details`: further
+    metrics of the table, such as the accuracy on permuted images, which may be all that there is. `means`: metric -> variant
+    -> its mean. `dataset`: of few-shot accuracies. For image sizes, `trained` is the size of training in px, 0 where it is
+    not known, and `resized` says how each positional embedding carries over to another size (see `vit.registry`).
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Profile:
     details: tuple[Metric, ...] = ()
     dataset: str = ""
     trained: int = 0
-    resized: dict[str, list[str]] = field(default_factory=dict)
+    resized: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -46,7 +46,7 @@ class Profile:
     @property
     def seeds(self) -> list[int]:
         """Numbers of seeds of the means."""
-        return [mean.n for metric in self.metrics for mean in self.means[metric].values()]
+        return [mean.n for means in self.means.values() for mean in means.values()]
 
     @property
     def to_scale(self) -> bool:
@@ -83,11 +83,10 @@ def study_profiles(study: RunsTable, means: Means) -> list[Profile]:
         if trained and final in metrics:
             sizes.setdefault(trained, final)
         profiles.append(profile("img-sizes", sizes, trained=trained, resized=_resized(study)))
+    shifts = {_number(metric): metric for metric in metrics if metric.is_consistency}
     permuted = [metric for metric in metrics if metric == PERMUTED]
-    if shifts := {_number(metric): metric for metric in metrics if metric.is_consistency}:
+    if shifts or permuted:
         profiles.append(profile("shifts", shifts, *permuted))
-    elif permuted:
-        profiles.append(profile("permuted", {0: permuted[0]}))
     return profiles
 
 
@@ -107,10 +106,6 @@ def _trained_size(study: RunsTable) -> int:
     return side if isinstance(side, int) else 0
 
 
-def _resized(study: RunsTable) -> dict[str, list[str]]:
+def _resized(study: RunsTable) -> dict[str, str]:
     kinds = set(study.settings().get("model.pos_embed", []))
-    resized: dict[str, list[str]] = {}
-    for name, kind in REGISTRY.items():
-        if name in kinds and kind.resized:
-            resized.setdefault(kind.resized, []).append(name)
-    return resized
+    return {name: kind.resized for name, kind in REGISTRY.items() if name in kinds and kind.resized}

@@ -33,33 +33,29 @@ class PairChange:
 
 @dataclass(frozen=True)
 class Trend:
-    """Differences along a condition. A row is a variant without the condition; points are levels of the condition."""
+    """Differences along a condition. A row is a variant without the condition; points are levels of the condition.
+
+    `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row -> point
+    -> mean paired difference from the row `baseline`. `kinds`: the rows with a positional embedding, or all rows of a study of
+    something else. `spread`: how the standard deviation of their true means changes; `spreads`: this standard deviation at
+    each point. `missing`: planned rows without a finished run; `diverged`: diverged runs, which are left out. `planned`: whether
+    the study plans looks; then intervals are those of the look, and nothing is tested.
+    """
 
     name: str
-    """of the condition: "lengths", "epochs" or "train_limit" """
     unit: str
-    """of its points"""
     metric: Metric
-    """at its end"""
     points: list[int]
     baseline: str
-    """the row from which differences are taken"""
     diffs: dict[str, dict[int, stats.Estimate]]
-    """every other row -> point -> mean paired difference from the baseline"""
     pairs: dict[tuple[str, str], PairChange]
     kinds: list[str]
-    """the rows with a positional embedding, or all rows of a study of something else"""
     spread: stats.SpreadChange
-    """how the standard deviation of the true means of the kinds changes from the first point to the last"""
     spread_verdict: str
     spreads: dict[int, float]
-    """this standard deviation at each point"""
     missing: list[str]
-    """planned rows without a finished run"""
     diverged: int
-    """diverged runs, which are left out"""
     planned: bool
-    """whether the study plans looks. Then intervals are those of the look, and nothing is tested"""
 
     @property
     def widest(self) -> int:
@@ -90,10 +86,9 @@ def verdict(p: float, shrinks: bool, alpha: float) -> str:
 
 
 def study_trends(study: RunsTable, variants: Variants, policy: Policy) -> list[Trend]:
-    """Every trend of a study with at least two rows and two points.
+    """Every trend of a study with at least two rows and two points; none before the first planned look.
 
-    With planned looks, intervals of differences are those of the look, over its seeds, and p-values are NaN: the tests are
-    for one look. Nothing before the first planned look.
+    With planned looks, p-values are NaN: the tests are for one look.
     """
     finished = study.of("finished")
     runs = finished[[policy.may_test(seed) for seed in finished["seed"]]]
