@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
+POWER = 0.8
+"""The probability with which a true difference is to be found."""
+
 MOST_SEEDS = 10_000
 """More seeds than this are no practical number: the answer is None then."""
 
@@ -62,20 +65,13 @@ def power_of_equivalence(
     return np.maximum(above + below - 1, 0.0)
 
 
-def detectable(sd_diff: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest true difference that n seeds find with this power (paired t test); NaN for fewer than two seeds."""
-    if n < 2 or np.isnan(sd_diff):
-        return float("nan")
-    return float(sd_diff * _detectable_effect(int(n), float(alpha), float(power)))
+def detectable(sd_diff: float, n: int, alpha: float = 0.05) -> float:
+    """The smallest true difference that n seeds find with `POWER` (paired t test); NaN for fewer than two seeds."""
+    return float("nan") if n < 2 or np.isnan(sd_diff) else float(sd_diff * _detectable_effect(int(n), float(alpha)))
 
 
 def seeds_to_decide(
-    sd_diff: ArrayLike,
-    difference: ArrayLike,
-    margin: float,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    least: ArrayLike = 2,
+    sd_diff: ArrayLike, difference: ArrayLike, margin: float, alpha: float = 0.05, least: ArrayLike = 2
 ) -> list[int | None]:
     """The fewest seeds, from `least` up, that show a difference or equivalence if the observed values are true.
 
@@ -87,11 +83,11 @@ def seeds_to_decide(
         return np.maximum(shows_difference, power_of_equivalence(sd_diff, difference, margin, n, alpha))
 
     size = np.broadcast(np.asarray(sd_diff), np.asarray(difference), np.asarray(least)).shape or (1,)
-    return fewest(either, least=np.broadcast_to(least, size), power=power)
+    return fewest(either, least=np.broadcast_to(least, size))
 
 
 def seeds_needed_band(
-    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, margin: float, alpha: float = 0.05, power: float = 0.8
+    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, margin: float, alpha: float = 0.05
 ) -> list[SeedsNeeded | None]:
     """`seeds_to_decide` for the 10 % and the 90 % quantile of the true standard deviation, given that of n seeds.
 
@@ -103,7 +99,7 @@ def seeds_needed_band(
     known = np.flatnonzero((n >= FEW_SEEDS) & np.isfinite(sd_diff))
     if len(known):
         low, high = (
-            seeds_to_decide(sd, difference[known], margin, alpha, power, least=n[known] + 1)
+            seeds_to_decide(sd, difference[known], margin, alpha, least=n[known] + 1)
             for sd in sd_quantiles(sd_diff[known], n[known])
         )
         for place, *ends in zip(known, low, high, strict=True):
@@ -119,28 +115,26 @@ def sd_quantiles(sd: ArrayLike, n: ArrayLike) -> list[np.ndarray]:
     return [sd * np.sqrt(df / stats.chi2.isf(share, df)) for share in SPREAD_QUANTILES]
 
 
-def fewest(power_at: Callable[[np.ndarray], np.ndarray], least: ArrayLike = 2, power: float = 0.8) -> list[int | None]:
-    """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= power, or None; it rises with n."""
+def fewest(power_at: Callable[[np.ndarray], np.ndarray], least: ArrayLike = 2) -> list[int | None]:
+    """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= `POWER`, or None; it rises with n."""
     low = np.atleast_1d(np.asarray(least)).astype(int)
     high = np.full(low.shape, MOST_SEEDS)
-    reachable = np.broadcast_to(power_at(high) >= power, low.shape)
+    reachable = np.broadcast_to(power_at(high) >= POWER, low.shape)
     while (low < high).any():
         middle = (low + high) // 2
-        enough = power_at(middle) >= power
+        enough = power_at(middle) >= POWER
         low, high = np.where(enough, low, np.minimum(middle + 1, high)), np.where(enough, middle, high)
     return [int(n) if ok else None for n, ok in zip(high, reachable)]
 
 
 @lru_cache(maxsize=1024)
-def _detectable_effect(n: int, alpha: float, power: float) -> float:
-    """The standardised difference found with this power: the root of a curve that rises from alpha to 1."""
+def _detectable_effect(n: int, alpha: float) -> float:
+    """The standardised difference found with `POWER`: the root of a curve that rises from alpha to 1."""
 
     def lack(effect: float) -> float:
-        return float(power_of_difference(1.0, effect, n, alpha)) - power
+        return float(power_of_difference(1.0, effect, n, alpha)) - POWER
 
-    if (
-        stats.t.isf(alpha / 2, n - 1) > CLEAREST / 2
-    ):  # the level of an early look is so strict that no difference meets it
+    if stats.t.isf(alpha / 2, n - 1) > CLEAREST / 2:  # an early look's level is so strict that no difference meets it
         return float("inf")
     highest = 1.0
     while lack(highest) < 0:
@@ -153,7 +147,6 @@ def _noncentral(sd_diff, difference, n, tail) -> tuple[np.ndarray, np.ndarray, n
     sd_diff, difference, n = (np.asarray(v, dtype=float) for v in (sd_diff, difference, n))
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = np.where(difference == 0, np.where(np.isnan(sd_diff), np.nan, 0.0), difference / sd_diff)
-    shift = np.clip(
-        effect * np.sqrt(n), -CLEAREST, CLEAREST
-    )  # beyond this the power is 0 or 1, and scipy's series gives out
+    # beyond these limits the power is 0 or 1, and scipy's series gives out
+    shift = np.clip(effect * np.sqrt(n), -CLEAREST, CLEAREST)
     return n - 1, shift, stats.t.isf(tail, n - 1)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from analysis.stats.estimates import Estimate, mean, moments, t_interval
-from analysis.stats.student import t_test
+from analysis.stats.student import t_test, t_test_of
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,10 @@ def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0, level: fl
 
 @dataclass(frozen=True)
 class SpreadChange:
-    """The standard deviation of the variants' true means under both conditions, and the test that it changes."""
+    """How the variance of the variants' true means changes, and the test that it does."""
 
-    first: float
-    last: float
     change: Estimate
-    """of the variance, last - first"""
+    """last - first"""
     p: float
     variants: int
 
@@ -65,23 +62,22 @@ def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
     """
     first, last = (np.asarray(values, dtype=float) for values in (first, last))
     variants, seeds = first.shape
-    variances = [_variance(values) for values in (first, last)]
-    sds, difference = [_root(variance) for variance in variances], variances[1] - variances[0]
+    difference, nan = _variance(last) - _variance(first), float("nan")
     if variants < 3 or seeds < 3:
-        nan = float("nan")
-        return SpreadChange(sds[0], sds[1], Estimate(difference, nan, nan, seeds), nan, variants)
+        return SpreadChange(Estimate(difference, nan, nan, seeds), nan, variants)
     without = [_variance(np.delete(last, s, 1)) - _variance(np.delete(first, s, 1)) for s in range(seeds)]
-    pseudo = seeds * difference - (seeds - 1) * np.array(without)
-    _, deviation, n = moments(pseudo)
-    error = float(deviation) / np.sqrt(seeds)
-    p = float(2 * special.stdtr(n - 1, -abs(difference) / error)) if error > 0 else float("nan")
-    low, high = t_interval(difference, error, n - 1)
-    return SpreadChange(sds[0], sds[1], Estimate(difference, float(low), float(high), seeds), p, variants)
+    _, deviation, _ = moments(seeds * difference - (seeds - 1) * np.array(without))
+    p = float(t_test_of(difference, deviation / np.sqrt(seeds), seeds - 1))
+    low, high = t_interval(difference, deviation / np.sqrt(seeds), seeds - 1)
+    return SpreadChange(Estimate(difference, float(low), float(high), seeds), p, variants)
 
 
 def sd_of_means(values: ArrayLike) -> float:
-    """The standard deviation of the variants' true means, estimated from runs (variants, seeds) as in `spread_change`."""
-    return _root(_variance(np.asarray(values, dtype=float)))
+    """The standard deviation of the variants' true means, estimated from runs (variants, seeds) as in `spread_change`.
+
+    0 where the estimate of the variance is below 0.
+    """
+    return float(np.sqrt(np.maximum(_variance(np.asarray(values, dtype=float)), 0.0)))
 
 
 def _variance(x: np.ndarray) -> float:
@@ -92,8 +88,3 @@ def _variance(x: np.ndarray) -> float:
         return float("nan")
     gram = centred.T @ centred / (variants - 1)  # covariance over variants of each pair of seeds
     return float((gram.sum() - np.trace(gram)) / (seeds * (seeds - 1)))
-
-
-def _root(variance: float) -> float:
-    """The standard deviation; 0 for an estimate below 0."""
-    return float(np.sqrt(max(variance, 0.0))) if np.isfinite(variance) else float("nan")

@@ -36,10 +36,9 @@ def test_a_size_that_does_not_change_is_rarely_said_to(truth, n):
 
 def test_the_spread_of_variants_without_noise_is_the_standard_deviation_of_their_means():
     truth = np.array([0.1, 0.4, 0.5, 0.9])
-    found = stats.spread_change(np.tile(truth[:, None], 4), np.tile(truth[:, None] / 2, 4))
-    assert found.first == pytest.approx(np.std(truth, ddof=1))
-    assert found.last == pytest.approx(found.first / 2)
-    assert found.change.value == pytest.approx(-0.75 * np.var(truth, ddof=1))
+    first, last = np.tile(truth[:, None], 4), np.tile(truth[:, None] / 2, 4)
+    assert stats.sd_of_means(first) == pytest.approx(np.std(truth, ddof=1))
+    assert stats.spread_change(first, last).change.value == pytest.approx(-0.75 * np.var(truth, ddof=1))
 
 
 def test_the_spread_is_that_of_the_true_means_however_noisy_the_runs_are():
