@@ -10,10 +10,12 @@ from analysis.figures.drawing import intervals, rows
 from analysis.figures.labels import VariantStyle, shorts
 from analysis.figures.style import FAINT, INK, MARKERS, PAPER, Drawing, style
 from analysis.formatting import level_name, named_mean
+from analysis.results.means import Means
 from analysis.results.variants import Variants
 from analysis.stats import Factorial
 from experiments.metric import Metric
 
+MOST_ANNOTATED = 100  # cells of a heat map that show their values
 MOST_LINES = len(MARKERS)  # levels of a factor that are drawn as lines
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (5, 1)))
 SPREAD = 0.3  # of the distance of two rows: over how much of it the marks of several lines are spread
@@ -77,3 +79,24 @@ def _draw_pair(axes: Axes, model: Factorial, variants: Variants, pair: tuple[str
     columns = 1 if len(names) > 2 and max(map(len, names)) > 12 else 2
     above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0, "alignment": "left"}
     axes.legend(handles, names, ncols=columns, **above)
+
+
+@style()
+def draw_grid(variants: Variants, means: Means) -> Drawing:
+    """Draw the mean of each combination of the first two factors as a heat map; a cell without a finished run is empty."""
+    import seaborn  # 0.5 s, and few reports have a heat map
+
+    assert variants.levels is not None
+    metric, (down, across) = means.metric, list(variants.factors)[:2]
+    values = [means.of(variant).value * metric.scale for variant in variants.levels.index]
+    frame = variants.levels.assign(_mean=values)
+    table = frame.pivot_table(index=down, columns=across, values="_mean", sort=False)
+    figure = Drawing(min(1.4 + 0.42 * len(table), 14))
+    colours: dict[str, Any] = {"cmap": "cividis", "linewidths": 1, "linecolor": PAPER}
+    shown: dict[str, Any] = {"annot": table.size <= MOST_ANNOTATED, "fmt": f".{1 if metric.is_share else 3}f"}
+    label = f"{metric.label}{metric.unit}"
+    axes = seaborn.heatmap(table, ax=figure.subplots(), cbar_kws={"label": label}, **colours, **shown)
+    axes.set(xlabel=variants.factors[across], ylabel=variants.factors[down])
+    axes.set_xticks(axes.get_xticks(), shorts(list(table.columns)), rotation=45, ha="right")
+    axes.set_yticks(axes.get_yticks(), shorts(list(table.index)), rotation=0)
+    return figure

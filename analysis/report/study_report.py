@@ -107,7 +107,7 @@ def _sections(results: StudyResults, pairs: Table | None, models: Section | None
     """
     styles = study_styles(results.variants, results.means)
     plots = {plot.name: plot for plot in _plots(results, styles)}
-    factors = factors_section(results.factors, results.variants, results.policy)
+    factors = factors_section(results.factors, results.variants, results.means, results.policy)
     heading = "Results" if results.factorial is None else "Combinations"
     variants, means, compared = results.variants, results.means, results.comparisons
     table = variants_table(

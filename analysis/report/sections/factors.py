@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.factor_figures import draw_levels, draw_pairs, drawn_pairs
+from analysis.figures.factor_figures import draw_grid, draw_levels, draw_pairs, drawn_pairs
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table, estimate_fields
 from analysis.report.text import facts, text
 from analysis.results.factors import Factors
+from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.stats import Effect, Factorial
@@ -22,18 +23,20 @@ MOST_EFFECTS = 4  # effects at the levels of another factor that the headline li
 FOLDED = ("effects", "interactions", "terms")
 
 
-def factors_section(factors: Factors, variants: Variants, policy: Policy) -> Section:
+def factors_section(factors: Factors, variants: Variants, means: Means, policy: Policy) -> Section:
     """Return the section "Factors and interactions"; empty for a study of one factor."""
     section, model = Section("factors", text("factors", "heading")), factors.model
     if model is not None:
-        contrasts, means, *others = factor_tables(model, variants, policy)
+        contrasts, levels_table, *others = factor_tables(model, variants, policy)
         levels = Plot("main-effects", draw_levels(model, variants), *_texts("means", variants))
         pairs = None
         if drawn_pairs(model):
             pairs = Plot("interactions", draw_pairs(model, variants), *_texts("pairs", variants))
-        section.items.extend(present(levels, contrasts, means, pairs, *others))
+        section.items.extend(present(levels, contrasts, levels_table, pairs, *others))
     elif factors.skipped_reason:
         section.paragraphs.append(text("factors", "skipped", reason=factors.skipped_reason))
+    if variants.levels is not None and not (model and drawn_pairs(model)):
+        section.items.append(Plot("grid", draw_grid(variants, means), *_texts("grid", variants)))
     return section
 
 

@@ -55,14 +55,14 @@ def test_tables_against_a_case_by_hand(tmp_path):
 
 def test_the_section_has_the_figures_before_their_tables(tmp_path):
     results = results_of(tmp_path, seeds=3)
-    section = factors_section(results.factors, results.variants, results.policy)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
     names = [item.name for item in section.items]
     assert names == ["main-effects", "contrasts", "effects", "interactions", "simple-effects", "interactions", "terms"]
 
 
 def test_a_study_of_one_factor_has_none_of_this(tmp_path):
     results = analyze(read_folder(write_study(tmp_path, seeds=2)))
-    section = factors_section(results.factors, results.variants, results.policy)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
     assert not section.items and not section.paragraphs and not said(results)
 
 
@@ -118,8 +118,11 @@ def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
     results = results_of(tmp_path, statuses=lost)
     assert results.factors.model is None
     assert results.factors.skipped_reason.endswith("finished run of model.depth = 2, model.head = softmax")
-    (reason,) = factors_section(results.factors, results.variants, results.policy).paragraphs
-    assert results.factors.skipped_reason in reason
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert results.factors.skipped_reason in section.paragraphs[0]
+    (grid,) = section.items  # a heat map with the mean of each of the three combinations
+    means = {f"{100 * results.mean(variant).value:.1f}" for variant in results.variants.names[:3]}
+    assert {label.get_text() for label in grid.figure.axes[0].texts} == means
 
 
 def test_a_pair_of_factors_has_a_line_for_each_level_through_the_means_of_the_cells(tmp_path):
