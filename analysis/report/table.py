@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis.formatting import DASH, plain
-from analysis.stats import Estimate
+from analysis.stats.estimates import estimate_fields as estimate_fields  # where the tables look for it
 
 DAGGER = "†"
 
@@ -142,8 +142,3 @@ def _known(value: Any) -> Any:
 def _sort(value: Any) -> str:
     """A number as the page reads it; an unknown value is empty and stands last."""
     return "" if _known(value) == "" else repr(float(value)).replace("inf", "Infinity")
-
-
-def estimate_fields(name: str, estimate: Estimate) -> dict[str, float]:
-    """The fields of an estimate in a frame: NAME, NAME_low and NAME_high, as `formats.interval` reads them."""
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}

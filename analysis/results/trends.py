@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, repeat
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from analysis.formatting import level_name
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable, factor_levels
+from analysis.stats.estimates import estimate_fields
 from experiments.metric import Metric
 
 CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
@@ -23,21 +23,13 @@ CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
 
 
 @dataclass(frozen=True)
-class PairChange:
-    """How the difference of two rows changes from the first point to the last. `p_holm`: over all pairs of the trend."""
-
-    change: stats.SizeChange
-    p_holm: float
-    verdict: str
-
-
-@dataclass(frozen=True)
 class Trend:
     """Differences along a condition. A row is a variant without the condition; points are levels of the condition.
 
     `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row -> point
-    -> mean paired difference from the row `baseline`. `kinds`: the rows with a positional embedding, or all rows of a study of
-    something else. `spread`: how the standard deviation of their true means changes; `spreads`: this standard deviation at
+    -> mean paired difference from the row `baseline`. `changes`: how the difference of each pair of rows (`a`, `b`) changes from the
+    `first` to the `last` point, with the test of its size and the `verdict`. `kinds`: the rows with a positional embedding, or
+    all rows of a study of something else. `spread`: how the standard deviation of their true means changes; `spreads`: this standard deviation at
     each point. `missing`: planned rows without a finished run; `diverged`: diverged runs, which are left out. `planned`: whether
     the study plans looks; then intervals are those of the look, and nothing is tested.
     """
@@ -48,7 +40,7 @@ class Trend:
     points: list[int]
     baseline: str
     diffs: dict[str, dict[int, stats.Estimate]]
-    pairs: dict[tuple[str, str], PairChange]
+    changes: pd.DataFrame
     kinds: list[str]
     spread: stats.SpreadChange
     spread_verdict: str
@@ -63,14 +55,9 @@ class Trend:
         return max(self.spreads, key=lambda point: self.spreads[point])
 
     @property
-    def verdicts(self) -> Counter[str]:
-        """Verdict -> number of pairs."""
-        return Counter(pair.verdict for pair in self.pairs.values())
-
-    @property
     def tested(self) -> int:
         """How many pairs are tested."""
-        return len(self.pairs) - self.verdicts["not tested"]
+        return int(self.changes["p_holm"].notna().sum())
 
     @property
     def seeds(self) -> list[int]:
@@ -138,11 +125,10 @@ def _trend(
     table = values.pivot_table(index="seed", columns=["row", "point"], values="value", aggfunc="last", dropna=False)
     table = table.reindex(columns=pd.MultiIndex.from_product([rows, points]))
     others, floor = [row for row in rows if row != baseline], math.sqrt(2) * policy.floor  # of a difference of two runs
-    changes = {  # the baseline comes second, as in the table of pairs
-        pair: _change(table, *pair, (points[0], points[-1]), floor, policy)
-        for pair in combinations([*others, baseline], 2)
-    }
-    adjusted = stats.holm([change.p for change in changes.values()]).tolist()
+    pairs = combinations([*others, baseline], 2)  # the baseline comes second, as in the table of pairs
+    changes = pd.DataFrame(_change(table, *pair, (points[0], points[-1]), floor, policy) for pair in pairs)
+    changes["p_holm"] = stats.holm(changes["p"])
+    changes["verdict"] = list(map(verdict, changes["p_holm"], changes.pop("shrinks"), repeat(policy.alpha)))
     kinds = _kinds(study, rows_of, rows)
     first, last = points[0], points[-1]
     spread = stats.spread_change(*_complete(table, kinds, (first, last)))
@@ -158,10 +144,7 @@ def _trend(
             row: {at: stats.mean(table[row, at] - table[baseline, at], policy.confidence, floor) for at in points}
             for row in others
         },
-        pairs={
-            pair: PairChange(change, p, verdict(p, change.shrinks, policy.alpha))
-            for (pair, change), p in zip(changes.items(), adjusted, strict=True)
-        },
+        changes=changes,
         kinds=kinds,
         spread=spread,
         spread_verdict=verdict(spread.p, spread.change.value < 0, policy.alpha),
@@ -173,13 +156,17 @@ def _trend(
 
 
 def _change(
-    table: pd.DataFrame, row: str, other: str, ends: tuple[int, int], floor: float, policy: Policy
-) -> stats.SizeChange:
-    """How row - other changes, over the seeds that both have at both ends."""
-    both = table[[(name, at) for at in ends for name in (row, other)]].dropna()
-    first, last = (both[row, at] - both[other, at] for at in ends)
+    table: pd.DataFrame, a: str, b: str, ends: tuple[int, int], floor: float, policy: Policy
+) -> dict[str, object]:
+    """How a - b changes, over the seeds that both have at both ends."""
+    both = table[[(row, at) for at in ends for row in (a, b)]].dropna()
+    first, last = (both[a, at] - both[b, at] for at in ends)
     change = stats.size_change(first, last, floor, policy.confidence)
-    return replace(change, p=math.nan) if policy.plan else change
+    estimates = {"first": change.first, "last": change.last, "change": change.change}
+    fields = {
+        name: value for key, estimate in estimates.items() for name, value in estimate_fields(key, estimate).items()
+    }
+    return {"a": a, "b": b, **fields, "p": math.nan if policy.plan else change.p, "shrinks": change.shrinks}
 
 
 def _complete(table: pd.DataFrame, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:

@@ -28,6 +28,11 @@ class Estimate:
     n: int
 
 
+def estimate_fields(name: str, estimate: Estimate) -> dict[str, float]:
+    """The fields of an estimate in a frame: NAME, NAME_low and NAME_high."""
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
 def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, standard deviation (ddof 1, at least `floor`) and count of the finite values along the last axis of x.
 

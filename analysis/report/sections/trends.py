@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from analysis.figures.labels import Styles
@@ -13,7 +11,7 @@ from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table, estimate_fields
 from analysis.report.text import facts, text
-from analysis.results.trends import PairChange, Trend
+from analysis.results.trends import Trend
 
 CHANGE = (
     Column("p, size changes", formats.p("p_holm"), sort="p_holm"),
@@ -44,11 +42,13 @@ def trend_methods(trends: list[Trend]) -> tuple[tuple[str, str], ...]:
 
 def differences_table(trend: Trend) -> Table:
     """Return the differences from the baseline at each point. The last row is the standard deviation of the variants."""
+    with_baseline = trend.changes[trend.changes["b"] == trend.baseline].set_index("a")
+    tests = with_baseline[["p", "p_holm", "verdict"]].to_dict("index")
     rows = [
         {
             "variant": row,
             **{field: value for at in trend.points for field, value in estimate_fields(f"at_{at}", diffs[at]).items()},
-            **_test(trend.pairs[row, trend.baseline]),
+            **tests[row],
         }
         for row, diffs in trend.diffs.items()
     ]
@@ -68,27 +68,16 @@ def differences_table(trend: Trend) -> Table:
 
 def changes_table(trend: Trend) -> Table:
     """Return how the difference of each pair of rows changes from the first to the last point."""
-    ends = {"first": trend.points[0], "last": trend.points[-1]}
-    frame = pd.DataFrame(
-        {
-            "a": a,
-            "b": b,
-            **estimate_fields("first", pair.change.first),
-            **estimate_fields("last", pair.change.last),
-            **estimate_fields("change", pair.change.change),
-            **_test(pair),
-        }
-        for (a, b), pair in trend.pairs.items()
-    )
-    heads = {**{name: _head(trend, at) for name, at in ends.items()}, "change": f"change{_points(trend)}"}
+    first, last = (_head(trend, trend.points[end]) for end in (0, -1))
+    heads = {"first": first, "last": last, "change": f"change{_points(trend)}"}
     columns = (
         Column("variant", formats.text("a"), numeric=False, key=True),
         Column("minus", formats.text("b"), numeric=False, key=True),
         *(Column(head, formats.interval(name, trend.metric, signed=True), sort=name) for name, head in heads.items()),
         *CHANGE,
     )
-    caption, note = text("trends", "changes_caption", trend=trend), text("trends", "note", trend=trend)
-    return Table(f"trend-{trend.name}-pairs", caption, frame, columns, (note,), folded=True)
+    caption, notes = text("trends", "changes_caption", trend=trend), (text("trends", "note", trend=trend),)
+    return Table(f"trend-{trend.name}-pairs", caption, trend.changes, columns, notes, folded=True)
 
 
 def _head(trend: Trend, at: int) -> str:
@@ -97,7 +86,3 @@ def _head(trend: Trend, at: int) -> str:
 
 def _points(trend: Trend) -> str:
     return ", points" if trend.metric.is_share else ""
-
-
-def _test(pair: PairChange) -> dict[str, Any]:
-    return {"p": pair.change.p, "p_holm": pair.p_holm, "verdict": pair.verdict}

@@ -25,6 +25,10 @@ def with_lengths(tmp_path, **options):
     return analyze(read(str(folder)))
 
 
+def changes(trend):
+    return trend.changes.set_index(["a", "b"])
+
+
 def with_limits(tmp_path, kinds, gaps, **options):
     """A study of kinds and numbers of images: the accuracy of a kind is 0.3 plus its value times the gap of the number."""
     cells = {f"{kind}, {n}": (kind, n) for n in gaps for kind in kinds}
@@ -48,16 +52,16 @@ def test_a_trend_holds_the_paired_differences_at_each_length(tmp_path):
         assert (trend.diffs[variant][4].low, trend.diffs[variant][4].high) == pytest.approx((final.low, final.high))
         for n, factor in GAPS.items():
             assert trend.diffs[variant][n].value == pytest.approx(final.value / (4 * factor))
-        pair = trend.pairs[variant, "none"]
-        assert pair.verdict == "grows" and pair.change.p <= pair.p_holm < 0.05
-    assert len(trend.pairs) == 6
+        change = changes(trend).loc[variant, "none"]
+        assert change["verdict"] == "grows" and change["p"] <= change["p_holm"] < 0.05
+    assert len(trend.changes) == 6
 
 
 def test_the_number_of_images_is_a_condition_where_it_is_a_factor(tmp_path):
     (trend,) = with_limits(tmp_path, {"none": 0, "sinusoidal": 0.1, "learned-1d": 0.1}, {80: 2, 800: 1}).trends
     assert (trend.unit, trend.points, trend.baseline) == ("training images", [80, 800], "none")
     assert trend.diffs["sinusoidal"][80].value == pytest.approx(0.2, abs=0.01)
-    assert trend.pairs["sinusoidal", "none"].verdict == "shrinks"
+    assert changes(trend).loc["sinusoidal", "none"]["verdict"] == "shrinks"
 
 
 def test_the_spread_is_that_of_the_kinds_at_each_point(tmp_path):
@@ -103,5 +107,5 @@ def test_with_planned_looks_the_intervals_are_those_of_the_look_and_nothing_is_t
     for variant in results.variants.others:  # at the end of training, the interval is the one of the comparison
         last, final = trend.diffs[variant][4], results.comparisons.versus[variant].diff
         assert (last.n, last.low, last.high) == pytest.approx((final.n, final.low, final.high))
-        change = trend.pairs[variant, "none"].change
-        assert (change.last.low, change.last.high) == pytest.approx((final.low, final.high))
+        change = changes(trend).loc[variant, "none"]
+        assert (change["last_low"], change["last_high"]) == pytest.approx((final.low, final.high))
