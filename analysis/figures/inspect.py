@@ -1,17 +1,19 @@
 """Read trained models from checkpoints, and test images from their dataset, as arrays.
 
-This is the only file of the analysis that imports torch.
+This is the only file of the analysis that imports torch. What was read from unchanged files is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analysis.figures.kept import kept
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import nested
 from experiments.errors import UserError
@@ -20,6 +22,8 @@ from experiments.runs import record
 if TYPE_CHECKING:
     import torch
 
+KEPT = ".figures"  # the folder in a study's folder that keeps what was read
+PATCH_SIZE = "model.patch_size"
 EXAMPLES = 8  # the first test images, which are shown
 AVERAGED = 128  # test images over which attention distances are averaged
 
@@ -61,20 +65,28 @@ class Pictures:
     classes: tuple[str, ...]
 
 
-def load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray) -> Pictures:
+def load_pictures(
+    settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray, folder: Path | None
+) -> Pictures:
     """Load the test images of a run at `indices`; nothing is downloaded.
 
-    `settings`: the run's settings by dotted path. `labels`: the recorded classes of all test images. Raises `UserError`
-    where the dataset cannot be read or its test images have other classes.
+    `settings`: the run's settings by dotted path. `labels`: the recorded classes of all test images. `folder`: of the
+    study, which keeps them. Raises `UserError` where the dataset cannot be read or its test images have other classes.
     """
+    wanted = {path: settings[path] for path in settings if path.startswith("data.") or path in ("seed", PATCH_SIZE)}
+    load = partial(_load_pictures, {**wanted, "data.download": False}, indices, labels)
+    if folder is None:
+        return load()
+    return kept(folder / KEPT / "pictures.npz", (wanted, *indices, labels.tobytes()), Pictures, load)
+
+
+def _load_pictures(settings: Mapping[str, Any], indices: Sequence[int], labels: np.ndarray) -> Pictures:
     from experiments import config as configuration
     from experiments.data import loading
 
-    data = {path: settings[path] for path in settings if path.startswith("data.")}
-    wanted = {"seed": settings["seed"], "model.patch_size": settings["model.patch_size"], "data.download": False}
-    splits = loading.load(configuration.load(nested({**data, **wanted})))
+    splits = loading.load(configuration.load(nested(settings)))
     if not np.array_equal(splits.test.y.numpy(), labels):
-        raise UserError(f"data.root: {data['data.root']!r} holds other test images than those of the records")
+        raise UserError(f"data.root: {settings['data.root']!r} holds other test images than those of the records")
     shown = splits.test.x[list(indices)]
     classes = tuple(splits.classes[labels[index]] for index in indices)
     return Pictures(_array(splits.scaled(shown).permute(0, 2, 3, 1)), classes)
@@ -109,6 +121,15 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     if not (folder / record.CHECKPOINT).exists():
         raise _UnusableCheckpoint("the checkpoint is missing")
     run = record.read_run(folder, checkpoint=True)
+    plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
+    run_model = partial(_run_model, folder, variant, run.config, plugin.get("digest"))
+    if plugin:  # its source lies elsewhere and may have changed
+        return run_model()
+    file = folder.parent / KEPT / f"{folder.name}.npz"
+    return kept(file, (variant, folder.name, run.summary["digest"]), ModelInspection, run_model)
+
+
+def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str | None) -> ModelInspection:
     weights = _weights(folder / record.CHECKPOINT)
 
     import torch
@@ -118,9 +139,8 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
     from experiments.runs import provenance
     from vit import ViT, diagnostics
 
-    config = configuration.load(run.config)
-    recorded = (run.summary.get("provenance") or {}).get("plugin") or {}
-    if recorded.get("digest") and recorded["digest"] != provenance.plugin(config).get("plugin", {}).get("digest"):
+    config = configuration.load(tree)
+    if plugin and plugin != provenance.plugin(config).get("plugin", {}).get("digest"):
         raise _UnusableCheckpoint(f"the source of the plug-in {config.model.pos_embed!r} was changed after the run")
     splits = loading.load(config)
     cfg = config.vit_config(len(splits.classes))

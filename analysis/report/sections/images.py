@@ -52,7 +52,7 @@ def with_pictures(section: Section, images: ImageResults, study: RunsTable, styl
     run = finished[finished["variant"] == images.comparable[0]].iloc[0]
     settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
     try:
-        pictures = load_pictures(settings, [image.image for image in shown], images.labels)
+        pictures = load_pictures(settings, [image.image for image in shown], images.labels, study.folder)
     except (UserError, KeyError) as error:
         reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
         return replace(section, paragraphs=[text("images", "unreadable", reason=reason)])
