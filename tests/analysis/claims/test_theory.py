@@ -1,6 +1,5 @@
 """The derived accuracies of the probes against counts by hand, and what each kind encodes against what it does."""
 
-from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -62,32 +61,6 @@ def test_a_class_token_that_sees_places_knows_the_cell() -> None:
     assert expected("probe-where", "relative-2d", "absolute").alone == 1
 
 
-def test_the_ceiling_of_distances_is_that_of_the_squares_symmetry() -> None:
-    """Another way to the same numbers: orbits of layouts under the eight moves, instead of what a layer sees."""
-    moves = [
-        lambda r, c, t=t, m=m: (
-            [(r, c), (c, 3 - r), (3 - r, 3 - c), (3 - c, r)][t]
-            if not m
-            else [(r, 3 - c), (3 - c, 3 - r), (3 - r, c), (c, r)][t]
-        )
-        for t in range(4)
-        for m in (False, True)
-    ]
-    for name in PROBES:
-        probes = PROBES[name]()
-        orbits: dict[object, Counter[str]] = {}
-        for version, probe in enumerate(probes):
-            for k, placements in probe.placements.items():
-                for placement in placements:
-                    images = [tuple(move(*cell) for cell in placement) for move in moves]
-                    if len(set(probe.marks)) < len(probe.marks):
-                        images = [tuple(sorted(image)) for image in images]
-                    orbit = orbits.setdefault((version, min(images)), Counter())
-                    orbit[k] += Fraction(1, len(placements) * len(probes))
-        best = sum(max(counts.values()) for counts in orbits.values()) / CHANCE[name]
-        assert best == expected(name, "distance").border
-
-
 def hooks(kind: str) -> tuple[Tensor, Tensor]:
     """What a kind with large random weights does of itself to (patch, patch) [16, 16, F] and (patch, prefix) [16, F].
 
@@ -121,16 +94,3 @@ def test_a_kind_tells_what_it_says_no_less_and_no_more(kind: str) -> None:
     for relation, effect in ((encodes, pairs.reshape(256, -1)), (encodes_prefix, prefix)):
         same = torch.tensor([[a == b for b in relation] for a in relation])
         assert torch.equal((effect[:, None] - effect[None]).abs().amax(-1) < 1e-5, same)  # tables are float32
-
-
-def test_relations_are_what_they_are_called() -> None:
-    a, b = (1, 2), (3, 0)
-    assert [RELATIONS[encodes](a, b) for encodes in ("none", "absolute", "relative-2d", "relative-1d", "distance")] == [
-        None,
-        (a, b),
-        (2, -2),
-        6,
-        8,
-    ]
-    assert sum(RELATIONS["local"]((1, 1), cell) is not None for cell in CELLS) == 9
-    assert sum(RELATIONS["local"]((0, 3), cell) is not None for cell in CELLS) == 4

@@ -117,6 +117,8 @@ def test_equal_accuracies_do_not_give_an_interval_without_width():
     found = aggregates([np.ones(5), np.ones(5)], [0.5 / 360] * 2)["iqm"].estimate
     half = stats.t.ppf(0.975, 8) * 0.5 / 360 / np.sqrt(5)  # half of ten runs
     assert (found.low, found.high) == pytest.approx((1 - half, 1 + half), rel=1e-9)
+    one_run = aggregates([np.array([0.5]), np.array([0.7, 0.8])], (0.01, 0.01))["mean"].estimate
+    assert one_run.value == pytest.approx(0.625) and np.isnan(one_run.low)
 
 
 def test_probability_of_improvement_has_an_interval_where_all_runs_win():
@@ -124,11 +126,6 @@ def test_probability_of_improvement_has_an_interval_where_all_runs_win():
     found = improvement([np.ones(5)] * 3, [np.zeros(5)] * 3)
     assert found.percentile == (1.0, 1.0) and found.estimate.value == found.estimate.high == 1.0
     assert found.estimate.low == pytest.approx(0.025 ** (1 / 15), rel=1e-9)
-
-
-def test_one_run_gives_no_interval():
-    found = aggregates([np.array([0.5]), np.array([0.7, 0.8])], (0.01, 0.01))["mean"].estimate
-    assert found.value == pytest.approx(0.625) and np.isnan(found.low)
 
 
 @pytest.mark.parametrize(

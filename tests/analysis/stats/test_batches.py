@@ -57,8 +57,3 @@ def test_without_scatter_within_a_batch_there_is_no_p(values):
     half = len(values["a"]) // 2
     effect = batch_effect(runs_of(values, lambda variant, seed: seed // half), "acc", "batch")
     assert effect.batches == 2 and math.isnan(effect.p)
-
-
-def test_one_batch():
-    effect = batch_effect(runs_of({"a": [0.1, 0.2]}, lambda variant, seed: "old"), "acc", "batch")
-    assert (effect.batches, effect.variants) == (1, 0)

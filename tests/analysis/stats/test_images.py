@@ -55,11 +55,6 @@ def test_one_seed_or_one_image_gives_no_interval(hits: list[list[int]]) -> None:
     assert math.isnan(found.both.low)
 
 
-def test_paired_differences_have_the_sign_of_a_minus_b() -> None:
-    a, b = np.array([[1, 1, 1, 0], [1, 1, 0, 1]]), np.array([[1, 0, 0, 0], [0, 1, 0, 0]])
-    assert over_images(a - b).both.value == 3 / 4 - 1 / 4
-
-
 @pytest.mark.parametrize("seed_sd", [0.0, 0.01, 0.03, 0.1])
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_the_interval_covers_new_seeds_and_images_at_its_rate(seeds: int, seed_sd: float) -> None:

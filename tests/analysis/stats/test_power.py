@@ -24,9 +24,16 @@ def test_detectable_difference_is_where_statsmodels_finds_80_percent_power(n, al
     assert found == pytest.approx(0.8, **CLOSE)
 
 
-def test_detectable_difference_at_the_edges():
+def test_the_edges():
     assert stats.detectable(0.0, 5) == 0.0
     assert math.isnan(stats.detectable(0.02, 1))
+    assert stats.seeds_to_decide(0.02, 0.0, NEVER) == [None]  # nothing shows a difference of nothing
+    assert stats.seeds_to_decide(0.02, 1e-5, NEVER) == [None]  # more than MOST_SEEDS
+    assert stats.seeds_to_decide(0.0, 0.01, NEVER) == [2]
+    for sd, n in ((0.02, 9), (NAN, 10)):  # too few seeds to say how many are needed
+        assert stats.seeds_needed_band(sd, 0.005, n, 0.01) == [None]
+    (found,) = stats.seeds_needed_band(0.02, 3e-4, 20, NEVER)
+    assert found.high is None and (found.low is None or found.low < MOST_SEEDS)
 
 
 @pytest.mark.parametrize("ratio", [0.1, 0.3, 0.5, 1.0, 2.0, 5.0])
@@ -36,12 +43,6 @@ def test_seeds_to_decide_are_the_first_with_that_power(ratio):
     assert power(ratio, n, 0.05) >= 0.8
     assert n == 2 or power(ratio, n - 1, 0.05) < 0.8
     assert stats.seeds_to_decide(0.02, -0.02 * ratio, NEVER) == [n]
-
-
-def test_seeds_to_decide_at_the_edges():
-    assert stats.seeds_to_decide(0.02, 0.0, NEVER) == [None]  # nothing shows a difference of nothing
-    assert stats.seeds_to_decide(0.02, 1e-5, NEVER) == [None]  # more than MOST_SEEDS
-    assert stats.seeds_to_decide(0.0, 0.01, NEVER) == [2]
 
 
 def test_seeds_to_decide_take_the_shorter_way():
@@ -61,16 +62,6 @@ def test_seeds_needed_are_those_of_the_spreads_that_the_seeds_leave_open():
     assert found.low == max(stats.seeds_to_decide(low, 0.005, 0.01)[0], 11)
     assert found.high == stats.seeds_to_decide(high, 0.005, 0.01)[0]
     assert found.low < stats.seeds_to_decide(0.02, 0.005, 0.01)[0] < found.high
-
-
-@pytest.mark.parametrize(("n", "sd"), [(9, 0.02), (3, 0.02), (10, NAN)])
-def test_too_few_seeds_say_nothing_of_how_many_are_needed(n, sd):
-    assert stats.seeds_needed_band(sd, 0.005, n, 0.01) == [None]
-
-
-def test_more_seeds_than_anyone_trains_are_no_number():
-    (found,) = stats.seeds_needed_band(0.02, 3e-4, 20, NEVER)
-    assert found.high is None and (found.low is None or found.low < MOST_SEEDS)
 
 
 @pytest.mark.parametrize("n", [10, 20])
