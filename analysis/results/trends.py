@@ -50,11 +50,6 @@ class Trend:
     planned: bool
 
     @property
-    def widest(self) -> int:
-        """The point at which the standard deviation is largest."""
-        return max(self.spreads, key=lambda point: self.spreads[point])
-
-    @property
     def tested(self) -> int:
         """How many pairs are tested."""
         return int(self.changes["p_holm"].notna().sum())

@@ -13,6 +13,7 @@ from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table, estimate_fields
 from analysis.report.text import facts, text
+from analysis.report.variant_columns import count_column, p_column
 from analysis.results.factors import Factors
 from analysis.results.means import Means
 from analysis.results.policy import Policy
@@ -75,11 +76,8 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
     difference = Column(f"difference{points}", formats.interval("diff", metric, signed=True), sort="diff")
     effect = Column(f"effect{points}", formats.interval("effect", metric, signed=True), sort="effect")
     mean = Column(f"mean {metric.label}{metric.unit}", formats.interval("mean", metric), sort="mean")
-    p = Column("p (adjusted)", formats.p("p_holm"), sort="p_holm")
-    interaction_p = Column("p of interaction (adjusted)", formats.p("interaction_p_holm"), sort="interaction_p_holm")
-    contrasts = Column(
-        "contrasts", formats.count("contrasts"), sort="contrasts", note=text("factors", "contrasts_column")
-    )
+    p, interaction_p = p_column("p (adjusted)", "p_holm"), p_column("p of interaction (adjusted)", "interaction_p_holm")
+    contrasts = count_column("contrasts", text("factors", "contrasts_column"))
 
     def name(label: str, field: str = "factor") -> Column:
         return Column(label, formats.each(field, names.__getitem__), numeric=False, key=True)

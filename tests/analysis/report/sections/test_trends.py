@@ -49,16 +49,11 @@ def test_the_verdict_on_the_claim_comes_with_both_spreads(tmp_path):
     first, last = (f"{100 * trend.spreads[at]:.2f} points with {at}" for at in (2, 4))
     said = spread_text(trend)
     assert trend.spread_verdict == "grows" and "Verdict: they grow." in said and first in said and last in said
-    assert "In between" not in said
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        ({"seeds": 1}, "at least three variants and three seeds"),
-        ({"spread": 0.0}, "whichever seed is left out"),
-        ({"looks": [3, 10]}, "the study plans looks"),
-    ],
+    [({"seeds": 1}, "three variants and three seeds"), ({"looks": [3, 10]}, "the study plans looks")],
 )
 def test_why_the_claim_is_not_tested(tmp_path, options, said):
     (trend,) = measured(tmp_path, LENGTHS, **options).trends
