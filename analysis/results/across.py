@@ -62,10 +62,6 @@ class AcrossDatasets:
             if compared.verdict in ("better", "worse") and differences.mean() * compared.diff.value <= 0
         ]
 
-    def higher_on(self, variant: str) -> list[str]:
-        """The datasets on which the variant's mean difference from the baseline is positive."""
-        return [name for name, differences in self.by_dataset[variant].items() if differences.mean() > 0]
-
 
 def studies_by_dataset(studies: Sequence[StudyResults]) -> dict[str, StudyResults]:
     """Dataset -> its study.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import wandb_workspaces.expr as expr
 import wandb_workspaces.reports.v2 as wr
@@ -13,6 +12,9 @@ import wandb_workspaces.workspaces as ws
 from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 
 from experiments.metric import METRICS, WATCHED, Metric
+
+if TYPE_CHECKING:
+    from analysis.wandb_pages.upload import Task
 
 NOTE = (
     "The statistics on this page come from the tables of vit-report, which use every run. The plots of W&B are for "
@@ -33,39 +35,38 @@ FIGURE = re.compile(r"^!\[.*\]\(figures/([\w-]+)\.svg\)$", re.MULTILINE)  # in r
 FULL_WIDTH, HEIGHT = 24, 12  # of a panel, in W&B's grid
 
 
-def workspace(
-    study: str, metric: Metric, axes: Sequence[str], headline: Sequence[str], entity: str, project: str
-) -> ws.Workspace:
-    """Make the workspace of a study. It is not saved, and no server is asked. `axes`: the settings that vary."""
+def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
+    """Make the workspace of a study. It is not saved, and no server is asked."""
     sections: dict[str, list[PanelTypes]] = {
-        "Result": [wr.MarkdownPanel(markdown="\n\n".join([*headline, NOTE])), *_result(metric, axes)],
+        "Result": [wr.MarkdownPanel(markdown="\n\n".join([*task.headline, NOTE])), *_result(task)],
         "Learning curves": [_curve(name) for name in METRICS if not name.startswith("test/")],
         "Training": [_curve(name) for name in WATCHED],
     }
     return ws.Workspace(
         entity=entity,
         project=project,
-        name="".join("-" if unicodedata.category(c).startswith("S") else c for c in study),  # symbols are not allowed
+        name="".join(
+            "-" if unicodedata.category(c).startswith("S") else c for c in task.study
+        ),  # symbols are not allowed
         auto_generate_panels=False,
         sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
         settings=ws.WorkspaceSettings(x_axis="epoch", max_runs=MOST_SHOWN, smoothing_type="none"),
         runset_settings=ws.RunsetSettings(
-            filters=expr.And(expr.Metric("JobType") == study),  # the job type of a W&B run is its study
+            filters=expr.And(expr.Metric("JobType") == task.study),  # the job type of a W&B run is its study
             groupby=[expr.Metric("Group")],
-            order=[expr.Ordering(expr.Summary(metric), ascending=False)],
-            pinned_columns=[f"summary:{metric}", "config:params.value", "config:flops_per_image.value"],
+            order=[expr.Ordering(expr.Summary(task.metric), ascending=False)],
+            pinned_columns=[f"summary:{task.metric}", "config:params.value", "config:flops_per_image.value"],
         ),
     )
 
 
-def report(
-    study: str, title: str, metric: Metric, axes: Sequence[str], text: str, figures_run: str, entity: str, project: str
-) -> wr.Report:
+def report(task: Task, text: str, figures_run: str, entity: str, project: str) -> wr.Report:
     """Make the report of a study. It is not saved.
 
     `text`: report.md, in which names are never markup. `figures_run`: the id of the W&B run that holds the figures.
     """
-    runs = wr.Runset(entity, project, name=study, filters=expr.And(expr.Metric("JobType") == study), groupby=["Group"])
+    of_study = expr.And(expr.Metric("JobType") == task.study)
+    runs = wr.Runset(entity, project, name=task.study, filters=of_study, groupby=["Group"])
     figures = wr.Runset(entity, project, name="figures", filters=expr.And(expr.Metric("ID") == figures_run))
     blocks: list[BlockTypes] = []
     for place, part in enumerate(FIGURE.split(text)):  # text, name of a figure, text, ...
@@ -78,21 +79,22 @@ def report(
     return wr.Report(
         entity=entity,
         project=project,
-        title=title[:MOST_TITLE],
+        title=task.title[:MOST_TITLE],
         description="Made by vit-report. The next vit-report --wandb replaces all of it.",
         width="fluid",
         blocks=[
             *blocks,
             wr.H2("Runs in W&B"),
             wr.CalloutBlock(NOTE),
-            wr.PanelGrid(runsets=[runs], panels=_result(metric, axes)),
+            wr.PanelGrid(runsets=[runs], panels=_result(task)),
         ],
     )
 
 
-def _result(metric: Metric, axes: Sequence[str]) -> list[PanelTypes]:
+def _result(task: Task) -> list[PanelTypes]:
     """The study's metric at the end of training: by variant and by factor."""
-    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*axes, "seed")]
+    metric = Metric(task.metric)
+    columns = [wr.ParallelCoordinatesPlotColumn(wr.Config(path)) for path in (*task.axes, "seed")]
     return [
         wr.BarPlot(
             title=f"{metric.label} at the end: {BAND.replace('band', 'line')}",

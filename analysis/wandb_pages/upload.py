@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.files import read_json, write_json
-from experiments.metric import Metric
 from experiments.runs.tracking import child, server
 from experiments.runs.tracking.settings import FIGURES_OF, TOKEN, token
 
@@ -47,9 +46,8 @@ def save(task: Task) -> dict[str, str]:
     _send_figures(Path(task.report) / "figures", task.study, figures_run, entity, project)
     note = read_json(folder / TOKEN)
     urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
-    about = Metric(task.metric), task.axes
 
-    page = pages.workspace(task.study, *about, task.headline, entity, project)
+    page = pages.workspace(task, entity, project)
     if saved := _read(ws.Workspace.from_url, urls.get("workspace")):
         ours = {section.name for section in page.sections}
         saved.sections = [*page.sections, *(section for section in saved.sections if section.name not in ours)]
@@ -59,7 +57,7 @@ def save(task: Task) -> dict[str, str]:
     write_json(folder / TOKEN, note)
 
     text = (Path(task.report) / "report.md").read_text()
-    new = pages.report(task.study, task.title, *about, text, figures_run, entity, project)
+    new = pages.report(task, text, figures_run, entity, project)
     if old := _read(wr.Report.from_url, urls.get("report")):
         old.title, old.blocks = new.title, new.blocks
     (old or new).save()
