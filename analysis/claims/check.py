@@ -113,7 +113,7 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Lo
         shown = p_for[i] * _factor(largest[i], p, len(claims)) <= alpha
         failed = p_against[i] * _factor(smallest[i], q, len(claims)) <= alpha
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
-        pick = {"does not hold here": failed, "holds here": shown, "undecided here": ~shown}[outcome]
+        pick = failed if failed.any() else shown if shown.all() else ~shown
         decisive = hypotheses[np.flatnonzero(pick)[np.argmax(np.nan_to_num(p_for[i][pick], nan=1.0))]]
         undecided = [hypothesis for hypothesis, is_shown in zip(hypotheses, shown, strict=True) if not is_shown]
         open_ = outcome == "undecided here" and not looks

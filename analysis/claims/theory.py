@@ -33,10 +33,7 @@ more about a patch and a prefix token (`encodes_prefix`): for rotary embeddings 
 first cell, so it sees the absolute position of each patch.
 
 These are limits, not predictions for a given number of steps: below `alone` the model has not learned the task; above
-`border`, beyond the sampling error of the test set, the code or the derivation is wrong. An untrained table of standard
-deviation 0.02, for example, has little effect beside contents of order 1 (the digits preset), and works with
-`model.init=bert-0.02`, whose contents start as small (`analysis/reference`, frozen-random-heard). With that
-initialisation `alibi-2d` stayed at chance on the distance with two seeds of five.
+`border`, beyond the sampling error of the test set, the code or the derivation is wrong.
 """
 
 from __future__ import annotations

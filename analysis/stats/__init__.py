@@ -9,21 +9,12 @@ of seeds, and `batches` compares runs of different machines or commits.
 
 from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
-from analysis.stats.comparisons import (
-    Comparison,
-    PairedComparison,
-    Rule,
-    Verdict,
-    against_baseline,
-    compare,
-    paired,
-    verdicts,
-)
+from analysis.stats.comparisons import Comparison, PairedComparison, Rule, against_baseline, compare, paired
 from analysis.stats.estimates import Estimate, mean, means
-from analysis.stats.factorial import Effect, Factorial, TermTest, factorial
+from analysis.stats.factorial import Effect, Factorial, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import ImageEstimate, over_images
-from analysis.stats.looks import NO_PLAN, Looks, levels, repeated_rate
+from analysis.stats.looks import NO_PLAN, Looks, repeated_rate
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
 from analysis.stats.proportion import proportion
 from analysis.stats.resolution import accuracy_step
