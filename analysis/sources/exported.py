@@ -166,8 +166,7 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     if row["status"] not in ENDED:
         return row
     settings = {path: value for path, value in row.items() if path not in COLUMNS and not is_metric(path)}
-    newer = dict(flatten(completed(nested(settings))))
-    return {**row, **{path: value for path, value in newer.items() if path not in row}}
+    return {**row, **dict(flatten(completed(nested(settings))))}
 
 
 def _check_replaceable(folder: Path, study: RunsTable) -> None:
