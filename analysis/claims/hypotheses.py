@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from analysis.stats.estimates import Estimate, mean, moments
 from analysis.stats.looks import NO_PLAN, Looks
-from analysis.stats.power import fewest, power_beyond, power_of_equivalence
+from analysis.stats.power import fewest, noncentral_sf, power_beyond, power_of_equivalence
 from analysis.stats.student import beyond, t_test, tost
 
 
@@ -63,7 +63,7 @@ class Hypothesis:
         if self.is_published:
             centre, deviation, n = moments(diffs, self.floor)
             t = beyond(np.abs(centre), self.bound) / (deviation * np.sqrt(1 + 1 / np.maximum(n, 1)))
-            return np.minimum(2 * stats.t.sf(t, n - 1), 1)
+            return np.minimum(2 * special.stdtr(n - 1, -t), 1)
         above = t_test(diffs, self.bound, "above", self.floor)
         below = t_test(diffs, -self.bound, "below", self.floor)
         return np.minimum(2 * np.minimum(above, below), 1)
@@ -96,5 +96,5 @@ class Hypothesis:
         away = beyond(abs(centre), self.bound)
         if not self.is_published:
             return power_beyond(sd, away, n, alpha / 2)
-        critical = stats.t.isf(alpha / 2, n - 1) * np.sqrt(n + 1)
-        return stats.nct.sf(critical, n - 1, np.minimum(np.sqrt(n) * away / sd, 1e4))
+        critical = -special.stdtrit(n - 1, alpha / 2) * np.sqrt(n + 1)
+        return noncentral_sf(critical, n - 1, np.minimum(np.sqrt(n) * away / sd, 1e4))

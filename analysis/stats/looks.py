@@ -22,12 +22,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import interpolate, special
+from scipy import special
 
 from experiments.errors import UserError
+
+if TYPE_CHECKING:
+    from scipy import interpolate
 
 FURTHEST = 38.0
 """Standard errors from which a probability is below the smallest floating-point number."""
@@ -124,8 +128,10 @@ def crossing_probabilities(information: Sequence[float], bounds: Sequence[float]
 
 
 @lru_cache(maxsize=16)
-def _inverse(looks: tuple[int, ...]) -> list[interpolate.PchipInterpolator]:
+def _inverse(looks: tuple[int, ...]) -> "list[interpolate.PchipInterpolator]":
     """For each look, the bound of a single test that has the same overall level as a bound of this look."""
+    from scipy import interpolate  # slow to import; most studies plan no looks
+
     bounds = _bounds(looks, 2 * special.ndtr(-GRID))
     rising = np.maximum.accumulate(bounds, axis=1) + 1e-12 * np.arange(len(GRID))
     return [interpolate.PchipInterpolator(row, GRID) for row in rising]

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, stats
+from scipy import special
 
 POWER = 0.8
 """The probability with which a true difference is to be found."""
@@ -41,14 +41,19 @@ def power_of_difference(sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike,
     The statistic follows a noncentral t with n - 1 degrees of freedom and noncentrality sqrt(n) difference / sd_diff.
     """
     df, shift, critical = _noncentral(sd_diff, np.abs(difference), n, np.asarray(alpha) / 2)
-    wrong_side = np.nan_to_num(stats.nct.cdf(-critical, df, shift))  # scipy gives NaN where it underflows
-    return stats.nct.sf(critical, df, shift) + wrong_side
+    wrong_side = np.nan_to_num(special.nctdtr(df, shift, -critical))  # scipy gives NaN where it underflows
+    return noncentral_sf(critical, df, shift) + wrong_side
+
+
+def noncentral_sf(t: ArrayLike, df: ArrayLike, shift: ArrayLike) -> np.ndarray:
+    """Probability that a noncentral t exceeds `t`; elementwise. It is precise where it is small, as 1 - CDF is not."""
+    return special.nctdtr(df, -np.asarray(shift), -np.asarray(t))
 
 
 def power_beyond(sd_diff: ArrayLike, distance: ArrayLike, n: ArrayLike, alpha: ArrayLike = 0.05) -> np.ndarray:
     """Probability that a one-sided paired t test on n seeds shows a mean `distance` beyond its bound; elementwise."""
     df, shift, critical = _noncentral(sd_diff, distance, n, alpha)
-    return np.where(np.asarray(distance) > 0, stats.nct.sf(critical, df, shift), 0.0)
+    return np.where(np.asarray(distance) > 0, noncentral_sf(critical, df, shift), 0.0)
 
 
 def power_of_equivalence(
@@ -112,7 +117,7 @@ def sd_quantiles(sd: ArrayLike, n: ArrayLike) -> list[np.ndarray]:
     chi-square distributed with n - 1 degrees of freedom.
     """
     sd, df = np.asarray(sd, dtype=float), np.asarray(n, dtype=float) - 1
-    return [sd * np.sqrt(df / stats.chi2.isf(share, df)) for share in SPREAD_QUANTILES]
+    return [sd * np.sqrt(df / special.chdtri(df, share)) for share in SPREAD_QUANTILES]
 
 
 def fewest(power_at: Callable[[np.ndarray], np.ndarray], least: ArrayLike = 2) -> list[int | None]:
@@ -134,12 +139,17 @@ def _detectable_effect(n: int, alpha: float) -> float:
     def lack(effect: float) -> float:
         return float(power_of_difference(1.0, effect, n, alpha)) - POWER
 
-    if stats.t.isf(alpha / 2, n - 1) > CLEAREST / 2:  # an early look's level is so strict that no difference meets it
+    if (
+        -special.stdtrit(n - 1, alpha / 2) > CLEAREST / 2
+    ):  # an early look's level is so strict that no difference meets it
         return float("inf")
     highest = 1.0
     while lack(highest) < 0:
         highest *= 2
-    return float(optimize.brentq(lack, 0.0, highest, xtol=1e-13, rtol=1e-14))
+    lowest = 0.0
+    while lowest < (middle := (lowest + highest) / 2) < highest:  # until they are neighbours
+        lowest, highest = (middle, highest) if lack(middle) < 0 else (lowest, middle)
+    return highest
 
 
 def _noncentral(sd_diff, difference, n, tail) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -149,4 +159,4 @@ def _noncentral(sd_diff, difference, n, tail) -> tuple[np.ndarray, np.ndarray, n
         effect = np.where(difference == 0, np.where(np.isnan(sd_diff), np.nan, 0.0), difference / sd_diff)
     # beyond these limits the power is 0 or 1, and scipy's series gives out
     shift = np.clip(effect * np.sqrt(n), -CLEAREST, CLEAREST)
-    return n - 1, shift, stats.t.isf(tail, n - 1)
+    return n - 1, shift, -special.stdtrit(n - 1, tail)
