@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from analysis.figures.style import Plot
-from analysis.report import render
 from analysis.report.table import Table
 
 
@@ -26,7 +25,7 @@ class Code:
     text: str
 
 
-Item = Table | render.Table | Plot | Facts | Code
+Item = Table | Plot | Facts | Code
 
 
 def present(*items: Item | None) -> list[Item]:
@@ -64,16 +63,15 @@ class Document:
     @property
     def tables(self) -> list[Table]:
         """The tables that become files, in the order of the sections."""
-        tables = [render.as_frame(item) for item in self._items(Table, render.Table)]
-        return [table for table in tables if not table.listing]
+        return [table for table in self._items(Table) if not table.listing]
 
     @property
     def plots(self) -> list[Plot]:
         """Every figure, in the order of the sections."""
         return self._items(Plot)
 
-    def _items(self, *kinds: type) -> list:
-        return [item for section in self.sections for item in section.items if isinstance(item, kinds)]
+    def _items(self, kind: type) -> list:
+        return [item for section in self.sections for item in section.items if isinstance(item, kind)]
 
     def as_shown(self) -> Document:
         """Return the document with the excluded records as its last section, and each note only at its first table."""
@@ -85,8 +83,7 @@ class Document:
 def _with_new_notes(section: Section, seen: set[str]) -> Section:
     items: list[Item] = []
     for item in section.items:
-        if isinstance(item, Table | render.Table):
-            item = render.as_frame(item)
+        if isinstance(item, Table):
             item = replace(item, notes=tuple(note for note in item.notes if note not in seen))
             seen.update(item.notes)
         items.append(item)

@@ -28,7 +28,6 @@ from analysis.report.phrases import (
 from analysis.report.sections.claims import evidence
 from analysis.report.sections.factors import factor_paragraphs
 from analysis.report.sections.trends import spread_text
-from analysis.report.tables.cells import margin_text
 from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
@@ -184,7 +183,7 @@ def _equivalent(results: StudyResults, variants: list[str], than: str, total: in
     listed = _names(results, variants) or _count(results, variants, total)
     plural_form = len(variants) != 1
     verb, differences = ("are", "the differences are") if plural_form else ("is", "the difference is")
-    return f"{listed} {verb} equivalent to {than}: {differences} within ±{margin_text(results)}."
+    return f"{listed} {verb} equivalent to {than}: {differences} within ±{formatting.margin(results.study.metric, results.study.margin)}."
 
 
 def _open(results: StudyResults, variants: list[str], than: str, total: int, word: str) -> str:
@@ -279,7 +278,7 @@ def _group_of_pairs(results: StudyResults, word: str, pairs: list[tuple[str, str
     if len(pairs) == 1:
         number = f"{formatting.listing([quoted(variant) for variant in pairs[0]])} are"
     if word == "equivalent":
-        return f"{number} equivalent (within ±{margin_text(results)})"
+        return f"{number} equivalent (within ±{formatting.margin(results.study.metric, results.study.margin)})"
     return f"{number} not significantly different"
 
 
@@ -287,7 +286,7 @@ def _one_pair(results: StudyResults, pair: tuple[str, str], compared: Comparison
     metric, (a, b) = results.study.metric, pair
     detail = f"{by_points(compared.diff, metric)}, {interval_text(compared.diff, metric)}"
     if compared.verdict == "equivalent":
-        return f"{quoted(a)} and {quoted(b)} are equivalent to each other (within ±{margin_text(results)})."
+        return f"{quoted(a)} and {quoted(b)} are equivalent to each other (within ±{formatting.margin(results.study.metric, results.study.margin)})."
     if compared.verdict == "not enough evidence":
         return f"{quoted(a)} and {quoted(b)} are not significantly different with {seeds} (difference {detail})."
     good, bad = (a, b) if compared.verdict == "better" else (b, a)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from analysis import formatting
 from analysis.formatting import plural
-from analysis.report.tables.cells import margin_text
 from analysis.results.study_results import StudyResults
 from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images
 from analysis.sources.runs_table import RunsTable
@@ -75,7 +74,7 @@ def _margin_detected(results: StudyResults, compared: Sequence[PairedComparison]
     known = [c for c in compared if math.isfinite(c.detectable)]
     missed = [c for c in known if c.detectable > results.study.margin]
     seeds = formatting.seeds([c.n for c in known])
-    small = f"to detect differences as small as the margin ({margin_text(results)})"
+    small = f"to detect differences as small as the margin ({formatting.margin(results.study.metric, results.study.margin)})"
     if not missed:
         return f"So {seeds} are enough {small}."
     return f"So {seeds} are too few {small}{' for some of the pairs' if len(missed) < len(known) else ''}."

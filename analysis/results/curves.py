@@ -39,5 +39,6 @@ def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> pd.DataFrame:
     """A variant's curve, from a row for each epoch and a column for each of its runs."""
     table = table.dropna(how="all")
     means = stats.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
-    curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"]).drop(columns="n")
+    curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"], dtype=float)
+    curve = curve.drop(columns="n")
     return curve.clip(0, 1) if metric.is_share else curve

@@ -29,37 +29,37 @@ MOST_VARIANTS = 20  # columns of the table of agreement
 UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
 
 
-def images_section(images: ImageResults, variants: Variants, policy: Policy) -> Section:
-    """Return the section with its tables; `with_pictures` adds the images themselves."""
-    tables = (
+def images_section(
+    images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
+) -> Section:
+    """Return the section; with `study`, it shows the images on which variants differ most, or why it cannot."""
+    tables = present(
         images_table(images, variants, policy),
         classes_table(images, variants),
         agreement_table(images, variants),
         disagreement_table(images),
     )
-    return Section("images", "Test images", present(*tables))
-
-
-def with_pictures(section: Section, images: ImageResults, study: RunsTable, styles: Styles) -> Section:
-    """Return the section with the images on which variants differ most, or why they cannot be shown.
-
-    It loads the dataset, which imports torch.
-    """
-    shown = images.disagreements()
-    if not shown:
-        return section
-    finished = study.of("finished")
-    run = finished[finished["variant"] == images.comparable[0]].iloc[0]
-    settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
+    if study is None or not images.disagreements():
+        return Section("images", "Test images", tables)
     try:
-        pictures = load_pictures(settings, [image.image for image in shown], images.labels, study.folder)
+        return Section("images", "Test images", [*tables, disagreement_plot(images, study, styles)])
     except (UserError, KeyError) as error:
         reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
-        return replace(section, paragraphs=[text("images", "unreadable", reason=reason)])
+        return Section("images", "Test images", tables, [text("images", "unreadable", reason=reason)])
+
+
+def disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) -> Plot:
+    """Return the figure of the images on which variants differ most. It loads the dataset, which imports torch.
+
+    Raises `UserError` or `KeyError` where it cannot be loaded.
+    """
+    shown, finished = images.disagreements(), study.of("finished")
+    run = finished[finished["variant"] == images.comparable[0]].iloc[0]
+    settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
+    pictures = load_pictures(settings, [image.image for image in shown], images.labels, study.folder)
     caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
     alt = f"{caption} {text('images', 'alt', images=shown, classes=pictures.classes)}"
-    plot = Plot("disagreement", disagreement_figure(shown, pictures, styles), caption, alt)
-    return replace(section, items=[*section.items, plot])
+    return Plot("disagreement", disagreement_figure(shown, pictures, styles), caption, alt)
 
 
 def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:

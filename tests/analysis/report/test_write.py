@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -145,7 +146,7 @@ def test_markup_in_names_is_text(tmp_path):
         levels=lambda v: {"model.act": v},
         seeds=3,
         description=HOSTILE,
-        command=f"vit-sweep run {HOSTILE} ```",
+        command=f"vit-sweep run {shlex.quote(HOSTILE)} ```",
         baseline="none",
     )
     files = write.make(study_document(results))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import study_file
 from markdown_it import MarkdownIt
@@ -17,9 +18,9 @@ from wandb_server import Run
 
 from analysis.figures.style import Drawing, Plot
 from analysis.main import main
-from analysis.report import write
+from analysis.report import formats, write
 from analysis.report.document import Document, Section
-from analysis.report.render import Cell, Column, Table
+from analysis.report.table import Column, Table
 from analysis.sources.read import read
 from analysis.wandb_pages.publish import publish
 from experiments.runs import record
@@ -46,7 +47,8 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
 
 def quick_document() -> Document:
     """A report with a headline, a table and a figure."""
-    table = Table("variants", "A caption.", (Column("variant"), Column("accuracy")), ((Cell(HOSTILE), Cell("71.95")),))
+    columns = tuple(Column(name, formats.text(name)) for name in ("variant", "accuracy"))
+    table = Table("variants", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
     plot = Plot("accuracy", Drawing(1), "A figure.", "Alternative text.")
     sections = [Section("result", "Results", [table, plot], ["A paragraph."])]
     return Document("position", "", "A summary.", (f"The headline {MARKUP}.",), ["A warning."], sections)
