@@ -20,7 +20,7 @@ from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.stats import Effect, Factorial
 
-MOST_EFFECTS = 4  # effects at the levels of another factor that the headline lists for one interaction
+MOST_LEVELS = 4  # levels of the other factor for which the headline lists the effect of a factor of two levels
 FOLDED = ("effects", "interactions", "terms")
 
 
@@ -61,7 +61,7 @@ def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> l
     )
     shown = [term for term in model.simple if model.terms[term].p_holm <= alpha]
     others = [term for term in model.simple if term not in shown]
-    return [main, text("factors", "interactions", **slots, terms=shown, others=others, most=MOST_EFFECTS)]
+    return [main, text("factors", "interactions", **slots, terms=shown, others=others, most=MOST_LEVELS)]
 
 
 def factor_methods(factors: Factors) -> tuple[tuple[str, str], ...]:
