@@ -143,17 +143,8 @@ def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
 
 @pytest.mark.parametrize("only", [None, "digits"])
 def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
-    settings = {"settings": {"optim.lr": 0.1}, "trial": 0, "val/acc": 0.9, "epochs": 4}
-    trial = {"trial": 0, "seed": 10, "status": "finished", "epochs": 4, "val/acc": 0.9, "val/loss": 1.0}
-    search = {"study": "position", "objective": "val/acc", "sampler": "tpe", "pruner": "none", "budget": 1}
-    tuned = {
-        **search,
-        "base": {},
-        "code": {},
-        "space": {"optim.lr": {"low": 1e-4, "high": 0.1, "log": True}},
-        "variants": {cell: {"levels": {}, **settings} for cell in CELLS},
-        "trials": [{**trial, "variant": cell, "settings": settings["settings"]} for cell in CELLS],
-    }
+    levels = {cell: dict(zip(("data.name", "model.pos_embed"), own)) for cell, own in CELLS.items()}
+    tuned = study_file.tuned(levels, dict.fromkeys(CELLS, {"optim.lr": 0.1}))
     document = stratified(tmp_path, tuned=tuned, statuses=absent("mnist") if only else {})
     said = " ".join(document.warnings)
     assert "other settings than the runs" not in said and "at or near an end of" in said
