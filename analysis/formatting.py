@@ -215,3 +215,39 @@ def seeds_needed(needed: SeedsNeeded | None) -> str:
         return DASH
     low, high = (f"> {MOST_SEEDS:,}" if n is None else f"{n:,}" for n in (needed.low, needed.high))
     return low if low == high else f"{low} to {high}"
+
+
+def value_text(mean: Estimate, metric: Metric) -> str:
+    """Format a mean, rounded by its interval: `72.4 %`."""
+    return number(mean.value * metric.scale, _places(mean, metric)) + (" %" if metric.is_share else "")
+
+
+def by_points(diff: Estimate, metric: Metric, signed: bool = False) -> str:
+    """Format the size of a difference: `23.6 points`; `+23.6 points` if signed."""
+    value = diff.value if signed else abs(diff.value)
+    return number(value * metric.scale, _places(diff, metric), signed) + metric.points
+
+
+def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
+    """Format the sizes of several differences: `22.5 to 23.6 points`."""
+    low, *_, high = sorted((*diffs, *diffs), key=lambda diff: abs(diff.value))
+    places = min(_places(low, metric), _places(high, metric))
+    ends = dict.fromkeys(number(abs(diff.value) * metric.scale, places) for diff in (low, high))
+    return " to ".join(ends) + metric.points
+
+
+def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ", signed: bool = False) -> str:
+    """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
+    half = half_width(diff) * metric.scale
+    if not math.isfinite(half):
+        return "no interval"
+    if half == 0:
+        return "equal on all seeds"
+    low, high = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
+    places = decimals(half)
+    return f"{label}{number(low * metric.scale, places)} to {number(high * metric.scale, places)}"
+
+
+def _places(estimate: Estimate, metric: Metric) -> int:
+    """The decimals of an estimate in a sentence, by its interval."""
+    return decimals(half_width(estimate) * metric.scale, 2 if metric.is_share else 4)

@@ -9,14 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.report.document import Code, Document, Facts, Section
-from analysis.report.headline_looks import looks_paragraph, not_tested_yet
-from analysis.report.methods import looks_fact, scope
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
+from analysis.report.sections.looks import looks_facts, looks_paragraph, not_tested_yet
+from analysis.report.sections.methods import scope
 from analysis.report.sections.reproduce import study_provenance
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
-from analysis.report.study_report import study_document, summary, title
+from analysis.report.study_report import study_document, study_warnings, summary, title
 from analysis.report.text import facts, paragraphs, text
-from analysis.report.warnings import warnings
 from analysis.results.across import FEWEST, AcrossDatasets, aggregate, baseline_runs, studies_by_dataset
 from analysis.results.conduct import study_looks
 from analysis.results.policy import study_policy
@@ -98,10 +97,11 @@ def _average_document(
 ) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
     first = next(iter(studies.values()))
-    whole = None if looks is None else replace(first, policy=across.policy, conduct=replace(first.conduct, looks=looks))
     said: Sequence[str] = ()
-    if whole is not None:
-        said = not_tested_yet(whole) if across.policy.waiting else looks_paragraph(whole)
+    if looks is not None and across.policy.waiting:
+        said = not_tested_yet(across.policy, first.means, first.variants)
+    elif looks is not None:
+        said = looks_paragraph(across.policy, looks)
     names = list(dict.fromkeys(results.study.name for results in studies.values()))
     margins = [results.study.margin for results in studies.values()]
     means = {name: results.means for name, results in studies.items()}
@@ -117,7 +117,7 @@ def _average_document(
             *([differences_section(across)] if across.differences else []),
             datasets_section(means, versus, across.baseline, first.policy),
         ],
-        (*methods, *([looks_fact(whole)] if whole else [])),
+        (*methods, *(looks_facts(across.policy, looks, first.conduct.recorded) if looks else ())),
         command,
     )
 
@@ -131,13 +131,13 @@ def _document(
     command: str,
 ) -> Document:
     """What the reports on several studies share; `studies`: what the report calls a study -> the study."""
-    scopes = dict.fromkeys(scope(results) for results in studies.values())
+    scopes = dict.fromkeys(fact for results in studies.values() for fact in scope(results.conduct))
     return Document(
         title=title,
         description="",
         summary=" ".join(f"{name}: {summary(results)}" for name, results in studies.items()),
         headline=tuple(headline),
-        warnings=[f"{name}: {warning}" for name, results in studies.items() for warning in warnings(results)],
+        warnings=[f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)],
         sections=[
             *sections,
             Section("methods", "Methods", [Facts((*methods, *scopes))]),

@@ -5,31 +5,32 @@ The results are taken apart here: a section receives only what it shows. A new s
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from analysis import formatting
 from analysis.figures.labels import study_styles
 from analysis.report.document import Document, Section, present
-from analysis.report.headline import headline
-from analysis.report.methods import methods
-from analysis.report.sections.claims import claims_table
+from analysis.report.sections.claims import claims_table, evidence
 from analysis.report.sections.cost import cost_plot, cost_section
 from analysis.report.sections.curves import curves_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
-from analysis.report.sections.factors import factors_section
+from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section
+from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
+from analysis.report.sections.methods import methods
 from analysis.report.sections.metrics import metrics
 from analysis.report.sections.paper import paper_table
 from analysis.report.sections.probes import probe_columns
-from analysis.report.sections.profiles import profile_sections
+from analysis.report.sections.profiles import profile_methods, profile_sections
 from analysis.report.sections.provenance import provenance, varying
 from analysis.report.sections.reproduce import reproduce
 from analysis.report.sections.runs import runs_section
-from analysis.report.sections.trends import trend_section
-from analysis.report.sections.tuning import tuning_section
+from analysis.report.sections.trends import spread_text, trend_methods, trend_section
+from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table
+from analysis.report.sections.warnings import warnings
 from analysis.report.text import text
-from analysis.report.warnings import warnings
 from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import RunsTable
 
@@ -71,7 +72,7 @@ def study_document(
         results.images and images_section(results.images, variants, policy, study if with_images else None, styles),
         metrics(variants, means, conduct),
         models,
-        methods(results),
+        _methods(results),
         provenance(study),
         reproduce(study),
         runs_section(study, variants, means, linked),
@@ -80,8 +81,8 @@ def study_document(
         title=title(study),
         description=study.plan.description,
         summary=summary(results),
-        headline=headline(results),
-        warnings=warnings(results),
+        headline=study_headline(results),
+        warnings=study_warnings(results),
         sections=[section for section in sections if section and (section.items or section.paragraphs)],
         excluded=sorted(study.troubles.items()),
         frames={
@@ -90,6 +91,34 @@ def study_document(
             **({"tuning-trials": results.tuning.trials} if results.tuning else {}),
             **({"pairs": pairs.data} if pairs and len(pairs.frame) > MOST_PAIR_ROWS else {}),
         },
+    )
+
+
+def study_headline(results: StudyResults) -> tuple[str, ...]:
+    """The answer of the study."""
+    return headline(
+        results.variants,
+        results.means,
+        results.comparisons,
+        results.policy,
+        results.conduct,
+        factors=factor_paragraphs(results.factors, results.variants, results.policy),
+        trends=[spread_text(trend) for trend in results.trends if math.isfinite(trend.spread.p)],
+        claims=[(claim.claim.statement, claim.outcome, evidence(claim)) for claim in results.published.claims],
+    )
+
+
+def study_warnings(results: StudyResults) -> list[str]:
+    """The warnings on the study, the most important first."""
+    tuning = () if results.tuning is None else tuning_warnings(results.tuning)
+    return warnings(results.conduct, results.cost, results.policy, tuning)
+
+
+def _methods(results: StudyResults) -> Section:
+    further = [*factor_methods(results.factors), *profile_methods(results.profiles), *trend_methods(results.trends)]
+    images = results.images is not None
+    return methods(
+        results.variants, results.comparisons, results.policy, results.conduct, images=images, further=further
     )
 
 

@@ -6,20 +6,21 @@ slots. A slot that nobody fills is an error.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import jinja2
 
 from analysis import formatting
-from analysis.report import phrases
 
 FILTERS = {
-    "points": phrases.by_points,  # {{ difference|points(metric) }}: 23.6 points
-    "points_range": phrases.range_text,  # {{ differences|points_range(metric) }}: 22.5 to 23.6 points
-    "interval": phrases.interval_text,  # {{ difference|interval(metric) }}: 95 % CI 20.2 to 27.0
-    "value": phrases.value_text,  # {{ mean|value(metric) }}: 72.4 %
-    "listing": lambda words, last="and": formatting.listing(list(words), last),
+    "points": formatting.by_points,  # {{ difference|points(metric) }}: 23.6 points
+    "points_range": formatting.range_text,  # {{ differences|points_range(metric) }}: 22.5 to 23.6 points
+    "interval": formatting.interval_text,  # {{ difference|interval(metric) }}: 95 % CI 20.2 to 27.0
+    "value": formatting.value_text,  # {{ mean|value(metric) }}: 72.4 %
+    "listing": lambda words, last="and": formatting.listing([str(word) for word in words], last),
     "quoted": formatting.quoted,
     "names": lambda variants: formatting.listing([formatting.quoted(variant) for variant in variants]),
     "plural": formatting.plural,  # {{ n|plural("seed") }}: 5 seeds
@@ -58,10 +59,18 @@ def _module(template: str) -> Any:
     return _environment().get_template(f"{template}.txt.j2").module
 
 
+class _Templates(jinja2.PackageLoader):
+    """A line that holds only a tag, such as `{% if looks %}`, is no empty line, so it does not end a paragraph."""
+
+    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool] | None]:
+        source, name, is_current = super().get_source(environment, template)
+        return re.sub(r"(?m)^[ \t]*(\{% (?:(?!%\}).)* %\})\n", r"\1", source), name, is_current
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("analysis.report"), undefined=jinja2.StrictUndefined, autoescape=False
+        loader=_Templates("analysis.report"), undefined=jinja2.StrictUndefined, autoescape=False
     )
     environment.filters |= FILTERS
     return environment

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import pandas as pd
 
 from analysis import stats
+from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, unrecorded_plugins
+from analysis.sources.plan_changes import plan_changes
 from analysis.sources.runs_table import RunsTable
+from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
 from experiments.metric import Metric
 from experiments.runs.looks import Look
+from experiments.sections import PER_SEED
+from experiments.study import StudyPlan
 
 STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
 
@@ -19,6 +25,10 @@ STATUSES = ("finished", "diverged", "pruned", "incomplete", "unreadable")
 class Conduct:
     """The conduct of a study."""
 
+    notes: list[str]
+    """what is to be said of a plan that was inferred, or chosen after the runs"""
+    recorded: bool
+    """whether looks at the study are recorded: not those at runs that no study has planned"""
     looks: tuple[Look, ...]
     """looks at different numbers of seeds, in order; the last one is this"""
     counts: pd.DataFrame
@@ -29,25 +39,79 @@ class Conduct:
     """status -> what the runs with another status than "finished" are called; "unplanned" is such a status"""
     divergence: dict[str, stats.Estimate]
     """variant -> share of its ended runs that diverged, with its exact interval"""
+    dataset: str
+    """of the plan's base; "" where it is not stated"""
+    same_images: bool | None
+    """whether the settings of all runs choose the same images of one dataset; None where that is not known"""
+    changed_images: list[str]
+    """variants whose runs used other images than runs with the same settings"""
+    split: Literal["fixed", "by seed", "by seed in some variants"]
+    """how the images are split into those for training and for testing"""
+    not_fixed: dict[str, list[str]]
+    """setting that is no factor -> its values, where they differ between runs"""
+    changes: dict[str, dict[Any, int]]
+    """changed field of the plan -> its value when runs started -> how many runs that were. Planned looks allow new seeds"""
+    plan: StudyPlan
+    """the plan as it is now"""
+    commits: int
+    dirty: bool
+    """whether a run comes from code with uncommitted changes"""
+    machines: int
+    """kinds of hardware"""
+    unrecorded_plugins: list[str]
+    """the plug-ins of runs without a record of their source, one for each run"""
+    uncommitted_plugin: bool
     batches: stats.BatchEffect
     """finished runs of different hardware or commits, compared by the study's metric"""
 
 
 def study_conduct(study: RunsTable) -> Conduct:
     """The conduct of a study, as its records are now."""
+    ended, finished = study.of(*ENDED), study.of("finished")
     counts = pd.crosstab(study.runs["variant"], study.runs["status"])
-    counts = counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0)
     runs = {status: _named(study.of(status)) for status in (*STATUSES[1:], "unplanned")}
-    finished = study.of("finished")
+    changes = plan_changes(study)
+    if study.plan.looks and "looks" not in changes:
+        changes.pop("seeds", None)
     return Conduct(
+        notes=list(study.plan.notes),
+        recorded=study.recorded,
         looks=study_looks(study),
-        counts=counts,
+        counts=counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0),
         planned=len(study.runs) - len(runs["unplanned"]),
         finished=len(finished),
         excluded={status: names for status, names in runs.items() if names},
         divergence=_divergence(study),
+        dataset=str(study.base.get("data.name") or ""),
+        same_images=_same_images(study),
+        changed_images=changed_images(study),
+        split=_split(study),
+        not_fixed=not_held_fixed(study),
+        changes=changes,
+        plan=study.stated_plan,
+        commits=ended["commit"].nunique(),
+        dirty=bool(ended["dirty"].eq(True).any()),
+        machines=ended["hardware"].nunique(),
+        unrecorded_plugins=list(unrecorded_plugins(study).get("model.pos_embed", [])),
+        uncommitted_plugin=bool(ended["plugin_committed"].eq(False).any()),
         batches=_batches(finished, study.metric),
     )
+
+
+def _same_images(study: RunsTable) -> bool | None:
+    """None where the settings are not recorded, and where the folder of the images is a factor."""
+    settings = study.settings()
+    if "data.split_seed" not in settings or "data.root" in study.varied:
+        return None
+    chosen = [path for path in CHOOSE_IMAGES if path in settings and path not in PLACES]
+    return PER_SEED not in list(settings["data.split_seed"]) and all(
+        settings[path].nunique(dropna=False) == 1 for path in chosen
+    )
+
+
+def _split(study: RunsTable) -> Literal["fixed", "by seed", "by seed in some variants"]:
+    by_seed = [split == PER_SEED for split in study.settings().get("data.split_seed", [])]
+    return "fixed" if not any(by_seed) else "by seed" if all(by_seed) else "by seed in some variants"
 
 
 def _named(runs: pd.DataFrame) -> list[str]:

@@ -11,9 +11,8 @@ from synthetic import write_factorial, write_study
 
 from analysis.commands import record_look
 from analysis.main import main
-from analysis.report.headline import headline
-from analysis.report.methods import methods
-from analysis.report.warnings import warnings
+from analysis.report.sections.looks import looks_facts
+from analysis.report.study_report import study_headline, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
@@ -52,13 +51,13 @@ def results_at(folder, seeds, looks=(), planned=10, **options):
 def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_path):
     first, second = study_at(tmp_path / "a", 5), study_at(tmp_path / "b", 10)
     assert report(first) == 0
-    assert "look at this study" not in (first / "report" / "report.md").read_text()
+    assert "raises the rate" not in (first / "report" / "report.md").read_text()
     (look,) = read_looks(first)
     assert (look.fewest, look.most, look.metric, look.command) == (5, 5, "test/acc", "vit-report")
     shutil.copy(first / LOOKS, second)  # five more seeds have finished
     assert report(second) == 0
     text = (second / "report" / "report.md").read_text()
-    assert "This is the second look at this study (first at 5 seeds)." in text
+    assert "Looks at this study so far: 2 (first at 5 seeds)." in text
     assert "above 5 % (in about 8 % of studies for a single comparison)" in text  # Armitage et al. (1969): 8.3 %
     assert [look.most for look in read_looks(second)] == [5, 10]
     again = read_folder(second)  # the same seeds again are no new look
@@ -88,7 +87,9 @@ def test_an_exported_study_carries_its_looks_and_is_not_changed_by_a_report(tmp_
     assert read_export(exported).looks == read_folder(folder).looks
     before = {path.name: path.read_bytes() for path in exported.iterdir()}
     record_look(read_export(exported))
-    assert any(each.startswith("This is the second look") for each in headline(analyze(read_export(exported))))
+    assert any(
+        each.startswith("Looks at this study so far: 2 ") for each in study_headline(analyze(read_export(exported)))
+    )
     assert {path.name: path.read_bytes() for path in exported.iterdir()} == before
 
 
@@ -124,21 +125,18 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     assert found.n == 5
     assert (found.diff.value, found.diff.low, found.diff.high) == pytest.approx((diffs.mean(), low, high), rel=1e-3)
     assert results.mean("learned-1d").n == finished
-    (said,) = (each for each in headline(results) if each.startswith("The study plans to test at 5 and 10 seeds."))
-    assert (
-        "This is the look at 5 seeds: tests and intervals of differences use its level, 0.31 % instead of 5 %" in said
+    (said,) = (
+        each for each in study_headline(results) if each.startswith("The study plans to test at 5 and 10 seeds.")
     )
-    beyond = "The runs of 7 seeds have ended; differences and verdicts use the first 5. The next look is at 10 seeds."
-    assert (beyond in said) == (finished == 7)
+    assert "0.31 % instead of 5 %" in said and "The next look is at 10 seeds." in said
+    assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
 
 
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
     results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
     assert {compared.n for compared in results.pairs.values()} == {8}
-    said = " ".join(headline(results))
-    assert (
-        "differences and verdicts use the first 8. The plan has no further look, so more seeds give no new verdicts"
-        in said
+    assert results.policy.next_look is None and "use the first 8. It is the last look" in " ".join(
+        study_headline(results)
     )
 
 
@@ -149,11 +147,9 @@ def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
     assert {compared.verdict for compared in results.pairs.values()} == {"not enough evidence"}
     assert results.published.claims == [] and results.factorial is None
-    first, second = headline(results)
-    assert first.startswith(
-        "Nothing is tested yet: the first planned look is at 5 seeds, and all runs of 3 seeds have ended."
-    )
-    assert second.startswith("The best mean test accuracy so far is that of")
+    first, second = study_headline(results)
+    assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in first
+    assert second.startswith("Best mean test accuracy so far: ")
     assert all(np.isnan([compared.p_holm, compared.diff.low]).all() for compared in results.pairs.values())
 
 
@@ -181,12 +177,11 @@ def test_a_verdict_of_an_earlier_look_stays(tmp_path):
 def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_were_added(tmp_path):
     plain = results_at(tmp_path / "a", 5, spread=0.03)
     planned = results_at(tmp_path / "b", 5, looks=[5, 10], spread=0.03)
-    assert "the number of seeds needed cannot be estimated" in headline(plain)[-1]
-    assert "seeds needed" not in headline(planned)[-1]
+    assert "seeds needed for a verdict" in study_headline(plain)[-1]
+    assert "seeds needed for a verdict" not in study_headline(planned)[-1]
     assert all(compared.seeds_needed is None for compared in planned.pairs.values())
-    facts = dict(methods(planned).items[0].facts)
-    assert "Lan and DeMets" in facts["Looks"] and "Ye et al., 2013" in facts["Looks"]
-    assert "Looks at this study so far: 5 seeds." in dict(methods(plain).items[0].facts)["Looks"]
+    facts = [dict(looks_facts(r.policy, r.conduct.looks, r.conduct.recorded))["Looks"] for r in (plain, planned)]
+    assert "Looks at this study so far: 5 seeds." in facts[0] and "Lan and DeMets" in facts[1]
 
 
 @pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "and are 5, 10 now"), ([4], [], "and are none now")])
@@ -196,9 +191,9 @@ def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, s
     body = {k: v for k, v in record.read_summary(folder / "v0-s0").items() if k not in ("files", "digest")}
     stated = {"metric": "test/acc", "margin": 0.01, "baseline": "none", "seeds": [0, 1], "fields": fields}
     record.write_summary(folder / "v0-s0", {**body, "planned": stated})
-    found, *seeds = warnings(analyze(read_folder(folder)))[::-1]
+    found, *seeds = study_warnings(analyze(read_folder(folder)))[::-1]
     assert len(seeds) == 1  # the seeds were changed as well, and the changed looks do not foresee that
-    assert found.startswith("The planned looks were changed after runs had started:") and said in found
+    assert found.startswith("The planned looks were changed after 1 run had started") and said in found
 
 
 def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
@@ -206,7 +201,7 @@ def test_seeds_that_the_planned_looks_foresee_are_no_warning(tmp_path):
     body = {k: v for k, v in record.read_summary(folder / "v0-s0").items() if k not in ("files", "digest")}
     stated = {"seeds": list(range(5)), "fields": field_digests(StudyPlan.read(folder))}
     record.write_summary(folder / "v0-s0", {**body, "planned": stated})
-    assert warnings(analyze(read_folder(folder))) == []
+    assert study_warnings(analyze(read_folder(folder))) == []
 
 
 @pytest.mark.parametrize("looks", [[10, 5], [5, 5], [1, 5], ["5"], 5, [True, 5]])

@@ -6,8 +6,7 @@ import study_file
 from synthetic import change_summary, write_study
 
 from analysis.report import write
-from analysis.report.study_report import study_document
-from analysis.report.warnings import warnings
+from analysis.report.study_report import study_document, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments.runs import record
@@ -23,7 +22,7 @@ def study_of(tmp_path, change=lambda run, summary: summary, **plan):
         summary = json.loads((path / "summary.json").read_text())
         plain = {key: value for key, value in summary.items() if key not in ("schema", "files", "digest")}
         record.write_summary(path, change(path.name, plain))
-    return warnings(analyze(read_folder(folder)))
+    return study_warnings(analyze(read_folder(folder)))
 
 
 def test_edited_plan_is_reported(tmp_path):
@@ -32,7 +31,7 @@ def test_edited_plan_is_reported(tmp_path):
     change_summary(folder / "v0-s0", planned=read_stated(folder))
     study_file.write_study(folder, {**study_file.read_study(folder), "margin": 0.2})
     results = analyze(read_folder(folder))
-    assert any("0.01 when 1 run started" in warning for warning in warnings(results))
+    assert any("after 1 run had started: from 0.01 to 0.2" in warning for warning in study_warnings(results))
     page = write.make(study_document(results))["report.md"].decode()
     assert "which was changed after runs had started" in page and "fixes before its runs" not in page
 

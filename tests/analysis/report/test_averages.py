@@ -184,4 +184,4 @@ def test_a_repeated_look_without_a_plan_is_said(tmp_path):
     folder = stratified_folder(tmp_path / "five")
     add_look(folder, this_look(read_folder(tmp_path / "three" / "position")))
     headline = " ".join(stratified_document(read_folder(folder)).headline)
-    assert "second look at this study (first at 3 seeds)" in headline
+    assert "Looks at this study so far: 2 (first at 3 seeds)" in headline

@@ -9,9 +9,7 @@ import yaml
 from synthetic import write_factorial, write_study
 
 from analysis.report import write
-from analysis.report.headline import headline
-from analysis.report.study_report import study_document
-from analysis.report.warnings import warnings
+from analysis.report.study_report import study_document, study_headline, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder, read_runs
 from experiments.runs import record
@@ -68,14 +66,16 @@ def test_factors_that_cannot_be_tested_have_no_effects_and_a_reason(tmp_path, se
     results = analyze(read_folder(write_factorial(tmp_path, seeds=seeds, statuses=lost)))
     assert results.factorial is None and said in results.factors.skipped_reason
     document = study_document(results)
-    assert not any("significant effect" in paragraph or "interaction" in paragraph for paragraph in headline(results))
+    assert not any(
+        "significant effect" in paragraph or "interaction" in paragraph for paragraph in study_headline(results)
+    )
     assert said.encode() in write.make(document)["report.md"].replace(b"\\_", b"_")
 
 
 def test_pairs_without_a_result_do_not_need_more_seeds(tmp_path):
     lost = {("rope-2d", seed): "diverged" for seed in range(5)}
     results = results_of(tmp_path, accuracy={"none": 0.5, "cpe": 0.9, "rope-2d": 0.8}, statuses=lost)
-    assert not any("too few seeds" in paragraph for paragraph in headline(results))
+    assert not any("too few seeds" in paragraph for paragraph in study_headline(results))
 
 
 def test_a_file_is_copied_from_the_report_as_it_is(tmp_path):
@@ -101,7 +101,7 @@ def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):
     assert results.cost.loc["cpe", "device_seconds_ratio"] == pytest.approx(
         4.1 / 4.0
     )  # of seeds 0, 1, 2: .01025, 1.025, 1.025
-    said = " ".join(warnings(results))
+    said = " ".join(study_warnings(results))
     assert "one run of none took 100.0 times the median" in said and "2 kinds of hardware" in said
 
 
@@ -125,5 +125,5 @@ def test_pruned_runs_give_a_warning(tmp_path):
     results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=4, statuses=lost)
     assert (
         "2 of 8 runs were pruned (stopped early because of low results) and are excluded. This biases the means"
-        in " ".join(warnings(results))
+        in " ".join(study_warnings(results))
     )

@@ -6,10 +6,9 @@ import shown
 from scipy.stats import t
 from synthetic import add_predictions, write_study
 
-from analysis.report.headline import headline
-from analysis.report.methods import scope
 from analysis.report.sections.images import agreement_table, classes_table, disagreement_table, images_table
-from analysis.report.study_report import study_document
+from analysis.report.sections.methods import scope
+from analysis.report.study_report import study_document, study_headline
 from analysis.results.images import ImageResults
 from analysis.results.study_results import analyze
 from analysis.sources.hits import VariantHits
@@ -123,5 +122,5 @@ def test_methods_say_what_an_interval_covers(splits, words, tmp_path):
         levels=lambda variant: {"data.split_seed": splits["ab".index(variant)]},
     )
     results = analyze(read(str(folder)))
-    assert words in scope(results)[1]
-    assert ("the same training and test images" in headline(results)[-1]) == ("per-seed" not in splits)
+    assert words in scope(results.conduct)[0][1]
+    assert ("the same training and test images" in study_headline(results)[-1]) == ("per-seed" not in splits)

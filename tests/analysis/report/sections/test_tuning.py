@@ -10,8 +10,7 @@ from synthetic import write_study
 from analysis.figures.labels import study_styles
 from analysis.main import main
 from analysis.report.sections.tuning import choices_table, importances_table, tuning_section, tuning_warnings
-from analysis.report.study_report import study_document
-from analysis.report.warnings import warnings
+from analysis.report.study_report import study_document, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.read import read
@@ -73,7 +72,7 @@ def test_the_report_says_what_was_tuned_with_what_budget_and_on_what_seeds(folde
         "learning rate 0.0001 to 0.1 (log scale); optim.name adamw or sgd.",
     ):
         assert part in text
-    assert not [text for text in warnings(results) if "not held fixed" in text]
+    assert not [text for text in study_warnings(results) if "not held fixed" in text]
     trials = document.frames["tuning-trials"]
     assert len(trials) == 24 and trials["val/acc"].isna().sum() == 4
 
