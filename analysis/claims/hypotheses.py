@@ -73,11 +73,6 @@ class Hypothesis:
         centre = self.moments[0]
         return bool(beyond(centre, self.bound) > 0 if self.relation == "above" else beyond(abs(centre), self.bound) < 0)
 
-    @property
-    def needs_prediction(self) -> bool:
-        """Whether it leans against a published figure, which only the prediction of another run can contradict."""
-        return self.is_published and not self.leans_for() and not np.isnan(self.moments[1])
-
     def more_seeds(self, alpha: float, sd: float) -> int | None:
         """How many more seeds the test that the mean leans towards needs for 80 % power, if the mean and `sd` are true.
 

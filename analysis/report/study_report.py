@@ -51,7 +51,7 @@ def study_document(
     expected = probe_columns(published.expected, means)
     main = variants_table(variants, means, compared, cost, conduct, policy, expected)
     paper = paper_table(published.paper, means, variants, compared, policy)
-    claims = claims_table(published.claims, compared.pairs, variants, policy, results.tuning is not None)
+    claims = claims_table(published.claims, variants, policy, results.tuning is not None)
     plot = differences_plot(variants, compared, policy, styles)
     factors = factors_section(results.factors, variants, means, policy)
     several = results.factors.model is not None  # then the factors come before the combinations of their levels
