@@ -144,7 +144,7 @@ def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
 @pytest.mark.parametrize("only", [None, "digits"])
 def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
     levels = {cell: dict(zip(("data.name", "model.pos_embed"), own)) for cell, own in CELLS.items()}
-    tuned = study_file.tuned(levels, dict.fromkeys(CELLS, {"optim.lr": 0.1}))
+    tuned = study_file.tuned(levels, {cell: {"optim.lr": 0.1} for cell in CELLS})
     document = stratified(tmp_path, tuned=tuned, statuses=absent("mnist") if only else {})
     said = " ".join(document.warnings)
     assert "other settings than the runs" not in said and "at or near an end of" in said
