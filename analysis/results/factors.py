@@ -39,7 +39,7 @@ def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> tuple[stats.
     """The effects, or why there are none."""
     if policy.waiting:
         return None, f"the first planned look is at {policy.plan[0]} seeds"
-    runs = runs[[policy.may_test(seed) for seed in runs["seed"]]]
+    runs = runs.loc[[policy.may_test(seed) for seed in runs["seed"]]]
     frame = runs[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)

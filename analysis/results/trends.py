@@ -73,7 +73,9 @@ def study_trends(study: RunsTable, variants: Variants, policy: Policy) -> list[T
     With planned looks, p-values are NaN: the tests are for one look.
     """
     finished = study.of("finished")
-    runs = finished[[policy.may_test(seed) for seed in finished["seed"]]]
+    runs = finished.loc[[policy.may_test(seed) for seed in finished["seed"]]]
+    if runs.empty:
+        return []
     trends = [_lengths(study, runs, policy)]
     trends += [_along(study, variants, runs, factor, policy) for factor in study.factors if factor in CONDITIONS]
     return [trend for trend in trends if trend is not None]
@@ -86,8 +88,9 @@ def _lengths(study: RunsTable, runs: pd.DataFrame, policy: Policy) -> Trend | No
     if columns and runs["epochs"].nunique() == 1:  # the end of training is a length too
         columns.setdefault(int(runs["epochs"].iloc[0]), Metric(base))
     values = [
-        pd.DataFrame({"row": runs["variant"], "point": point, "seed": runs["seed"], "value": runs.get(column)})
+        pd.DataFrame({"row": runs["variant"], "point": point, "seed": runs["seed"], "value": runs[column]})
         for point, column in columns.items()
+        if column in runs
     ]
     rows = {variant: variant for variant in study.variants}
     return _trend("lengths", "epochs", study, pd.concat(values), rows, policy) if values else None

@@ -95,6 +95,11 @@ def test_a_row_without_a_finished_run_is_missing(tmp_path):
     assert trend.missing == ["relative"] and "relative" not in trend.diffs
 
 
+def test_a_study_whose_runs_all_diverged_has_no_trends(tmp_path):
+    lost = {(f"{kind}, {n}", seed): "diverged" for kind in ("none", "relative") for n in (80, 800) for seed in range(2)}
+    assert with_limits(tmp_path, {"none": 0, "relative": 0.1}, {80: 2, 800: 1}, seeds=2, statuses=lost).trends == []
+
+
 def test_a_study_without_a_condition_has_no_trends(tmp_path):
     assert analyze(read(str(write_study(tmp_path)))).trends == []
 
