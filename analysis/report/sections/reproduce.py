@@ -9,24 +9,32 @@ import yaml
 
 from analysis.report.document import Code, Section
 from analysis.report.sections.provenance import origin
-from analysis.report.text import text
+from analysis.report.text import paragraphs, text
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 
 
 def reproduce(study: RunsTable) -> Section:
     """Return the section of one study."""
-    words, given = _parsed(study.plan.command)
-    lines = [*_checkout(study), *_plugins(study)]
+    plan, ended = study.plan, study.of(*ENDED)
+    words, given = _parsed(plan.command)
     folder = f"{(given.out or 'runs').rstrip('/')}/{study.name}"
-    if study.plan.command and study.plan.tuned_settings:
-        lines.append(text("provenance", "tuned", plan=f"{folder}/study.json"))
-    if study.plan.command:
-        lines.append(_sweep(study, words, given) or study.plan.command)
-    report = [folder, *_explored(study)]
-    if study.plan.source:  # W&B or Optuna, which hold no plan
-        report = [study.plan.source, "--metric", study.metric, "--baseline", study.baseline, "--out", "report"]
-    lines.append(shlex.join(["vit-report", *report]))
+    modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
+    notes = paragraphs(
+        "provenance",
+        "before",
+        commits=ended["commit"].dropna().unique().tolist(),
+        modules=shlex.quote(",".join(modules)) if modules else "",
+        tuned=f"{folder}/study.json" if plan.command and plan.tuned_settings else "",
+    )
+    sweep = [shlex.join([*words, *_options(study, given)]) if words else plan.command] if plan.command else []
+    metric, baseline = ["--metric", study.metric], ["--baseline", study.baseline]
+    if plan.source:  # W&B or Optuna, which hold no plan
+        report = [plan.source, *metric, *baseline, "--out", "report"]
+    else:  # an exploratory report has another metric or baseline than the plan
+        stated = study.stated_plan
+        report = [folder, *metric * (study.metric != stated.metric), *baseline * (study.baseline != stated.baseline)]
+    lines = [*notes, *sweep, shlex.join(["vit-report", *report])]
     return Section("reproduce", "Reproduce", [Code("\n".join(lines)), *_definition(study, words), *_sources(study)])
 
 
@@ -47,33 +55,12 @@ def _parsed(command: str | None) -> tuple[list[str], Namespace]:
     return words, given
 
 
-def _sweep(study: RunsTable, words: list[str], given: Namespace) -> str:
-    """The sweep's command with every planned seed: the last command may have named only some of them."""
+def _options(study: RunsTable, given: Namespace) -> list[str]:
+    """--seeds with every planned seed, since the last command may have named only some of them, and --out as given."""
     planned = study.plan.seeds
     listed = ",".join(map(str, planned)) + "," * (len(planned) == 1)
     seeds = str(len(planned)) if planned == list(range(len(planned))) else listed
-    return shlex.join([*words, "--seeds", seeds, *(["--out", given.out] if given.out else [])]) if words else ""
-
-
-def _checkout(study: RunsTable) -> list[str]:
-    commits = study.of(*ENDED)["commit"].dropna().unique()
-    if len(commits) > 1:
-        return [text("provenance", "several_commits")]
-    return [f"git checkout {commit}" for commit in commits]
-
-
-def _explored(study: RunsTable) -> list[str]:
-    """The flags of an exploratory report: its metric and baseline where the plan states others."""
-    stated = study.stated_plan
-    metric = ["--metric", study.metric] if study.metric != stated.metric else []
-    return metric + (["--baseline", study.baseline] if study.baseline != stated.baseline else [])
-
-
-def _plugins(study: RunsTable) -> list[str]:
-    """The line that makes the plug-ins of the runs known."""
-    values = sorted(study.of(*ENDED)["plugin_modules"].dropna().unique())
-    modules = ",".join(dict.fromkeys(name for value in values for name in str(value).split(",")))
-    return [text("provenance", "plugins", modules=shlex.quote(modules))] if modules else []
+    return ["--seeds", seeds, *(["--out", given.out] if given.out else [])]
 
 
 def _definition(study: RunsTable, words: list[str]) -> list[Code]:

@@ -27,23 +27,6 @@ for (const table of all("table.sortable")) {
   });
 }
 
-// The columns that identify a row stay in view, if they leave room for the others.
-const stick = () => {
-  for (const table of all("table.sortable")) {
-    const keys = all("th.key", table).length, heads = [...table.tHead.rows[0].cells].slice(0, keys);
-    const places = [0];
-    heads.forEach((head, at) => places.push(places[at] + head.getBoundingClientRect().width));
-    const stuck = keys > 1 && places[keys] > 0 && places[keys] < 0.6 * table.parentElement.clientWidth;
-    for (const row of table.rows) heads.forEach((_, at) => {
-      row.cells[at].classList.toggle("stuck", stuck);
-      row.cells[at].style.left = stuck ? `${places[at]}px` : "";
-    });
-  }
-};
-addEventListener("resize", stick);
-all("details").forEach((details) => details.addEventListener("toggle", stick));
-stick();
-
 // A field above the table of runs shows only the rows that contain all its words.
 const runs = document.getElementById("table-runs");
 if (runs) {
