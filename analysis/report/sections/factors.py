@@ -36,7 +36,7 @@ def factors_section(factors: Factors, variants: Variants, means: Means, policy: 
         section.items.extend(present(levels, contrasts, levels_table, pairs, *others))
     elif factors.skipped_reason:
         section.paragraphs.append(text("factors", "skipped", reason=factors.skipped_reason))
-    if variants.levels is not None and not (model and drawn_pairs(model)):
+    if variants.levels is not None and means.best is not None and not (model and drawn_pairs(model)):
         section.items.append(Plot("grid", draw_grid(variants, means), *_texts("grid", variants)))
     return section
 

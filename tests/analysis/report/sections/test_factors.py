@@ -125,6 +125,15 @@ def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
     assert {label.get_text() for label in grid.figure.axes[0].texts} == means
 
 
+def test_without_a_finished_run_there_is_a_reason_and_no_figure(tmp_path):
+    lost = {
+        (f"depth={d}, head={head}", s): "diverged" for d in (1, 2) for head in ("logits", "softmax") for s in (0, 1)
+    }
+    results = results_of(tmp_path, seeds=2, statuses=lost)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert section.paragraphs and not section.items
+
+
 def test_a_pair_of_factors_has_a_line_for_each_level_through_the_means_of_the_cells(tmp_path):
     results = results_of(tmp_path, spread=0.001, seeds=3)
     (axes,) = draw_pairs(results.factors.model, results.variants).axes
