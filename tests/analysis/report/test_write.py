@@ -45,8 +45,19 @@ addEventListener("load", () => {
 });</script></body>"""
 
 
-def results_of(tmp_path, skip=False, **options):
-    return analyze(read_folder(write_study(tmp_path, **options), skip))
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return analyze(read_folder(write_study(tmp_path_factory.mktemp("study"))))
+
+
+@pytest.fixture(scope="module")
+def files(results):
+    return write.make(study_document(results), png=True)
+
+
+@pytest.fixture
+def page(files):
+    return Page(files["report.html"].decode())
 
 
 class Page(HTMLParser):
@@ -76,12 +87,7 @@ class Page(HTMLParser):
         self.text.append(data)
 
 
-def page_of(results):
-    return Page(write.make(study_document(results))["report.html"].decode())
-
-
-def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
-    page = page_of(results_of(tmp_path))
+def test_the_page_is_well_formed_and_loads_nothing(page):
     assert page.open == []  # every tag is closed, in order
     for tag, given in page.tags:
         assert "src" not in given or given["src"].startswith("data:")
@@ -90,13 +96,10 @@ def test_the_page_is_well_formed_and_loads_nothing(tmp_path):
     assert not any(part in "".join(page.text) for part in ("@import", "url(http", "fetch("))
 
 
-def test_every_link_within_the_page_has_a_target_and_ids_are_unique(tmp_path):
-    page = page_of(results_of(tmp_path))
+def test_every_link_within_the_page_has_a_target_and_ids_are_unique(page):
     assert len(page.ids) == len(set(page.ids))
-    inner = [href[1:] for href in page.hrefs if href.startswith("#")]
-    assert set(inner) <= set(page.ids) and {"result", "differences", "methods", "provenance", "runs", "runs-v2"} <= set(
-        inner
-    )
+    inner = {href[1:] for href in page.hrefs if href.startswith("#")}
+    assert inner <= set(page.ids) and {"result", "differences", "methods", "runs", "runs-v2"} <= inner
     drawings = [given for tag, given in page.tags if tag == "use"]
     assert drawings and all(given["xlink:href"][1:] in page.ids for given in drawings)
 
@@ -110,28 +113,21 @@ def test_links_to_records_exist_beside_the_report(tmp_path):
     assert {"tables/variants.csv", "tables/differences.csv", "tables/pairs.csv", "tables/runs.csv"} <= set(outer)
 
 
-def test_every_figure_has_an_alternative_text(tmp_path):
-    page = page_of(results_of(tmp_path))
+def test_every_figure_has_an_alternative_text(page):
     drawings = [given for tag, given in page.tags if tag == "svg"]
-    assert all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
-    assert len(drawings) == 4
+    assert len(drawings) == 4 and all(given["role"] == "img" and len(given["aria-label"]) > 40 for given in drawings)
 
 
-def test_every_note_is_shown_once(tmp_path):
-    text = write.make(study_document(results_of(tmp_path)))["report.html"].decode()
-    notes = re.findall(
-        r"(?<=<p>)[^<]{60,}(?=</p>)", " ".join(re.findall(r'class="notes">(.*?)</details>', text, re.DOTALL))
-    )
+def test_every_note_is_shown_once(files):
+    shown = re.findall(r'class="notes">(.*?)</details>', files["report.html"].decode(), re.DOTALL)
+    notes = re.findall(r"(?<=<p>)[^<]{60,}(?=</p>)", " ".join(shown))
     assert len(notes) > 5 and len(notes) == len(set(notes))
-    assert text.count("20 of 20 planned runs finished.") == 2  # below the title, and in one note
 
 
-def test_values_under_the_pointer_are_those_of_the_records(tmp_path):
-    results = results_of(tmp_path)
-    tips = [json.loads(given["data-tips"]) for _, given in page_of(results).tags if "data-tips" in given]
-    shown = {text for texts in tips for text in texts}
+def test_values_under_the_pointer_are_those_of_the_records(results, page):
+    shown = {text for _, given in page.tags if "data-tips" in given for text in json.loads(given["data-tips"])}
     for variant in results.variants.names:
-        for seed, value in results.values[variant].items():
+        for seed, value in results.means.values[variant].items():
             assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
     last = results.curves["val/acc"]["learned-1d"]["value"].iloc[-1]
     assert f"learned-1d, epoch 4: {100 * last:.2f} %" in shown
@@ -139,7 +135,7 @@ def test_values_under_the_pointer_are_those_of_the_records(tmp_path):
 
 def test_markup_in_names_is_text(tmp_path):
     names = ["none", HOSTILE]
-    results = results_of(
+    folder = write_study(
         tmp_path,
         accuracy={"none": 0.7, HOSTILE: 0.9},
         factors={f"model.{HOSTILE}": names},
@@ -149,7 +145,7 @@ def test_markup_in_names_is_text(tmp_path):
         command=f"vit-sweep run {shlex.quote(HOSTILE)} ```",
         baseline="none",
     )
-    files = write.make(study_document(results))
+    files = write.make(study_document(analyze(read_folder(folder))))
     page = Page(files["report.html"].decode())
     assert [tag for tag, _ in page.tags if tag == "script"] == ["script"] and not any(
         tag == "img" for tag, _ in page.tags
@@ -168,47 +164,40 @@ def test_markup_in_names_is_text(tmp_path):
     assert not with_names
 
 
-def test_the_same_records_give_the_same_bytes(tmp_path):
-    first = write.make(study_document(results_of(tmp_path / "a")), png=True)
-    second = write.make(study_document(results_of(tmp_path / "somewhere" / "else")), png=True)  # in another place
-    assert first == second and {
-        "report.html",
-        "report.md",
-        "tables/variants.csv",
-        "tables/variants.tex",
-        "figures/accuracy.svg",
-        "tables/runs.csv",
-    } <= set(first)
+def test_the_same_records_give_the_same_bytes(files, tmp_path):
+    again = analyze(read_folder(write_study(tmp_path / "somewhere" / "else")))
+    assert files == write.make(study_document(again), png=True)
+    kinds = {"tables/variants.csv", "tables/variants.tex", "tables/runs.csv", "figures/accuracy.svg"}
+    assert {"report.html", "report.md", "figures/accuracy.png", *kinds} <= set(files)
+    assert not any(name.endswith(".png") for name in write.make(study_document(again)))
 
 
 def test_an_older_report_is_replaced_as_a_whole(tmp_path):
     write.write({"report.html": b"old", "tables/gone.csv": b"x"}, tmp_path / "report")
     write.write({"report.html": b"new"}, tmp_path / "report")
-    assert (tmp_path / "report" / "report.html").read_bytes() == b"new" and not (
-        tmp_path / "report" / "tables"
-    ).exists()
+    assert (tmp_path / "report" / "report.html").read_bytes() == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["manifest.json", "report.html"]
 
 
-def test_files_that_vit_report_did_not_write_are_never_deleted(tmp_path):
-    write.write({"report.html": b"old"}, tmp_path / "report")
-    (tmp_path / "report" / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="report/notes.txt: was not written by vit-report"):
-        write.write({"report.html": b"new"}, tmp_path / "report")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").write_text("mine")
-    with pytest.raises(UserError, match="other/thesis.tex"):
-        write.write({"report.html": b"new"}, tmp_path / "other")
-    assert (tmp_path / "report" / "report.html").read_bytes() == b"old" and (tmp_path / "other" / "thesis.tex").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "report"]
-
-
-def test_a_link_to_a_folder_is_a_file_of_the_users(tmp_path):
-    write.write({"report.html": b"old"}, tmp_path / "report")
-    (tmp_path / "images").mkdir()
-    (tmp_path / "report" / "images").symlink_to(tmp_path / "images")
-    with pytest.raises(UserError, match="report/images: was not written by vit-report"):
-        write.write({"report.html": b"new"}, tmp_path / "report")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda folder: (folder / "notes.txt").write_text("mine"), "notes.txt: was not written by vit-report"),
+        (lambda folder: (folder / "images").symlink_to(folder), "images: was not written by vit-report"),
+        (lambda folder: (folder / "report.md").write_text("my notes"), "report.md: was changed since vit-report wrote"),
+        (lambda folder: (folder / "manifest.json").unlink(), "report.html: was not written by vit-report"),
+        (lambda folder: folder.rename(folder.parent / "a") and folder.write_text("a"), "report: is not a folder"),
+        (lambda folder: folder.rename(folder.parent / "a") and folder.symlink_to("a"), "report: is not a folder"),
+    ],
+)
+def test_what_a_user_wrote_is_never_replaced(change, said, tmp_path):
+    write.write({"report.html": b"old", "report.md": b"old"}, tmp_path / "report")
+    change(tmp_path / "report")
+    before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
+    with pytest.raises(UserError, match=said):
+        write.write({"report.html": b"new", "report.md": b"new"}, tmp_path / "report")
+    assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
 def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypatch):
@@ -220,43 +209,24 @@ def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypat
     assert [path.name for path in tmp_path.rglob("*")] == ["report"]
 
 
-def test_an_edited_report_is_not_overwritten(tmp_path):
-    write.write({"report.html": b"old", "report.md": b"old"}, tmp_path / "report")
-    (tmp_path / "report" / "report.md").write_text("old, and my notes")
-    with pytest.raises(UserError, match="report/report.md: was changed since vit-report wrote it"):
-        write.write({"report.html": b"new", "report.md": b"new"}, tmp_path / "report")
-    assert (tmp_path / "report" / "report.md").read_text() == "old, and my notes"
-
-
-def test_settings_that_were_not_held_fixed_give_a_warning(tmp_path):
-    results = results_of(tmp_path, levels=lambda v: {"model.pos_embed": v, "optim.lr": 0.01 if v == "none" else 0.001})
-    assert any("optim.lr was not held fixed (0.01 and 0.001)" in text for text in page_of(results).text)
-
-
-def test_skipped_records_are_named_in_the_page(tmp_path):
+def test_excluded_records_are_the_last_section(tmp_path):
     folder = write_study(tmp_path)
     file = folder / "v1-s2" / "config.json"
     file.write_text(file.read_text() + " ")
-    page = page_of(analyze(read_folder(folder, skip_unreadable=True)))
-    said = "".join(page.text)
-    assert "1 unreadable" in said and "v1-s2/config.json: does not match the digest" in said
+    files = write.make(study_document(analyze(read_folder(folder, skip_unreadable=True))))
+    said = "".join(Page(files["report.html"].decode()).text)
+    assert "v1-s2/config.json: does not match the digest" in said.partition("Excluded records")[2]
+    assert b"## Excluded records" in files["report.md"]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
-def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(tmp_path):
-    folder = write_study(tmp_path)
-    html = write.make(study_document(analyze(read_folder(folder))))["report.html"].decode()
+def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_path):
+    html = files["report.html"].decode()
     (tmp_path / "page.html").write_text(html.replace("</body>", PROBE))
+    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update"
     command = [
         CHROMIUM,
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
+        *(f"--{flag}" for flag in flags.split()),
         f"--user-data-dir={tmp_path / 'profile'}",
         "--window-size=500,900",
         "--enable-logging=stderr",
