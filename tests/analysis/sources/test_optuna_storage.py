@@ -87,6 +87,18 @@ def test_the_metric_is_that_of_the_storage_or_of_the_user(tmp_path, name, metric
     assert study.runs["val/acc"].tolist() == [0.9, 0.7] and study.runs["test/acc"].isna().all()
 
 
+def test_of_several_values_the_metric_is_read(tmp_path):
+    directions = ["minimize", "maximize"]
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 'optuna.db'}", directions=directions)
+    with pytest.warns(optuna.exceptions.ExperimentalWarning):
+        study.set_metric_names(["val/loss", "val/acc"])
+    study.add_trial(optuna.trial.create_trial(values=[0.3, 0.7]))
+    source = f"optuna:{tmp_path / 'optuna.db'}"
+    assert read(source, metric="val/acc").runs["val/acc"].tolist() == [0.7]
+    with pytest.raises(UserError, match="its values are val/loss, val/acc; give --metric: expected val/loss, val/acc$"):
+        read(source)
+
+
 def test_a_status_of_another_program_is_no_status_of_ours():
     assert (
         source_run(optuna.trial.create_trial(value=0.5, user_attrs={"status": "ok"}), "test/acc").status == "finished"
