@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pandas as pd
@@ -15,7 +16,14 @@ from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Format, Table, estimate_fields
 from analysis.report.text import text
-from analysis.report.variant_columns import baseline_name, count_column, mean_column, variant_columns, variant_fields
+from analysis.report.variant_columns import (
+    baseline_name,
+    count_column,
+    mean_column,
+    signed_column,
+    variant_columns,
+    variant_fields,
+)
 from analysis.results.images import METRIC, ImageResults
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
@@ -79,15 +87,15 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
                 "_alone": versus is None,
             }
         )
-    difference = f"difference from {baseline_name(variants)}, points"
+    difference = f"difference from {baseline_name(variants)}"
     columns = (
         *variant_columns(variants),
         count_column(note=text("images", "n_note")),
         Column("test images", formats.count("images"), sort="images"),
         mean_column(METRIC, "seeds", "new seeds: ", detail=True),
         mean_column(METRIC, "both", "new seeds and images: "),
-        replace(_difference(f"new seeds: {difference}", "diff_seeds"), detail=True),
-        _difference(f"new seeds and images: {difference}", "diff_both"),
+        replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds", blank="_alone"), detail=True),
+        signed_column(METRIC, f"new seeds and images: {difference}", "diff_both", blank="_alone"),
     )
     notes = (text("images", "notes", policy=policy),)
     return Table("images", text("images", "caption"), _frame(rows), columns, notes)
@@ -95,18 +103,11 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
 
 def classes_table(images: ImageResults, variants: Variants) -> Table | None:
     """Return the test accuracy of each variant by class; None with too many classes."""
-    classes = range(int(images.labels.max()) + 1)
-    if len(classes) > MOST_CLASSES:
+    labels = {f"class_{number}": f"class {number}" for number in range(int(images.labels.max()) + 1)}
+    if len(labels) > MOST_CLASSES:
         return None
-    rows = [
-        {
-            **variant_fields(variants, variant),
-            **{f"class_{c}": value for c, value in enumerate(images.by_class(variant))},
-        }
-        for variant in images.comparable
-    ]
-    columns = (*variant_columns(variants), *(_percent(f"class {c}", f"class_{c}") for c in classes))
-    return Table("classes", text("images", "classes", unit=METRIC.unit), _frame(rows), columns)
+    values = {variant: images.by_class(variant) for variant in images.comparable}
+    return _percentages("classes", text("images", "classes", unit=METRIC.unit), variants, labels, values)
 
 
 def agreement_table(images: ImageResults, variants: Variants) -> Table | None:
@@ -114,12 +115,19 @@ def agreement_table(images: ImageResults, variants: Variants) -> Table | None:
     names = images.comparable
     if not 1 < len(names) <= MOST_VARIANTS:
         return None
-    rows = [
-        {**variant_fields(variants, a), **{f"agreement: {b}": images.agreement(a, b) for b in names}} for a in names
-    ]
-    columns = (*variant_columns(variants), *(_percent(variants.brief[b], f"agreement: {b}") for b in names))
-    notes = (text("images", "agreement_notes"),)
-    return Table("agreement", text("images", "agreement"), _frame(rows), columns, notes)
+    labels = {f"agreement: {variant}": variants.brief[variant] for variant in names}
+    values = {a: [images.agreement(a, b) for b in names] for a in names}
+    table = _percentages("agreement", text("images", "agreement"), variants, labels, values)
+    return replace(table, notes=(text("images", "agreement_notes"),))
+
+
+def _percentages(
+    name: str, caption: str, variants: Variants, labels: Mapping[str, str], values: Mapping[str, Iterable[float]]
+) -> Table:
+    """A table of shares; `labels`: field -> label of a column; `values`: variant -> its shares."""
+    rows = [{**variant_fields(variants, variant), **dict(zip(labels, shares))} for variant, shares in values.items()]
+    columns = (Column(label, formats.number(field, 1, 100), sort=field) for field, label in labels.items())
+    return Table(name, caption, _frame(rows), (*variant_columns(variants), *columns))
 
 
 def disagreement_table(images: ImageResults) -> Table | None:
@@ -148,14 +156,6 @@ def disagreement_table(images: ImageResults) -> Table | None:
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, dtype=object)
-
-
-def _difference(label: str, field: str) -> Column:
-    return Column(label, formats.interval(field, METRIC, signed=True, blank="_alone"), sort=field)
-
-
-def _percent(label: str, field: str) -> Column:
-    return Column(label, formats.number(field, 1, 100), sort=field)
 
 
 def _share(end: str) -> Format:
