@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis import stats
 from analysis.results.comparisons import Comparisons, study_comparisons
 from analysis.results.conduct import Conduct, study_conduct
 from analysis.results.cost import study_cost
@@ -45,47 +44,6 @@ class StudyResults:
     conduct: Conduct
     tuning: Tuning | None
     """None where the variants were not tuned"""
-
-    # Until all users take the parts:
-
-    @property
-    def values(self) -> dict[str, dict[int, float]]:
-        """variant -> seed -> the study's metric."""
-        return self.means.values
-
-    @property
-    def versus(self) -> dict[str, stats.PairedComparison]:
-        """Each variant against the baseline."""
-        return self.comparisons.versus
-
-    @property
-    def pairs(self) -> dict[tuple[str, str], stats.PairedComparison]:
-        """All pairs."""
-        return self.comparisons.pairs
-
-    @property
-    def other_pairs(self) -> dict[tuple[str, str], stats.PairedComparison]:
-        """Every pair without the baseline."""
-        return self.comparisons.other_pairs
-
-    @property
-    def best(self) -> str | None:
-        """The variant with the best mean."""
-        return self.means.best
-
-    @property
-    def factorial(self) -> stats.Factorial | None:
-        """The effects of a study of several factors."""
-        return self.factors.model
-
-    @property
-    def others(self) -> list[str]:
-        """Every variant but the baseline."""
-        return self.variants.others
-
-    def mean(self, variant: str) -> stats.Estimate:
-        """The variant's mean of the study's metric."""
-        return self.means.of(variant)
 
 
 def analyze(study: RunsTable) -> StudyResults:

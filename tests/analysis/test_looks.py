@@ -113,7 +113,9 @@ def test_the_beginning_of_a_line_that_was_cut_off_is_no_look(tmp_path):
 
 def difference(results, seeds):
     """learned-1d − none over the first seeds, from the values themselves."""
-    return np.array([results.values["learned-1d"][seed] - results.values["none"][seed] for seed in range(seeds)])
+    return np.array(
+        [results.means.values["learned-1d"][seed] - results.means.values["none"][seed] for seed in range(seeds)]
+    )
 
 
 @pytest.mark.parametrize("finished", [5, 7])
@@ -121,10 +123,10 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     results = results_at(tmp_path, finished, looks=[5, 10], spread=0.03)
     diffs = difference(results, 5)
     low, high = scipy_stats.t.interval(1 - LEVEL_AT_HALF, 4, diffs.mean(), scipy_stats.sem(diffs))
-    found = results.versus["learned-1d"]
+    found = results.comparisons.versus["learned-1d"]
     assert found.n == 5
     assert (found.diff.value, found.diff.low, found.diff.high) == pytest.approx((diffs.mean(), low, high), rel=1e-3)
-    assert results.mean("learned-1d").n == finished
+    assert results.means.of("learned-1d").n == finished
     (said,) = (
         each for each in study_headline(results) if each.startswith("The study plans to test at 5 and 10 seeds.")
     )
@@ -134,7 +136,7 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
 
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
     results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
-    assert {compared.n for compared in results.pairs.values()} == {8}
+    assert {compared.n for compared in results.comparisons.pairs.values()} == {8}
     assert results.policy.next_look is None and "use the first 8. It is the last look" in " ".join(
         study_headline(results)
     )
@@ -145,12 +147,12 @@ def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
 )
 def test_before_the_first_look_nothing_is_tested(write, tmp_path):
     results = analyze(read_folder(write(tmp_path, 3, looks=[5, 10])))
-    assert {compared.verdict for compared in results.pairs.values()} == {"not enough evidence"}
-    assert results.published.claims == [] and results.factorial is None
+    assert {compared.verdict for compared in results.comparisons.pairs.values()} == {"not enough evidence"}
+    assert results.published.claims == [] and results.factors.model is None
     first, second = study_headline(results)
     assert "first planned look is at 5 seeds, and all runs of 3 seeds have ended" in first
     assert second.startswith("Best mean test accuracy so far: ")
-    assert all(np.isnan([compared.p_holm, compared.diff.low]).all() for compared in results.pairs.values())
+    assert all(np.isnan([compared.p_holm, compared.diff.low]).all() for compared in results.comparisons.pairs.values())
 
 
 def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ended(tmp_path):
@@ -159,7 +161,7 @@ def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ende
     lost = unfinished(6, 10) | {("none", 2): "diverged"}
     results = results_at(tmp_path / "b", 6, looks=[3, 5], statuses=lost)
     assert results.policy.looks.seeds == (0, 1, 2, 3, 4)
-    assert (results.versus["learned-1d"].n, results.versus["learned-1d"].dropped) == (4, 1)
+    assert (results.comparisons.versus["learned-1d"].n, results.comparisons.versus["learned-1d"].dropped) == (4, 1)
 
 
 def test_a_verdict_of_an_earlier_look_stays(tmp_path):
@@ -169,8 +171,8 @@ def test_a_verdict_of_an_earlier_look_stays(tmp_path):
         body = {key: value for key, value in record.read_summary(path.parent).items() if key not in ("files", "digest")}
         record.write_summary(path.parent, {**body, "test/acc": 0.3})
     results = analyze(read_folder(folder))
-    found = results.versus["learned-1d"]
-    assert found.diff.value < 0 < results.values["learned-1d"][0] - results.values["none"][0]
+    found = results.comparisons.versus["learned-1d"]
+    assert found.diff.value < 0 < results.means.values["learned-1d"][0] - results.means.values["none"][0]
     assert found.verdict == "better" and found.p > 0.05
 
 
@@ -179,7 +181,7 @@ def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_we
     planned = results_at(tmp_path / "b", 5, looks=[5, 10], spread=0.03)
     assert "seeds needed for a verdict" in study_headline(plain)[-1]
     assert "seeds needed for a verdict" not in study_headline(planned)[-1]
-    assert all(compared.seeds_needed is None for compared in planned.pairs.values())
+    assert all(compared.seeds_needed is None for compared in planned.comparisons.pairs.values())
     facts = [dict(looks_facts(r.policy, r.conduct.looks, r.conduct.recorded))["Looks"] for r in (plain, planned)]
     assert "Looks at this study so far: 5 seeds." in facts[0] and "Lan and DeMets" in facts[1]
 

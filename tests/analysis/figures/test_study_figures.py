@@ -43,7 +43,7 @@ def test_every_seed_is_a_point(tmp_path):
     (axes, *_) = figure("accuracy", results).axes
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     for dot, variant in zip(dots, results.variants.names):
-        finite = sorted(100 * value for value in results.values[variant].values() if math.isfinite(value))
+        finite = sorted(100 * value for value in results.means.values[variant].values() if math.isfinite(value))
         assert sorted(dot.get_xdata()) == pytest.approx(finite, rel=1e-12)
     assert sum(len(dot.get_xdata()) for dot in dots) == 19
     assert any("1 diverged" in text.get_text() for text in axes.texts)
@@ -65,7 +65,7 @@ def test_bands_are_students_intervals(tmp_path):
 
 def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
     results = results_of(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.99}, spread=0.05)
-    assert results.mean("learned-1d").high > 1
+    assert results.means.of("learned-1d").high > 1
     (axes, *_) = figure("accuracy", results).axes
     bars = [path.vertices for lines in axes.collections for path in lines.get_paths()]
     assert max(bar[:, 0].max() for bar in bars if len(bar) == 2) == 100

@@ -46,7 +46,7 @@ def by_hand(values, a, b):
 def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
     results = results_of(tmp_path, spread=0.01)
     first, second, third = study_headline(results)
-    diff, low, high = by_hand(results.values, "sinusoidal", "none")
+    diff, low, high = by_hand(results.means.values, "sinusoidal", "none")
     mean = f"{100 * results.means.of('none').value:.2f}"
     assert first.startswith(f"Higher test accuracy than none ({mean} %): sinusoidal by {diff:.2f} points ")
     assert f"(95 % CI {low:.2f} to {high:.2f}), learned-1d by" in first and "5 seeds, " in first

@@ -14,7 +14,7 @@ def test_a_run_has_its_own_difference_from_the_baseline(tmp_path):
     table = runs_table(results.study, results.variants, results.means)
     rows = [row for row in shown.rows(table) if row["variant"] == "learned-1d"]
     assert [(row["seed"], row["status"]) for row in rows] == [("0", "finished"), ("1", "incomplete"), ("2", "finished")]
-    by_hand = 100 * (results.values["learned-1d"][0] - results.values["none"][0])
+    by_hand = 100 * (results.means.values["learned-1d"][0] - results.means.values["none"][0])
     assert [row["difference from none, points"] for row in rows] == [f"+{by_hand:.2f}", "–", "–"]
     columns, cells = table.shown()
     seed = [column.label for column in columns].index("seed")

@@ -64,7 +64,7 @@ def test_seeds_of_one_configuration_have_a_report(tmp_path):
 )
 def test_factors_that_cannot_be_tested_have_no_effects_and_a_reason(tmp_path, seeds, lost, said):
     results = analyze(read_folder(write_factorial(tmp_path, seeds=seeds, statuses=lost)))
-    assert results.factorial is None and said in results.factors.skipped_reason
+    assert results.factors.model is None and said in results.factors.skipped_reason
     document = study_document(results)
     assert not any(
         "significant effect" in paragraph or "interaction" in paragraph for paragraph in study_headline(results)

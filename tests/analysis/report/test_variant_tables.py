@@ -97,7 +97,7 @@ def test_the_data_are_in_full(tmp_path):
     results = results_of(tmp_path)
     table = main_table(results).data
     for row in table.to_dict("records"):
-        values = np.array(list(results.values[row["variant"]].values()))
+        values = np.array(list(results.means.values[row["variant"]].values()))
         assert row["test/acc"] == pytest.approx(values.mean(), rel=1e-14) and row["n"] == 5
     assert list(table["flops_per_image"]) == [9.1e5, 9.2e5, 9.3e5, 9.4e5]
     assert not [name for name in table if name.startswith("_")]
@@ -176,7 +176,7 @@ def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
 def test_spread_against_numpy(tmp_path):
     results = results_of(tmp_path, seeds=8)
     for row in spread_table(results).data.to_dict("records"):
-        values = sorted(results.values[row["variant"]].values())
+        values = sorted(results.means.values[row["variant"]].values())
         assert row["sd"] == pytest.approx(np.std(values, ddof=1), rel=1e-12)
         assert (row["lowest"], row["highest"]) == (values[0], values[-1])
 

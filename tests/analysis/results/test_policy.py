@@ -15,4 +15,4 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     folder = write_study(tmp_path, statuses={("sinusoidal", 1): "diverged"})
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
     results = analyze(read(str(folder), metric=metric))
-    assert results.policy.count_diverged(results.values)["sinusoidal"][1] == level
+    assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == level

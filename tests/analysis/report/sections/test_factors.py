@@ -121,7 +121,7 @@ def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
     section = factors_section(results.factors, results.variants, results.means, results.policy)
     assert results.factors.skipped_reason in section.paragraphs[0]
     (grid,) = section.items  # a heat map with the mean of each of the three combinations
-    means = {f"{100 * results.mean(variant).value:.1f}" for variant in results.variants.names[:3]}
+    means = {f"{100 * results.means.of(variant).value:.1f}" for variant in results.variants.names[:3]}
     assert {label.get_text() for label in grid.figure.axes[0].texts} == means
 
 
@@ -137,7 +137,7 @@ def test_without_a_finished_run_there_is_a_reason_and_no_figure(tmp_path):
 def test_a_pair_of_factors_has_a_line_for_each_level_through_the_means_of_the_cells(tmp_path):
     results = results_of(tmp_path, spread=0.001, seeds=3)
     (axes,) = draw_pairs(results.factors.model, results.variants).axes
-    means = [[100 * results.mean(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
+    means = [[100 * results.means.of(f"depth={d}, head={h}").value for d in (1, 2)] for h in ("logits", "softmax")]
     assert [list(bars.lines[0].get_xdata()) for bars in axes.containers] == [pytest.approx(row) for row in means]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["depth = 1", "depth = 2"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["head = logits", "head = softmax"]

@@ -57,7 +57,7 @@ def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path):
     results = analyze(read(str(folder)))
     assert len(results.policy.looks.seeds) == 5 and len(results.images.versus) == 3
     for variant, versus in results.images.versus.items():
-        expected = results.versus[variant].diff
+        expected = results.comparisons.versus[variant].diff
         assert (versus.seeds.low, versus.seeds.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 

@@ -77,7 +77,7 @@ def test_a_profile_has_its_points_in_order_and_the_trained_size_among_the_sizes(
     assert sizes.points[8] == "test/acc" and list(np.diff(sizes.places)) == pytest.approx([2, 4, 1])  # to scale
     assert few.details == ("fewshot-val/digits/1",) and shifts.details == ("permuted/acc",)
     frame = profile_table(sizes, results.variants).data
-    assert frame["test/acc@4px"].tolist() == pytest.approx([results.mean(v).value / 5 for v in frame["variant"]])
+    assert frame["test/acc@4px"].tolist() == pytest.approx([results.means.of(v).value / 5 for v in frame["variant"]])
     details = {
         column.label: column.detail
         for profile in (few, shifts)
@@ -104,7 +104,7 @@ def test_each_variant_has_a_line_with_its_means(tmp_path):
     (axes,) = plot.figure.axes
     assert [text.get_text() for text in axes.get_xticklabels()] == ["4", "8", "16", "18"]
     for bars, variant in zip(axes.containers, results.variants.names, strict=True):
-        mean = 100 * results.mean(variant).value
+        mean = 100 * results.means.of(variant).value
         assert list(bars.lines[0].get_ydata()) == pytest.approx([mean / 5, mean, mean * 0.8, mean * 0.9])
 
 
