@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
-from analysis.report.sections.looks import looks_facts, looks_paragraph, not_tested_yet
+from analysis.report.sections.looks import looks_facts, looks_paragraph
 from analysis.report.sections.methods import scope
 from analysis.report.sections.reproduce import study_provenance
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
@@ -93,25 +93,21 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
 
 
 def _average_document(
-    studies: Mapping[str, StudyResults], across: AcrossDatasets, command: str, looks: tuple[Look, ...] | None = None
+    studies: Mapping[str, StudyResults], across: AcrossDatasets, command: str, looks: Sequence[Look] = ()
 ) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
     first = next(iter(studies.values()))
-    said: Sequence[str] = ()
-    if looks is not None and across.policy.waiting:
-        said = not_tested_yet(across.policy, first.means, first.variants)
-    elif looks is not None:
-        said = looks_paragraph(across.policy, looks)
     names = list(dict.fromkeys(results.study.name for results in studies.values()))
     margins = [results.study.margin for results in studies.values()]
     means = {name: results.means for name, results in studies.items()}
     versus = {name: results.comparisons.versus for name, results in studies.items()}
-    baseline_means = {name: own.of(across.baseline) for name, own in means.items()}
     methods = facts("averages", "methods", across=across, margins=margins, planned=_planned(studies))
     return _document(
         studies,
         text("averages", "title", names=names, across=across),
-        paragraphs("averages", "headline", across=across, means=baseline_means, lost=_lost(studies), looks=said),
+        paragraphs(
+            "averages", "headline", across=across, lost=_lost(studies), looks=looks_paragraph(across.policy, looks)
+        ),
         [
             scores_section(across, _counts(studies)),
             *([differences_section(across)] if across.differences else []),
@@ -165,5 +161,5 @@ def _counts(studies: Mapping[str, StudyResults]) -> list[str]:
 
 
 def _lost(studies: Mapping[str, StudyResults]) -> dict[str, int]:
-    """How many runs of each study diverged; empty studies are left out."""
-    return {name: n for name, results in studies.items() if (n := len(results.study.of("diverged")))}
+    """How many runs of each study diverged."""
+    return {name: len(results.study.of("diverged")) for name, results in studies.items()}
