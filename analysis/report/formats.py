@@ -44,14 +44,22 @@ def rows(show: Callable[[Any], str]) -> Format:
 
 
 def interval(
-    field: str, metric: Metric, *, signed: bool = False, low: str = "", high: str = "", blank: str = ""
+    field: str,
+    metric: Metric,
+    *,
+    signed: bool = False,
+    low: str = "",
+    high: str = "",
+    blank: str = "",
+    least: float | None = None,
 ) -> Format:
     """`97.12 ± 0.43`: an estimate with its interval in FIELD_low and FIELD_high. A column shares its number of decimals.
 
     `signed`: a difference, which has a sign and no limits; a mean is cut at what the metric can be. `low`, `high`: other
-    fields of the bounds. `blank`: a field that is true where the text is empty.
+    fields of the bounds. `blank`: a field that is true where the text is empty. `least`: where a mean is cut instead.
     """
     limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
+    limits = limits if least is None else (least, limits[1])
     fallback = 2 if metric.is_share else 4
 
     def show(frame: pd.DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from analysis import formatting
 from analysis.report import formats
@@ -70,7 +71,7 @@ def difference_column(metric: Metric, label: str, note: str = "") -> Column:
     return Column(f"{label}{', points' if metric.is_share else ''}", show, sort="diff", link="_runs", note=note)
 
 
-def signed_column(metric: Metric, label: str, field: str, **fields: str) -> Column:
+def signed_column(metric: Metric, label: str, field: str, **fields: Any) -> Column:
     """The column of another difference; `fields`: those of its bounds, and of where it is blank, as in `formats.interval`."""
     show = formats.interval(field, metric, signed=True, **fields)
     return Column(f"{label}{', points' if metric.is_share else ''}", show, sort=field)

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from analysis import formatting, stats
-from analysis.results.policy import Policy, Values
+from analysis.results.policy import Policy, Values, chance_accuracy
 from analysis.results.study_results import StudyResults
 from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
@@ -21,6 +22,8 @@ AGGREGATES = {"iqm": "interquartile mean", "mean": "mean", "median": "median"}
 """The aggregates by name, as tables and figures call them."""
 FEWEST = 2  # seeds that a variant needs on every dataset
 
+Aggregates = dict[str, dict[str, stats.Aggregate]]
+"""variant -> name of the aggregate -> the aggregate"""
 Sides = list[tuple[np.ndarray, np.ndarray]]
 """for each dataset a variant's values and the baseline's, (seeds,) each; NaN for the seeds that a side did not finish"""
 
@@ -36,8 +39,12 @@ class AcrossDatasets:
     that was split by its datasets; several studies plan their looks for their own tests"""
     left_out: dict[str, str]
     """variant that is not aggregated -> what it has, such as `1 seed on mnist`"""
-    scores: dict[str, dict[str, stats.Aggregate]]
-    """variant -> name of the aggregate -> the aggregate of the metric, in the order of the first study"""
+    scores: Aggregates
+    """of the metric, in the order of the first study"""
+    chance: dict[str, float]
+    """dataset -> accuracy of chance; empty where it is not known for all, is the same for all, or the metric is no accuracy"""
+    normalised: Aggregates
+    """of (accuracy - chance) / (1 - chance): 0 is chance level, 1 is perfect; empty where `chance` is"""
     differences: dict[str, stats.Comparison]
     """variant -> its difference from the baseline, paired by seed within each dataset; the variants are one family.
     Empty before the first planned look"""
@@ -108,13 +115,15 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
         sides = _sides(list(map(policy.limit, values)), compared, baseline)
         return stats.compare_averages({v: [a - b for a, b in both] for v, both in sides.items()}, floors, policy.rule)
 
-    again = differences(counted)
+    again, chance = differences(counted), _chance(studies)
     return AcrossDatasets(
         datasets=list(studies),
         baseline=baseline,
         policy=policy,
         left_out=left_out,
         scores={variant: stats.aggregates(_samples(finished, variant), floors) for variant in scored},
+        chance=chance,
+        normalised={variant: _normalised(_samples(finished, variant), floors, chance) for variant in scored if chance},
         differences={
             variant: replace(
                 comparison,
@@ -167,6 +176,23 @@ def _samples(values: Sequence[Values], variant: str) -> list[np.ndarray]:
     """A variant's finished runs on each dataset, in the order of their seeds."""
     runs = (np.array([value for _, value in sorted(by_variant[variant].items())]) for by_variant in values)
     return [sample[np.isfinite(sample)] for sample in runs]
+
+
+def _chance(studies: Mapping[str, StudyResults]) -> dict[str, float]:
+    levels: dict[str, float] = {}
+    for name, results in studies.items():
+        level = chance_accuracy(results.study.of(*ENDED).iloc[0], results.study.metric)
+        if level is None or not results.study.metric.is_share:
+            return {}
+        levels[name] = level
+    return levels if len(set(levels.values())) > 1 else {}
+
+
+def _normalised(
+    samples: Sequence[np.ndarray], floors: Sequence[float], chance: Mapping[str, float]
+) -> dict[str, stats.Aggregate]:
+    scaled = [(runs - lowest) / (1 - lowest) for runs, lowest in zip(samples, chance.values())]
+    return stats.aggregates(scaled, [floor / (1 - lowest) for floor, lowest in zip(floors, chance.values())])
 
 
 def _improvement(sides: Sides, lower_is_better: bool) -> stats.Aggregate:

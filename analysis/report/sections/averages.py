@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from analysis.report.variant_columns import (
     signed_column,
     verdict_column,
 )
-from analysis.results.across import AGGREGATES, AcrossDatasets
+from analysis.results.across import AGGREGATES, AcrossDatasets, Aggregates
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.stats import Comparison
@@ -30,25 +31,13 @@ from experiments.metric import Metric
 
 def scores_section(across: AcrossDatasets, notes: Sequence[str]) -> Section:
     """The aggregates of each variant with their intervals. `notes`: on the runs of each dataset."""
-    metric, rows = across.policy.metric, []
-    for variant, aggregates in across.scores.items():
-        row: dict[str, Any] = {"variant": variant}
-        for name, aggregate in aggregates.items():
-            row |= {
-                **estimate_fields(name, aggregate.estimate),
-                **_bootstrap(f"{name}_bootstrap", aggregate.percentile),
-            }
-        rows.append({**row, "runs": aggregate.estimate.n})
-    columns = [
-        Column(f"{AGGREGATES[name]}{metric.unit}", formats.interval(name, metric), sort=name) for name in aggregates
-    ]
-    runs = count_column("runs", text("averages", "runs"))
-    table = Table(
-        "across", text("averages", "scores", across=across), pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes)
-    )
     alt = text("averages", "scores_alt", across=across)
     figure = Plot("across", draw_aggregates(across), text("averages", "scores_figure", across=across), alt)
-    return Section("result", "Results", present(figure, table))
+    tables = [_aggregates_table("across", text("averages", "scores", across=across), across.scores, across, notes)]
+    if across.normalised:
+        caption = text("averages", "normalised", chance=across.chance)
+        tables.append(_aggregates_table("normalised", caption, across.normalised, across, (), least=-math.inf))
+    return Section("result", "Results", present(figure, *tables))
 
 
 def differences_section(across: AcrossDatasets) -> Section:
@@ -87,6 +76,29 @@ def datasets_section(
         caption = text("averages", "differences", baseline=baseline, policy=policy)
         tables.append(_differences_table(versus, others, policy.metric, caption))
     return Section("datasets", "Each dataset", present(*tables))
+
+
+def _aggregates_table(
+    name: str,
+    caption: str,
+    scores: Aggregates,
+    across: AcrossDatasets,
+    notes: Sequence[str],
+    least: float | None = None,
+) -> Table:
+    """One row for each variant, one column for each aggregate; `least`: the lowest value that a score can have."""
+    metric, rows = across.policy.metric, []
+    for variant, aggregates in scores.items():
+        row: dict[str, Any] = {"variant": variant}
+        for key, aggregate in aggregates.items():
+            row |= {**estimate_fields(key, aggregate.estimate), **_bootstrap(f"{key}_bootstrap", aggregate.percentile)}
+        rows.append({**row, "runs": aggregate.estimate.n})
+    columns = [
+        Column(f"{AGGREGATES[key]}{metric.unit}", formats.interval(key, metric, least=least), sort=key)
+        for key in aggregates
+    ]
+    runs = count_column("runs", text("averages", "runs"))
+    return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes))
 
 
 def _means_table(means: Mapping[str, Means], variants: Sequence[str], metric: Metric) -> Table:
