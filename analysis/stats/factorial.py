@@ -109,13 +109,13 @@ def factorial(
     _check_complete(levels, cells, table)
     grid = _Grid(levels, cells, table, level, floor, looks)
     pairs = list(combinations(factors, 2))
-    effects: dict[Term, tuple[list[Effect], int]] = {(factor,): grid.contrasts(factor) for factor in factors}
-    effects |= {pair: grid.interaction(*pair) for pair in pairs}
-    p = [min(effect.p_holm for effect in found) for found, _ in effects.values()]
+    tested: dict[Term, tuple[list[Effect], int]] = {(factor,): grid.contrasts(factor) for factor in factors}
+    tested |= {pair: grid.interaction(*pair) for pair in pairs}
+    p = [min(effect.p_holm for effect in effects) for effects, _ in tested.values()]
     adjusted = np.minimum(families * holm(p), 1.0).tolist()
     terms = {
         term: TermTest(different, smallest, p_holm)
-        for (term, (_, different)), smallest, p_holm in zip(effects.items(), p, adjusted, strict=True)
+        for (term, (_, different)), smallest, p_holm in zip(tested.items(), p, adjusted, strict=True)
     }
     return Factorial(
         metric=metric,
@@ -123,8 +123,8 @@ def factorial(
         levels=levels,
         seeds=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if used),
         seeds_left_out=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if not used),
-        means={term: grid.means(term) for term in effects},
-        effects={term: _at_least(found, terms[term].p_holm) for term, (found, _) in effects.items()},
+        means={term: grid.means(term) for term in tested},
+        effects={term: _at_least(effects, terms[term].p_holm) for term, (effects, _) in tested.items()},
         simple={pair: grid.simple(*pair) for pair in pairs},
         terms=terms,
     )
@@ -193,8 +193,8 @@ class _Grid:
         places = list(product(*(self.levels[factor] for factor in term)))
         if len(term) == len(self.levels):
             return {cell: mean(runs, self.level, self.floor) for cell, runs in zip(self.cells, self.table.T)}
-        found = self.estimates([self.weights(term, levels) for levels in places])
-        return {levels: estimate for levels, (estimate, _) in zip(places, found, strict=True)}
+        marginal = self.estimates([self.weights(term, levels) for levels in places])
+        return {levels: estimate for levels, (estimate, _) in zip(places, marginal, strict=True)}
 
     def contrasts(self, factor: str) -> tuple[list[Effect], int]:
         """The differences of all pairs of levels, and how many these are."""
@@ -217,8 +217,8 @@ class _Grid:
         """The differences of the first factor's levels from its first level, at each level of the second."""
         low, *higher = self.levels[first]
         pairs = [((high, at), (low, at)) for high in higher for at in self.levels[second]]
-        found = self.estimates([self._difference((first, second), *pair) for pair in pairs])
-        return tuple(Effect((first, second), *pair, diff) for pair, (diff, _) in zip(pairs, found, strict=True))
+        diffs = self.estimates([self._difference((first, second), *pair) for pair in pairs])
+        return tuple(Effect((first, second), *pair, diff) for pair, (diff, _) in zip(pairs, diffs, strict=True))
 
     def _difference(self, term: Term, levels: Levels, reference: Levels) -> np.ndarray:
         return self.weights(term, levels) - self.weights(term, reference)
@@ -230,15 +230,15 @@ class _Grid:
 
         With two levels, for example, each cell's effect is another's with the opposite sign.
         """
-        found = self.estimates(rows)
+        estimates = self.estimates(rows)
         first: dict[bytes, int] = {}
         keys = []
         for i, row in enumerate(np.round(rows, 9)):
             positive = row * np.sign(row[np.flatnonzero(row)[0]])
             keys.append(first.setdefault((positive + 0.0).tobytes(), i))  # + 0.0 makes -0.0 the same as 0.0
-        adjusted = dict(zip(first.values(), holm([found[i][1] for i in first.values()]).tolist(), strict=True))
+        adjusted = dict(zip(first.values(), holm([estimates[i][1] for i in first.values()]).tolist(), strict=True))
         effects = [
             Effect(term, *place, diff, p, adjusted[key])
-            for place, (diff, p), key in zip(places, found, keys, strict=True)
+            for place, (diff, p), key in zip(places, estimates, keys, strict=True)
         ]
         return effects, len(first)
