@@ -1,14 +1,17 @@
-"""Warnings about a plan that was changed after the first runs, and about runs from several batches."""
+"""Warnings: each has its paragraph; a changed plan and runs from several batches are found in the records."""
 
 import json
+from dataclasses import replace
 
 import study_file
 from synthetic import change_summary, write_study
 
 from analysis.report import write
+from analysis.report.sections.warnings import warnings
 from analysis.report.study_report import study_document, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
+from analysis.stats import BatchEffect
 from experiments.runs import record
 from experiments.runs.stated import read_stated
 
@@ -65,3 +68,45 @@ def test_a_batch_effect_is_reported_with_its_size_and_p(tmp_path):
 def test_batches_that_coincide_with_variants_are_reported(tmp_path):
     found = batch_warning(study_of(tmp_path, on_machines(lambda run: "old" if run.startswith("v0") else "new", 0)))
     assert "No variant has runs in two batches" in found
+
+
+def test_every_warning_is_a_paragraph_in_order(tmp_path):
+    results = analyze(read_folder(write_study(tmp_path, accuracy=VARIANTS, seeds=3)))
+    assert warnings(results.conduct, results.cost, results.policy) == []
+    conduct = replace(
+        results.conduct,
+        notes=["A note."],
+        not_fixed={"optim.lr": ["0.1", "0.2"]},
+        changed_images=["none"],
+        changes={"margin": {0.5: 2}, "seeds": {"0": 1, "0, 1": 2}, "looks": {None: 1}, "description": {None: 3}},
+        batches=BatchEffect(2, 1, 0.02, 0.03),
+        excluded={"diverged": ["a"], "unreadable": ["b"], "pruned": ["c", "d"]},
+        commits=2,
+        dirty=True,
+        unrecorded_plugins=["mine", "mine"],
+        uncommitted_plugin=True,
+        machines=3,
+    )
+    cost = results.cost.assign(slowest=[1.0, 2.5])
+    said = warnings(conduct, cost, results.policy, ["Tuning: a warning."])
+    starts = [
+        "A note.",
+        "optim.lr was not held fixed (0.1 and 0.2)",
+        "Tuning: a warning.",
+        "The images were changed between runs of none:",
+        "The margin was changed after 2 runs had started: from 0.5 to 0.01.",
+        "Seeds were added after 3 runs had started: from 0 or 0, 1 to 0, 1, 2.",
+        "The planned looks were changed after 1 run had started, and are none now.",
+        "The plan was changed after 3 runs had started: description.",
+        "The runs come from 2 batches, which differ in hardware or commit. Within variants, the batch means differ by 2.00 ",
+        "1 of 6 runs diverged",
+        "1 of 6 runs could not be read",
+        "2 of 6 runs were pruned",
+        "The runs come from 2 different commits",
+        "Some runs come from code with uncommitted changes",
+        "2 runs of the plug-in mine: source not recorded.",
+        "The source of a plug-in is not committed to git.",
+        "The runs used 3 kinds of hardware",
+        "Times are uneven: one run of learned-1d took 2.5 times",
+    ]
+    assert [line[: len(start)] for line, start in zip(said, starts, strict=True)] == starts
