@@ -32,7 +32,7 @@ def disagreement_figure(shown: Sequence[Disagreement], pictures: Pictures, style
     for place, (disagreement, picture, name) in enumerate(zip(shown, pictures.images, pictures.classes)):
         top, left = HEIGHT * (place // ACROSS), PITCH * (place % ACROSS)
         extent = (left, left + 1, top + 1, top)
-        axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="nearest", extent=extent)
+        axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none", extent=extent)
         title = f"{short(name, LONGEST_CLASS)} (image {disagreement.image})"
         axes.text(left, top - 0.03, title, fontsize=8, va="bottom")
         _bars(axes, left + 1.1, top, [disagreement.shares[variant] for variant in variants], colours)

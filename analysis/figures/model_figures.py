@@ -59,7 +59,7 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
     panels = figure.subplots(down, across, squeeze=False)
     for axes, (variant, array) in zip(panels.ravel(), values.items()):
         shown, norm = (array, CenteredNorm()) if table else (mosaic(array), None)
-        image = axes.imshow(shown, interpolation="nearest", norm=norm, **OPTIONS[kind])
+        image = axes.imshow(shown, interpolation="none", norm=norm, **OPTIONS[kind])
         ends = "" if kind == "similarity" else f"\n{image.norm.vmin:.3g} to {image.norm.vmax:.3g}".replace("-", MINUS)
         axes.set_title(textwrap.fill(short(variant), TITLE_LINE) + ends, loc="left", fontsize=9)
         axes.set_axis_off()
@@ -98,7 +98,7 @@ def overlay(model: ModelInspection) -> Drawing:
     One panel for every four images: a column for each, with image, attention and rollout below each other.
     """
     starts = range(0, len(model.images), IMAGES_ACROSS)
-    figure = Drawing(3.3 * len(starts))
+    figure = Drawing(3.4 * len(starts))
     for axes, start in zip(figure.subplots(len(starts), 1, squeeze=False)[:, 0], starts):
         _draw_images(axes, model, slice(start, start + IMAGES_ACROSS))
     return figure
@@ -110,12 +110,13 @@ def _draw_images(axes: Axes, model: ModelInspection, shown: slice) -> None:
     grey = np.repeat(images.mean(-1, keepdims=True), 3, -1)
     size, below = images.shape[1], [_over(grey, attention[shown]) for attention in (model.attention, model.rollout)]
     picture = mosaic(np.stack([colours, *below]))
-    axes.imshow(np.ma.masked_invalid(picture), interpolation="nearest")
+    opaque = np.isfinite(picture[..., :1])
+    axes.imshow(np.concatenate([np.where(opaque, picture, 0), opaque], axis=-1), interpolation="none")
     axes.set_axis_off()
     for row, words in enumerate(("true\npredicted", "attention", "rollout")):
         middle = (row + 0.5) * (size + 1) if row else -0.04 * size
         place: dict[str, Any] = {"ha": "right", "va": "center" if row else "bottom", "fontsize": 8}
-        axes.text(-0.05 * size, middle, words, **place)
+        axes.text(-0.12 * size, middle, words, **place)
     for column, (truth, predicted) in enumerate(zip(model.truth[shown], model.predicted[shown])):
         colour, middle = VERDICTS["equivalent" if truth == predicted else "worse"][0], column * (size + 1) + size / 2
         text = f"{_name(truth)}\n{_name(predicted)}"

@@ -59,7 +59,7 @@ STYLE: dict[Any, Any] = {
     "axes.formatter.use_mathtext": False,
     "axes.unicode_minus": True,
     "figure.constrained_layout.use": True,
-    "image.composite_image": True,
+    "image.composite_image": False,
 }
 
 
