@@ -201,6 +201,8 @@ def level_name(factor: str, level: str) -> str:
 def plain(text: Any) -> str:
     """Return text that a page or a file can show: control characters become U+FFFD, white space a single space."""
     shown = " ".join(str(text).split())
+    if shown.isprintable():  # nearly every text, and fast
+        return shown
     return "".join(
         "\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Cn", "Co") or c in _DIRECTION else c for c in shown
     )
