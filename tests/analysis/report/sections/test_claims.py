@@ -88,7 +88,7 @@ def test_the_tables_data_and_notes():
     assert made.data["more_seeds_low"].tolist() == [r.more_seeds and r.more_seeds.low for r in results]
     assert not any("planned looks" in note for note in made.notes)
     planned = claims_table(results, VARIANTS, replace(POLICY, plan=(5, 10)), tuned=False)
-    assert any("They are adjusted for the planned looks only." in note for note in planned.notes)
+    assert any("They are adjusted for the planned looks only," in note for note in planned.notes)
     assert table([]) is None
 
 
