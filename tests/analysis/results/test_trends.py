@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from statsmodels.stats.multitest import multipletests
 from synthetic import ACCURACY, add_metrics, write_study
 
 from analysis.results.study_results import analyze
@@ -55,6 +56,8 @@ def test_a_trend_holds_the_paired_differences_at_each_length(tmp_path):
         change = changes(trend).loc[variant, "none"]
         assert change["verdict"] == "grows" and change["p"] <= change["p_holm"] < 0.05
     assert len(trend.changes) == 6
+    adjusted = multipletests(trend.changes["p"], method="holm")[1]
+    assert trend.changes["p_holm"].tolist() == pytest.approx(adjusted.tolist())
 
 
 def test_the_number_of_images_is_a_condition_where_it_is_a_factor(tmp_path):

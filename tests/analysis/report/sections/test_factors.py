@@ -81,9 +81,14 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
 
 
 def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
-    main, interactions = said(results_of(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01))
+    results = results_of(tmp_path, (0.8, 0.8, 0.8, 0.8), spread=0.01)
+    main, interactions = said(results)
     assert main.startswith("No significant main effect: depth 1 → 2 ") and "; head logits → softmax " in main
     assert interactions.startswith("No significant interaction: depth and head (p = ")
+    for table in factor_tables(results.factors.model, results.variants, results.policy):
+        if adjusted := [name for name in table.data if name.endswith("p_holm")]:
+            shown = [row[-1].text for row in table.shown().rows]
+            assert shown == [f"{p:.3f}" for p in table.data[adjusted[0]]]
 
 
 def test_the_largest_of_the_significant_differences_is_named():
@@ -95,7 +100,9 @@ def test_the_largest_of_the_significant_differences_is_named():
         for i, level in enumerate(levels)
         for seed in range(5)
     )
-    effect = _largest(stats.factorial(frame, "test/acc", ["kind", "depth"]).effects["kind",], 0.05)
+    effects = stats.factorial(frame, "test/acc", ["kind", "depth"]).effects["kind",]
+    assert _largest(effects, alpha=1.0).levels == ("c",)  # of all
+    effect = _largest(effects, alpha=0.05)
     means = frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
     diffs = means["b"] - means["a"]
     interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
