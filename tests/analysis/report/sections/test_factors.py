@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
 from synthetic import write_factorial, write_study
 
 from analysis import stats
@@ -78,6 +79,9 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
     assert [float(depth), float(head)] == pytest.approx([100 * effect.diff.value for effect in effects], abs=0.06)
     assert interactions.startswith("Interaction: the effect of depth depends on head (p < 0.001): depth 1 → 2 +")
     assert interactions.count("with head = ") == 2
+    tests = results.factors.model.terms.values()
+    adjusted = 2 * multipletests([test.p for test in tests], method="holm")[1]  # pairs and factors share alpha
+    assert [test.p_holm for test in tests] == pytest.approx(adjusted.tolist())
 
 
 def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):

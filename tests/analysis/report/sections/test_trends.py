@@ -120,7 +120,11 @@ def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
         (axes,) = plot.figure.axes
         assert [text.get_text() for text in plot.figure.legends[0].get_texts()] == shown
         assert len(axes.containers) == len(shown) and "Grey: " in plot.caption
-        assert sum(line.get_color() == FAINT and len(line.get_xdata()) > 2 for line in axes.lines) == 2
+        grey = [line.get_ydata() for line in axes.lines if line.get_color() == FAINT and len(line.get_xdata()) > 2]
+        assert len(grey) == 2
+        if plot is sizes:
+            others = [100 * results.mean(kind).value for kind in kinds if kind not in shown]
+            assert sorted(values[1] for values in grey) == pytest.approx(sorted(others))  # at the trained size
 
 
 def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):
