@@ -106,20 +106,16 @@ def inspect_models(
         for run in finished[finished["variant"] == variant]["run"].head(1):
             try:
                 inspections.append(_inspect(study.folder / run, variant))
-            except (UserError, _UnusableCheckpoint) as error:
+            except UserError as error:
                 if isinstance(error, record.RecordError) and not skip_unreadable:
                     raise
                 missing.append((run, str(error)))
     return inspections, missing
 
 
-class _UnusableCheckpoint(Exception):
-    """A checkpoint that is missing or does not fit the model; the record itself is not damaged."""
-
-
 def _inspect(folder: Path, variant: str) -> ModelInspection:
     if not (folder / record.CHECKPOINT).exists():
-        raise _UnusableCheckpoint("the checkpoint is missing")
+        raise UserError("the checkpoint is missing")
     run = record.read_run(folder, checkpoint=True)
     plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
     run_model = partial(_run_model, folder, variant, run.config, plugin.get("digest"))
@@ -130,9 +126,9 @@ def _inspect(folder: Path, variant: str) -> ModelInspection:
 
 
 def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str | None) -> ModelInspection:
-    weights = _weights(folder / record.CHECKPOINT)
-
     import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
     from experiments import config as configuration
     from experiments.data import loading
@@ -141,14 +137,16 @@ def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str 
 
     config = configuration.load(tree)
     if plugin and plugin != provenance.plugin(config).get("plugin", {}).get("digest"):
-        raise _UnusableCheckpoint(f"the source of the plug-in {config.model.pos_embed!r} was changed after the run")
+        raise UserError(f"the source of the plug-in {config.model.pos_embed!r} was changed after the run")
     splits = loading.load(config)
     cfg = config.vit_config(len(splits.classes))
     model = ViT(cfg).eval()
     try:
-        model.load_state_dict(weights)
+        model.load_state_dict(load_file(folder / record.CHECKPOINT))
+    except SafetensorError as error:
+        raise UserError("the checkpoint is not a safetensors file") from error
     except RuntimeError as error:
-        raise _UnusableCheckpoint("the checkpoint does not fit the model of its configuration") from error
+        raise UserError("the checkpoint does not fit the model of its configuration") from error
     torch.set_num_threads(1)  # a fixed order of summation gives the same figures on every machine
     pos = diagnostics.first_position(model.pos)
     x = splits.test.x[:AVERAGED]
@@ -172,20 +170,6 @@ def _run_model(folder: Path, variant: str, tree: Mapping[str, Any], plugin: str 
         attention=_array(diagnostics.pooled_attention(shown[-1], pooling, cfg)),
         rollout=_array(diagnostics.pooled_attention(diagnostics.rollout(shown)[:, None], pooling, cfg)),
     )
-
-
-def _weights(path: Path) -> dict[str, Any]:
-    """The tensors of a checkpoint. The format is checked before torch is imported, which takes seconds."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np"):
-            pass
-    except SafetensorError as error:
-        raise _UnusableCheckpoint("the checkpoint is not a safetensors file") from error
-    from safetensors.torch import load_file
-
-    return load_file(path)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
