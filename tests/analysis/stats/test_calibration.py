@@ -16,6 +16,7 @@ from analysis.claims.literature import LITERATURE
 from analysis.stats import Rule
 from analysis.stats.comparisons import verdicts
 from analysis.stats.estimates import moments, t_interval
+from analysis.stats.power import detectable, power_of_equivalence, seeds_needed_band, seeds_to_decide
 
 SEEDS = (3, 5, 10)
 
@@ -32,6 +33,16 @@ def signs(diffs: np.ndarray, margin: float = MARGIN, floor: float = 0.0) -> np.n
 
 
 # intervals
+
+
+@pytest.mark.parametrize("n", SEEDS)
+def test_intervals_of_paired_differences_cover_at_their_level(n):
+    truth, variants = 0.004, [f"v{i}" for i in range(4000)]
+    gains = np.random.default_rng(n).normal(truth, SD, (len(variants), n))
+    values = {"base": dict.fromkeys(range(n), 0.9)}
+    values |= {variant: dict(enumerate(0.9 + row)) for variant, row in zip(variants, gains, strict=True)}
+    compared = stats.compare(values, [(variant, "base") for variant in variants], Rule(MARGIN))
+    assert 0.94 <= np.mean([c.diff.low <= truth <= c.diff.high for c in compared.values()]) <= 0.96
 
 
 @pytest.mark.parametrize("n", SEEDS)
@@ -123,6 +134,37 @@ def test_equivalence_is_tested_at_its_level_and_not_far_below():
 @pytest.mark.parametrize("n", SEEDS)
 def test_hardly_ever_the_wrong_sign(n):
     assert at_most(ALPHA / 2, signs(families(n, [0.002]), NEVER) == -1)
+
+
+# power
+
+
+@pytest.mark.parametrize("n", SEEDS)
+def test_detectable_difference_is_found_in_four_of_five_studies(n):
+    difference = detectable(SD, n)
+    found = stats.t_test(families(n, [difference])[:, 0]) <= ALPHA
+    assert found.mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_seeds_to_decide_are_enough_and_one_fewer_is_not():
+    (n,) = seeds_to_decide(SD, 0.005, NEVER)
+    power = [np.mean(stats.t_test(families(k, [0.005], 100_000)[:, 0]) <= ALPHA) for k in (n - 1, n)]
+    assert power[0] < 0.8 <= power[1] + 0.004
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.004, -0.007])
+def test_seeds_to_decide_show_equivalence_in_four_of_five_studies(truth):
+    (n,) = seeds_to_decide(SD, truth, MARGIN)
+    assert np.mean(~np.isnan(signs(families(n, [truth])))) >= 0.79
+    equivalent = np.mean(stats.tost(families(n, [truth])[:, 0], MARGIN) <= ALPHA)
+    assert equivalent >= power_of_equivalence(SD, truth, MARGIN, n) - 0.01
+
+
+def test_the_number_of_seeds_needed_lies_in_its_band_in_four_of_five_studies():
+    (true,) = seeds_to_decide(SD, 0.004, NEVER)
+    sd = np.random.default_rng(14).normal(0, SD, (4000, 10)).std(axis=1, ddof=1)
+    found = seeds_needed_band(sd, np.full(4000, 0.004), np.full(4000, 10), NEVER)
+    assert np.mean([band.low <= true <= band.high for band in found]) == pytest.approx(0.8, abs=0.03)
 
 
 # factors
