@@ -151,7 +151,7 @@ def _terms(model: Factorial) -> Iterator[dict[str, Any]]:
 def _texts(figure: str, variants: Variants) -> tuple[str, str]:
     """Caption and alternative text."""
     caption = text("factors", f"{figure}_figure", metric=variants.metric)
-    return caption, text("factors", f"{figure}_alt", caption=caption)
+    return caption, text("figures", "alt", caption=caption)
 
 
 def _levels(effect: Effect) -> dict[str, Any]:

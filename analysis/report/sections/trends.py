@@ -22,8 +22,8 @@ CHANGE = (
 def trend_section(trend: Trend, styles: Styles) -> Section:
     """Return the section on a condition."""
     grey = any(look.colour == FAINT for look in trend_looks(trend, styles).values())
-    texts = (text("trends", name, trend=trend, grey=grey) for name in ("figure", "alt"))
-    plot = Plot(f"trend-{trend.name}", draw_trend(trend, styles), *texts)
+    caption = text("trends", "figure", trend=trend, grey=grey)
+    plot = Plot(f"trend-{trend.name}", draw_trend(trend, styles), caption, text("figures", "alt", caption=caption))
     items = present(plot, differences_table(trend), changes_table(trend))
     heading = text("trends", "heading", unit=trend.unit)
     said = [text("trends", macro, trend=trend) for macro in ("spread", "pairs", "left_out")]
