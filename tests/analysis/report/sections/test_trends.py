@@ -123,7 +123,7 @@ def test_of_more_variants_than_colours_the_others_are_grey_lines(tmp_path):
         grey = [line.get_ydata() for line in axes.lines if line.get_color() == FAINT and len(line.get_xdata()) > 2]
         assert len(grey) == 2
         if plot is sizes:
-            others = [100 * results.mean(kind).value for kind in kinds if kind not in shown]
+            others = [100 * results.means.of(kind).value for kind in kinds if kind not in shown]
             assert sorted(values[1] for values in grey) == pytest.approx(sorted(others))  # at the trained size
 
 
