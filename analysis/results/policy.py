@@ -63,11 +63,6 @@ class Policy:
         return 1 - self.looks.level(0.05)
 
     @property
-    def intervals(self) -> str:
-        """How intervals are adjusted, the end of a sentence that begins with "Intervals"."""
-        return "are adjusted for the planned looks only" if self.plan else "are not adjusted"
-
-    @property
     def next_look(self) -> int | None:
         """The next planned look; None where there is none."""
         return next((n for n in self.plan if n > self.complete), None)

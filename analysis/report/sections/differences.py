@@ -141,15 +141,8 @@ def differences_plot(variants: Variants, comparisons: Comparisons, policy: Polic
     if not variants.others:
         return None
     metric = variants.metric
-    caption = text(
-        "differences",
-        "figure_caption",
-        baseline=variants.baseline,
-        margin=variants.margin,
-        metric=metric,
-        intervals=policy.intervals,
-        some_grey=styles.some_grey,
-    )
+    grey = styles.some_grey
+    caption = text("differences", "figure_caption", baseline=variants.baseline, policy=policy, some_grey=grey)
     shown = [(variant, comparisons.versus[variant]) for variant in variants.others]
     listed = [
         f"{formatting.plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, "
