@@ -95,17 +95,6 @@ def like_interval(field: str, metric: Metric, of: str) -> Format:
     return show
 
 
-def like_spread(field: str, metric: Metric, of: str) -> Format:
-    """A number with as many decimals as show the standard deviations in the field `of`."""
-
-    def show(frame: pd.DataFrame) -> list[str]:
-        places = formatting.shared_decimals([value * metric.scale for value in frame[of]])
-        places = (2 if metric.is_share else 4) if places is None else places
-        return [formatting.number(value * metric.scale, places) for value in frame[field]]
-
-    return show
-
-
 def _estimates(frame: pd.DataFrame, field: str, low: str, high: str) -> list[Estimate]:
     columns = frame[field], frame[low or f"{field}_low"], frame[high or f"{field}_high"]
     return [Estimate(value, lowest, highest, n=0) for value, lowest, highest in zip(*columns, strict=True)]

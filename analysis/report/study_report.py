@@ -13,19 +13,17 @@ from analysis.figures.labels import study_styles
 from analysis.report.document import Document, Section, present
 from analysis.report.sections.claims import claims_table, evidence
 from analysis.report.sections.cost import cost_plot, cost_section
-from analysis.report.sections.curves import curves_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
 from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section
 from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
 from analysis.report.sections.methods import methods
-from analysis.report.sections.metrics import metrics
+from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
 from analysis.report.sections.paper import paper_table
 from analysis.report.sections.probes import probe_columns
 from analysis.report.sections.profiles import profile_methods, profile_sections
 from analysis.report.sections.provenance import provenance, varying
 from analysis.report.sections.reproduce import reproduce
-from analysis.report.sections.runs import runs_section
 from analysis.report.sections.trends import spread_text, trend_methods, trend_section
 from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table
@@ -70,7 +68,7 @@ def study_document(
         results.tuning and tuning_section(results.tuning, variants, styles),
         cost_section(variants, cost, cost_plot(cost, means, styles)),
         results.images and images_section(results.images, variants, policy, study if with_images else None, styles),
-        metrics(variants, means, conduct),
+        metrics_section(variants, means, conduct),
         models,
         _methods(results),
         provenance(study),

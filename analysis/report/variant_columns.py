@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import pandas as pd
 
 from analysis import formatting
 from analysis.report import formats
-from analysis.report.table import Column, estimate_fields
+from analysis.report.table import Column, Table, estimate_fields
 from analysis.results.variants import Variants
-from analysis.stats import Comparison
+from analysis.stats import Comparison, Estimate
 from experiments.metric import Metric
 
 NAME = Column("variant", formats.text("variant"), numeric=False, key=True)
@@ -33,6 +36,26 @@ def variant_columns(variants: Variants) -> tuple[Column, ...]:
         Column(name, formats.text(factor), numeric=False, key=True, sort="_place", link=link)
         for (factor, name), link in zip(variants.factors.items(), links, strict=True)
     )
+
+
+def variant_table(
+    name: str,
+    caption: str,
+    variants: Variants,
+    rows: Mapping[str, Mapping[str, object]],
+    columns: Iterable[Column],
+    notes: tuple[str, ...] = (),
+) -> Table:
+    """A table with a row for each variant; `rows`: variant -> its data."""
+    frame = pd.DataFrame([{**variant_fields(variants, variant), **row} for variant, row in rows.items()], dtype=object)
+    return Table(name, caption, frame, (*variant_columns(variants), *columns), notes)
+
+
+def estimates_fields(estimates: Mapping[str, Estimate]) -> dict[str, float]:
+    """The fields of several estimates in a frame."""
+    return {
+        field: value for name, estimate in estimates.items() for field, value in estimate_fields(name, estimate).items()
+    }
 
 
 def baseline_name(variants: Variants) -> str:

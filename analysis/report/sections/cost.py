@@ -15,7 +15,7 @@ from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
-from analysis.report.variant_columns import variant_columns, variant_fields
+from analysis.report.variant_columns import variant_table
 from analysis.results.means import Means
 from analysis.results.variants import Variants
 
@@ -47,9 +47,8 @@ def cost_section(variants: Variants, cost: pd.DataFrame, plot: Plot | None) -> S
 
 def cost_table(variants: Variants, cost: pd.DataFrame) -> Table:
     """The table of costs, one row for each variant."""
-    rows = [{**variant_fields(variants, v), **cost_fields(cost, v, _COLUMNS)} for v in variants.names]
-    columns = (*variant_columns(variants), *cost_columns(_COLUMNS))
-    return Table("cost", text("cost", "caption"), pd.DataFrame(rows, dtype=object), columns, (text("cost", "note"),))
+    rows = {variant: cost_fields(cost, variant, _COLUMNS) for variant in variants.names}
+    return variant_table("cost", text("cost", "caption"), variants, rows, cost_columns(_COLUMNS))
 
 
 def cost_fields(cost: pd.DataFrame, variant: str, names: Iterable[str]) -> dict[str, object]:

@@ -14,53 +14,54 @@ from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
-from analysis.report.table import Column, Format, Table, estimate_fields
+from analysis.report.table import Column, Format, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import (
     baseline_name,
     count_column,
+    estimates_fields,
     mean_column,
     signed_column,
-    variant_columns,
-    variant_fields,
+    variant_table,
 )
 from analysis.results.images import METRIC, ImageResults
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import cell_value
-from analysis.stats import Estimate
+from analysis.stats import Estimate, ImageEstimate
 from experiments.errors import UserError
 
-MOST_CLASSES = 20  # columns of a table by class
-MOST_VARIANTS = 20  # columns of the table of agreement
-UNKNOWN = Estimate(math.nan, math.nan, math.nan, 0)
+MOST_COLUMNS = 20  # classes, or variants in the table of agreement
+_NO_ESTIMATE = Estimate(math.nan, math.nan, math.nan, 0)
+UNKNOWN = ImageEstimate(_NO_ESTIMATE, _NO_ESTIMATE, 0)
 
 
 def images_section(
     images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
 ) -> Section:
     """Return the section; with `study`, it shows the images on which variants differ most, or why it cannot."""
-    tables = present(
-        images_table(images, variants, policy),
-        classes_table(images, variants),
-        agreement_table(images, variants),
-        disagreement_table(images),
+    section = Section(
+        "images",
+        "Test images",
+        present(
+            images_table(images, variants, policy),
+            classes_table(images, variants),
+            agreement_table(images, variants),
+            disagreement_table(images),
+        ),
     )
-    if study is None or not images.disagreements():
-        return Section("images", "Test images", tables)
-    try:
-        return Section("images", "Test images", [*tables, disagreement_plot(images, study, styles)])
-    except (UserError, KeyError) as error:
-        reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
-        return Section("images", "Test images", tables, [text("images", "unreadable", reason=reason)])
+    if study is not None and images.disagreements():
+        try:
+            section.items.append(_disagreement_plot(images, study, styles))
+        except (UserError, KeyError) as error:
+            reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
+            section.paragraphs.append(text("images", "unreadable", reason=reason))
+    return section
 
 
-def disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) -> Plot:
-    """Return the figure of the images on which variants differ most. It loads the dataset, which imports torch.
-
-    Raises `UserError` or `KeyError` where it cannot be loaded.
-    """
+def _disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) -> Plot:
+    """The images on which variants differ most, from the dataset. Raises `UserError` or `KeyError` where that is missing."""
     shown, finished = images.disagreements(), study.of("finished")
     run = finished[finished["variant"] == images.comparable[0]].iloc[0]
     settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
@@ -72,90 +73,71 @@ def disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) ->
 
 def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:
     """Return the intervals for new seeds, and for new seeds and new test images."""
-    rows = []
+    rows = {}
     for variant, mean in images.means.items():
-        versus = images.versus.get(variant)
-        rows.append(
-            {
-                **variant_fields(variants, variant),
-                "n": len(images.hits[variant].seeds),
-                "images": mean.images,
-                **estimate_fields("seeds", mean.seeds),
-                **estimate_fields("both", mean.both),
-                **estimate_fields("diff_seeds", versus.seeds if versus else UNKNOWN),
-                **estimate_fields("diff_both", versus.both if versus else UNKNOWN),
-                "_alone": versus is None,
-            }
-        )
+        diff = images.versus.get(variant, UNKNOWN)
+        estimates = {"seeds": mean.seeds, "both": mean.both, "diff_seeds": diff.seeds, "diff_both": diff.both}
+        seeds = len(images.hits[variant].seeds)
+        rows[variant] = {"n": seeds, "images": mean.images, **estimates_fields(estimates)}
     difference = f"difference from {baseline_name(variants)}"
     columns = (
-        *variant_columns(variants),
         count_column(note=text("images", "n_note")),
         Column("test images", formats.count("images"), sort="images"),
         mean_column(METRIC, "seeds", "new seeds: ", detail=True),
         mean_column(METRIC, "both", "new seeds and images: "),
-        replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds", blank="_alone"), detail=True),
-        signed_column(METRIC, f"new seeds and images: {difference}", "diff_both", blank="_alone"),
+        replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds"), detail=True),
+        signed_column(METRIC, f"new seeds and images: {difference}", "diff_both"),
     )
     notes = (text("images", "notes", policy=policy),)
-    return Table("images", text("images", "caption"), _frame(rows), columns, notes)
+    return variant_table("images", text("images", "caption"), variants, rows, columns, notes)
 
 
 def classes_table(images: ImageResults, variants: Variants) -> Table | None:
     """Return the test accuracy of each variant by class; None with too many classes."""
     labels = {f"class_{number}": f"class {number}" for number in range(int(images.labels.max()) + 1)}
-    if len(labels) > MOST_CLASSES:
-        return None
     values = {variant: images.by_class(variant) for variant in images.comparable}
-    return _percentages("classes", text("images", "classes", unit=METRIC.unit), variants, labels, values)
+    return _percentages("classes", variants, labels, values) if len(labels) <= MOST_COLUMNS else None
 
 
 def agreement_table(images: ImageResults, variants: Variants) -> Table | None:
     """Return how often runs of two variants are both right or both wrong; None with one variant or too many."""
     names = images.comparable
-    if not 1 < len(names) <= MOST_VARIANTS:
+    if not 1 < len(names) <= MOST_COLUMNS:
         return None
     labels = {f"agreement: {variant}": variants.brief[variant] for variant in names}
     values = {a: [images.agreement(a, b) for b in names] for a in names}
-    table = _percentages("agreement", text("images", "agreement"), variants, labels, values)
-    return replace(table, notes=(text("images", "agreement_notes"),))
+    return _percentages("agreement", variants, labels, values)
 
 
 def _percentages(
-    name: str, caption: str, variants: Variants, labels: Mapping[str, str], values: Mapping[str, Iterable[float]]
+    name: str, variants: Variants, labels: Mapping[str, str], values: Mapping[str, Iterable[float]]
 ) -> Table:
     """A table of shares; `labels`: field -> label of a column; `values`: variant -> its shares."""
-    rows = [{**variant_fields(variants, variant), **dict(zip(labels, shares))} for variant, shares in values.items()]
+    rows = {variant: dict(zip(labels, shares)) for variant, shares in values.items()}
     columns = (Column(label, formats.number(field, 1, 100), sort=field) for field, label in labels.items())
-    return Table(name, caption, _frame(rows), (*variant_columns(variants), *columns))
+    return variant_table(name, text("images", name), variants, rows, columns)
 
 
 def disagreement_table(images: ImageResults) -> Table | None:
     """Return the test images on which the variants differ most; None where they do not differ."""
-    rows = [
+    frame = pd.DataFrame(
         {
-            "image": each.image,
-            "class": each.label,
-            "highest": each.highest,
-            "highest_share": each.shares[each.highest],
-            "lowest": each.lowest,
-            "lowest_share": each.shares[each.lowest],
+            "image": image.image,
+            "class": image.label,
+            "highest": image.highest,
+            "highest_share": image.shares[image.highest],
+            "lowest": image.lowest,
+            "lowest_share": image.shares[image.lowest],
         }
-        for each in images.disagreements()
-    ]
-    if not rows:
-        return None
+        for image in images.disagreements()
+    )
     columns = (
         Column("test image", formats.text("image"), sort="image", note=text("images", "image_note")),
         Column("class", formats.text("class"), sort="class"),
-        *(Column(end, _share(end), numeric=False) for end in ("highest", "lowest")),
+        Column("highest", _share("highest"), numeric=False),
+        Column("lowest", _share("lowest"), numeric=False),
     )
-    notes = (text("images", "disagreement_notes"),)
-    return Table("disagreement", text("images", "disagreement"), _frame(rows), columns, notes)
-
-
-def _frame(rows: list[dict]) -> pd.DataFrame:
-    return pd.DataFrame(rows, dtype=object)
+    return Table("disagreement", text("images", "disagreement"), frame, columns) if len(frame) else None
 
 
 def _share(end: str) -> Format:

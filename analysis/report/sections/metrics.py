@@ -1,56 +1,130 @@
-"""The mean of every metric, and how the runs of each variant vary."""
+"""What was measured: the learning curves, the mean of every metric, how runs vary, and every run with its record."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from urllib.parse import quote
+
 import pandas as pd
 
+from analysis.figures import curves as figures
+from analysis.figures.labels import Styles
+from analysis.figures.style import Plot
 from analysis.report import formats
-from analysis.report.document import Section, present
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.document import Section
+from analysis.report.table import Column, Format, Table, estimate_fields
 from analysis.report.text import text
-from analysis.report.variant_columns import count_column, mean_column, variant_columns, variant_fields
+from analysis.report.variant_columns import (
+    baseline_name,
+    count_column,
+    estimates_fields,
+    mean_column,
+    variant_columns,
+    variant_fields,
+    variant_table,
+)
 from analysis.results.conduct import Conduct
+from analysis.results.curves import Curves
 from analysis.results.means import Means
 from analysis.results.variants import Variants
-from experiments.metric import METRICS
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
+from experiments.metric import METRICS, Metric
 
 SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
+FOLDED = 200  # runs from which the list is folded
 
 
-def metrics(variants: Variants, means: Means, conduct: Conduct) -> Section:
+def curves_section(curves: Curves, styles: Styles) -> Section:
+    """Return the figure of the learning curves; the section is empty where no run has two epochs."""
+    if not curves:
+        return Section("curves", "Learning curves")
+    slots = {"metrics": [metric.label for metric in curves], "styles": styles}
+    caption, alt = text("metrics", "curves", **slots), text("metrics", "curves_alt", **slots)
+    return Section("curves", "Learning curves", [Plot("curves", figures.curves(curves, styles), caption, alt)])
+
+
+def metrics_section(variants: Variants, means: Means, conduct: Conduct) -> Section:
     """All metrics."""
-    items = present(metrics_table(variants, means, conduct), spread_table(variants, means))
-    return Section("metrics", "All metrics", items)
+    return Section("metrics", "All metrics", [metrics_table(variants, means, conduct), spread_table(variants, means)])
 
 
 def metrics_table(variants: Variants, means: Means, conduct: Conduct) -> Table:
     """The mean of every metric; those of the training images are details."""
     measured = [metric for metric in METRICS if metric in means.by_metric]
-    rows = []
-    for variant in variants.names:
-        row = {**variant_fields(variants, variant), "n": means.of(variant).n}
-        for metric in measured:
-            row |= estimate_fields(metric, means.by_metric[metric][variant])
-        rows.append(row)
-    shown = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
+    rows = {
+        variant: {
+            "n": means.of(variant).n,
+            **estimates_fields({metric: means.by_metric[metric][variant] for metric in measured}),
+        }
+        for variant in variants.names
+    }
+    columns = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
     notes = (text("conduct", "counts", conduct=conduct),)
-    columns = (*variant_columns(variants), count_column(), *shown)
-    return Table("metrics", text("metrics", "caption"), pd.DataFrame(rows, dtype=object), columns, notes)
+    return variant_table("metrics", text("metrics", "caption"), variants, rows, (count_column(), *columns), notes)
 
 
 def spread_table(variants: Variants, means: Means) -> Table:
     """How the runs of each variant vary."""
-    metric = variants.metric
-    rows = []
+    metric, rows = variants.metric, {}
     for variant in variants.names:
         mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
         spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
-        rows.append({**variant_fields(variants, variant), "n": mean.n, **estimate_fields("mean", mean), **spread})
+        rows[variant] = {"n": mean.n, **estimate_fields("mean", mean), **spread}
     columns = (
-        *variant_columns(variants),
         count_column(),
         mean_column(metric, "mean", "mean "),
-        *(Column(label, formats.like_spread(field, metric, "sd"), sort=field) for field, label in SPREAD.items()),
+        *(Column(label, formats.like_interval(field, metric, "mean"), sort=field) for field, label in SPREAD.items()),
     )
-    caption = text("metrics", "spread_caption", metric=metric)
-    return Table("spread", caption, pd.DataFrame(rows, dtype=object), columns)
+    return variant_table("spread", text("metrics", "spread_caption", metric=metric), variants, rows, columns)
+
+
+def runs_section(study: RunsTable, variants: Variants, means: Means, linked: bool) -> Section:
+    """Return the section; `linked` makes each seed a link to the run's record."""
+    return Section(
+        "runs", "Runs", [runs_table(study, variants, means, linked)], [text("metrics", "runs", linked=linked)]
+    )
+
+
+def runs_table(study: RunsTable, variants: Variants, means: Means, linked: bool = True) -> Table:
+    """Return all runs, variant by variant, with their differences from the baseline's run on the same seed."""
+    metric = study.metric
+    others = [other for other in METRICS if other in means.by_metric and other != metric]
+    frame = _runs_frame(study, variants, means, [metric, *others], linked)
+    points = ", points" if metric.is_share else ""
+    columns = (
+        *(replace(column, link="") for column in variant_columns(variants)),
+        Column("seed", formats.text("seed"), sort="seed", key=True, link="_record"),
+        Column("status", formats.text("status"), numeric=False, mark="_mark"),
+        Column(f"{metric.label}{metric.unit}", _number(metric, metric), sort=metric),
+        Column(f"difference from {baseline_name(variants)}{points}", _number("_diff", metric, True), sort="_diff"),
+        Column("device time (s)", formats.number("device_seconds", 1), sort="device_seconds"),
+        Column("epochs", formats.count("epochs"), sort="epochs"),
+        *(Column(f"{other.label}{other.unit}", _number(other, other), sort=other, detail=True) for other in others),
+        Column("run", formats.text("run"), numeric=False, detail=True),
+        Column("run id", formats.text("run_id"), numeric=False, detail=True),
+    )
+    caption = text("metrics", "runs_caption", n=len(frame))
+    return Table("runs", caption, frame, columns, folded=len(frame) > FOLDED, group="_group", listing=True)
+
+
+def _runs_frame(
+    study: RunsTable, variants: Variants, means: Means, metrics: list[Metric], linked: bool
+) -> pd.DataFrame:
+    fields = ["run", "run_id", "variant", "seed", "status", "epochs", *metrics, "device_seconds"]
+    named = pd.DataFrame([variant_fields(variants, variant) for variant in variants.names])
+    frame = named.merge(study.runs[fields], on="variant", sort=False)
+    values = [means.values[variant].get(seed) for variant, seed in zip(frame["variant"], frame["seed"])]
+    baseline = [means.values[study.baseline].get(seed) for seed in frame["seed"]]
+    recorded = frame["status"].isin(ENDED) & linked & (study.folder is not None)
+    return frame.assign(
+        _diff=pd.Series(values, dtype=float) - pd.Series(baseline, dtype=float),
+        _mark=frame["status"].where(frame["status"] != "finished"),
+        # the path from the report's folder
+        _record=("../" + frame["run"].map(quote) + "/summary.json").where(recorded),
+        _group=frame["_runs"].str.removeprefix("#"),
+    )
+
+
+def _number(field: str, metric: Metric, signed: bool = False) -> Format:
+    return formats.number(field, 2 if metric.is_share else 4, metric.scale, signed)

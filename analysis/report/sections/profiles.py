@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from analysis.figures.labels import Styles
 from analysis.figures.line_figures import draw_profile
 from analysis.figures.style import Plot
 from analysis.report.document import Section, present
-from analysis.report.table import Table, estimate_fields
+from analysis.report.table import Table
 from analysis.report.text import text
-from analysis.report.variant_columns import mean_column, variant_columns, variant_fields
+from analysis.report.variant_columns import estimates_fields, mean_column, variant_table
 from analysis.results.profiles import Profile
 from analysis.results.variants import Variants
 from experiments.metric import PERMUTED
@@ -35,20 +33,13 @@ def _plot(profile: Profile, styles: Styles) -> Plot:
 
 def profile_methods(profiles: list[Profile]) -> list[tuple[str, str]]:
     """Return how these metrics are measured, once for each heading."""
-    return list(
-        {text("profiles", "heading", profile=p): text("profiles", "methods", profile=p) for p in profiles}.items()
-    )
+    said = {text("profiles", "heading", profile=p): text("profiles", "methods", profile=p) for p in profiles}
+    return list(said.items())
 
 
 def profile_table(profile: Profile, variants: Variants) -> Table:
     """Return the table of a metric under several conditions; its further metrics are details."""
-    rows = []
-    for variant in variants.names:
-        row = variant_fields(variants, variant)
-        for metric, means in profile.means.items():
-            row |= estimate_fields(metric, means[variant])
-        rows.append(row)
+    rows = {v: estimates_fields({metric: means[v] for metric, means in profile.means.items()}) for v in variants.names}
     folded = [metric for metric in profile.details if metric != PERMUTED]
     columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.means)
-    caption = text("profiles", "caption", profile=profile)
-    return Table(profile.name, caption, pd.DataFrame(rows), (*variant_columns(variants), *columns))
+    return variant_table(profile.name, text("profiles", "caption", profile=profile), variants, rows, columns)

@@ -3,7 +3,7 @@
 import shown
 from synthetic import write_study
 
-from analysis.report.sections.runs import runs_table
+from analysis.report.sections.metrics import runs_table
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
 

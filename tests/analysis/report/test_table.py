@@ -148,4 +148,4 @@ def test_a_missing_slot_of_a_template_is_an_error():
     from analysis.report.text import text
 
     with pytest.raises(jinja2.UndefinedError):
-        text("runs", "caption")
+        text("metrics", "runs_caption")

@@ -47,7 +47,7 @@ def test_intervals_of_differences_by_hand(tmp_path):
         and learned["diff_both_low"] <= 0.5 - half <= 0.5 + half <= learned["diff_both_high"]
     )
     assert (learned["n"], learned["images"]) == (2, 4) and np.isnan(none["diff_both"])
-    assert shown.rows(table)[0]["new seeds and images: difference from none, points"] == ""
+    assert shown.rows(table)[0]["new seeds and images: difference from none, points"] == "–"
 
 
 def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path):
