@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from analysis import formatting
-from analysis.claims.claim import Above, Alike, Claim, Published
-from analysis.claims.settings import HEAD, KIND, SITE, site_of
+from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Published, site_of
 from experiments.metric import Metric
 
 PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run per cell)"

@@ -11,7 +11,7 @@ from pathlib import Path
 from analysis import formatting
 from analysis.figures.labels import study_styles
 from analysis.report.document import Document, Section, present
-from analysis.report.sections.claims import claims_table, evidence
+from analysis.report.sections.claims import claims_table, evidence, paper_table, probe_columns
 from analysis.report.sections.cost import cost_plot, cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
 from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section
@@ -19,8 +19,6 @@ from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
 from analysis.report.sections.methods import methods
 from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
-from analysis.report.sections.paper import paper_table
-from analysis.report.sections.probes import probe_columns
 from analysis.report.sections.profiles import profile_methods, profile_sections
 from analysis.report.sections.provenance import provenance, varying
 from analysis.report.sections.reproduce import reproduce

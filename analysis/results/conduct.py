@@ -8,8 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from analysis import stats
-from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, unrecorded_plugins
-from analysis.sources.plan_changes import plan_changes
+from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED

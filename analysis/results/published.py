@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.claims.check import ClaimResult, check
+from analysis.claims.claim import variant_settings
 from analysis.claims.literature import paper_places, published_claims
-from analysis.claims.settings import variant_settings
 from analysis.claims.theory import Expected, derived
 from analysis.results.means import Means
 from analysis.results.policy import Policy

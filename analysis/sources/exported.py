@@ -1,21 +1,26 @@
 """Exported studies: a study as study.json, runs.csv and curves.csv, to keep, compare with `diff`, or attach to a paper.
 
 test_hits.npz is there for records that hold test predictions, plugins.json for those that hold the source of plug-ins.
-study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed.
+study.json is the plan with one more key, "export": see `Export`. A change to any of the files is noticed. Tables are CSV
+that reads back exactly: a type for each column, and a digest over the cells. Floats are written by repr. An empty cell is a
+missing value; in a column of the type string no value is missing, and an empty cell is the empty text. Each cell of the type
+any is a JSON value.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.sources import hits, typed_csv
+from analysis.sources import hits
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, nested
 from analysis.sources.source_run import COLUMNS, ENDED
@@ -28,6 +33,15 @@ from experiments.study import STUDY, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
+CellType = Literal["boolean", "integer", "number", "string", "string or null", "any"]
+PARSERS: dict[CellType, Callable[[str], Any]] = {
+    "boolean": {"True": True, "False": False, "": None}.__getitem__,
+    "integer": lambda cell: int(cell) if cell else None,
+    "number": lambda cell: float(cell) if cell else float("nan"),
+    "string": str,
+    "string or null": lambda cell: cell or None,
+    "any": lambda cell: json.loads(cell) if cell else None,
+}
 
 
 class _Part(BaseModel):
@@ -43,7 +57,7 @@ class FileDigest(_Part):
 class TableDigest(FileDigest):
     """The digest over the cells of a table, and column -> type."""
 
-    types: dict[str, typed_csv.CellType]
+    types: dict[str, CellType]
 
 
 class Export(_Part):
@@ -89,7 +103,7 @@ def read_export(folder: Path) -> RunsTable:
     plan = StudyPlan.read(folder)
     part = _checked(plan, folder / STUDY)
     runs, curves = (
-        typed_csv.from_csv(_read(folder / name, part.tables[name].digest, typed_csv.digest), part.tables[name].types)
+        _from_csv(_read(folder / name, part.tables[name].digest, _cells_digest), part.tables[name].types)
         for name in (RUNS, CURVES)
     )
     if plan.source is None:
@@ -109,8 +123,8 @@ def _files(study: RunsTable) -> dict[str, bytes]:
     """File name -> its content."""
     files, tables = {}, {}
     for name, frame in ((RUNS, study.runs), (CURVES, study.curves)):
-        files[name], types = typed_csv.to_csv(frame)
-        tables[name] = TableDigest(digest=typed_csv.digest(files[name]), types=types)
+        files[name], types = _to_csv(frame)
+        tables[name] = TableDigest(digest=_cells_digest(files[name]), types=types)
     if study.hits:
         files[HITS] = hits.to_bytes(study.hits)
     if study.sources:
@@ -187,3 +201,44 @@ def _check_replaceable(folder: Path, study: RunsTable) -> None:
 def _identities(study: RunsTable) -> set[tuple[str, str]]:
     runs = study.of(*ENDED)
     return set(zip(runs["run"], runs["digest"].fillna("")))
+
+
+def _to_csv(frame: pd.DataFrame) -> tuple[bytes, dict[str, CellType]]:
+    """(the frame as CSV, column -> type)."""
+    types = {str(name): _type(column) for name, column in frame.items()}
+    text = frame.copy()
+    for name, kind in types.items():
+        if kind == "any":
+            cells = [None if pd.isna(value) else json.dumps(value, ensure_ascii=False) for value in frame[name]]
+            text[name] = pd.Series(cells, index=frame.index, dtype=object)
+    return text.to_csv(index=False, lineterminator="\n").encode(), types
+
+
+def _from_csv(body: bytes, types: Mapping[str, CellType]) -> list[dict[str, Any]]:
+    """The rows of a table that `_to_csv` wrote."""
+    header, *lines = _cells(body)
+    parsers = [PARSERS[types[name]] for name in header]
+    return [{name: parse(cell) for name, parse, cell in zip(header, parsers, line, strict=True)} for line in lines]
+
+
+def _cells_digest(body: bytes) -> str:
+    """SHA-256 over the cells of a CSV file. It does not depend on line endings or quotes."""
+    return hashlib.sha256(canonical(_cells(body))).hexdigest()
+
+
+def _cells(body: bytes) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(body.decode(errors="replace"), newline="")))
+
+
+def _type(column: pd.Series) -> CellType:
+    if pd.api.types.is_float_dtype(column):
+        return "number"
+    values, missing = column.dropna().tolist(), bool(column.isna().any())
+    kinds = set(map(type, values))
+    if kinds == {bool}:
+        return "boolean"
+    if kinds == {int}:
+        return "integer"
+    if kinds <= {str}:
+        return "string" if not missing else "any" if "" in values else "string or null"
+    return "any"

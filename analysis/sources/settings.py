@@ -6,19 +6,16 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from experiments import config
 from experiments.config import LOCATIONS
 
 PLACES = (*LOCATIONS, "seed")
 """Settings that may differ between any two runs of a study: where files are, and the seed."""
 
 
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """(dotted path, value) of every leaf of a nested mapping. A list is a leaf and becomes text."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", level_text(value) if isinstance(value, list) else value
+    return ((path, level_text(value) if isinstance(value, list) else value) for path, value in config.flatten(tree))
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:

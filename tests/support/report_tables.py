@@ -1,7 +1,7 @@
 """The tables of a report that have a row for each variant, and what a table shows."""
 
 from analysis.report.sections import cost, differences, metrics, variants
-from analysis.report.sections.probes import probe_columns
+from analysis.report.sections.claims import probe_columns
 
 
 def main_table(results):

@@ -1,45 +1,44 @@
-"""The section of published claims: whether the runs of a study reproduce them."""
+"""What was published and derived, beside a study's results: claims, Table 8 of the ViT paper, limits on generated probes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
 from analysis import formatting
 from analysis.claims.check import ClaimResult
-from analysis.claims.claim import Published
+from analysis.claims.literature import PAPER_TABLE_8
+from analysis.claims.theory import LEARNED, STANDARD_ERRORS, Expected, verdict
 from analysis.report import formats
-from analysis.report.table import Column, Table
+from analysis.report.sections.variants import ExtraColumns, mark, mark_note
+from analysis.report.table import Column, Format, Table
 from analysis.report.text import paragraphs, text
+from analysis.results.comparisons import Comparisons
+from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
+from analysis.stats import Estimate
+from experiments.data.probes import IMAGES
 from experiments.metric import Metric
 
 ACCURACY = Metric("test/acc")  # claims are about accuracies only
+SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
+"""The columns of Table 8 with the paper's own heads."""
+NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
+PROBE_COLUMNS = (
+    Column("expected, %", formats.text("_derived"), sort="derived_alone", note="derived from symmetry"),
+    Column("measured", formats.text("_as_derived"), numeric=False, note="compared with the expected accuracy"),
+)
+MEASURED = {"as derived": "as expected", "less": "lower", "more": "higher", "": formatting.DASH}
 
 
 def claims_table(claims: Sequence[ClaimResult], variants: Variants, policy: Policy, tuned: bool) -> Table | None:
     """The table of published claims; None where the study tests none. `tuned`: whether settings were tuned by variant."""
     if not claims:
         return None
-    needed = [result.more_seeds for result in claims]
-    frame = pd.DataFrame(
-        {
-            "id": [result.claim.id for result in claims],
-            "statement": [result.claim.statement for result in claims],
-            "verdict": [result.outcome for result in claims],
-            "evidence": [evidence(result) for result in claims],
-            "n": [result.n for result in claims],
-            "more_seeds_low": pd.Series([more and more.low for more in needed], dtype=object),
-            "more_seeds_high": pd.Series([more and more.high for more in needed], dtype=object),
-            "source": [result.claim.source for result in claims],
-            "_mark": [result.outcome.replace(" ", "-") for result in claims],
-            "_seeds": [formatting.seeds_needed(more) for more in needed],
-            "_order": [more.low if more and more.low else math.inf for more in needed],
-        }
-    )
+    frame = pd.DataFrame([_claim_fields(result) for result in claims], dtype=object)
     columns = (
         Column("published claim", formats.text("statement"), numeric=False),
         Column("outcome", formats.text("verdict"), numeric=False, mark="_mark"),
@@ -48,23 +47,92 @@ def claims_table(claims: Sequence[ClaimResult], variants: Variants, policy: Poli
         Column("additional seeds needed (80 % power)", formats.text("_seeds"), sort="_order"),
         Column("source", formats.text("source"), numeric=False),
     )
-    published = [isinstance(result.claim, Published) for result in claims]
-    kinds = {"published": any(published), "on_pairs": not all(published), "open": any(needed)}
-    notes = paragraphs("claims", "notes", variants=variants, policy=policy, tuned=tuned, **kinds)
+    notes = paragraphs("claims", "notes", claims=claims, variants=variants, policy=policy, tuned=tuned)
     return Table("claims", text("claims", "caption"), frame, columns, tuple(notes))
+
+
+def _claim_fields(result: ClaimResult) -> dict[str, object]:
+    more = result.more_seeds
+    return {
+        "id": result.claim.id,
+        "statement": result.claim.statement,
+        "verdict": result.outcome,
+        "evidence": evidence(result),
+        "n": result.n,
+        "more_seeds_low": more and more.low,
+        "more_seeds_high": more and more.high,
+        "source": result.claim.source,
+        "_mark": result.outcome.replace(" ", "-"),
+        "_seeds": formatting.seeds_needed(more),
+        "_order": more.low if more and more.low else math.inf,
+    }
 
 
 def evidence(result: ClaimResult) -> str:
     """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support."""
-    decisive, estimate = result.decisive, result.estimate
-    places = formatting.decimals(100 * formatting.half_width(estimate))
-    return text(
-        "claims",
-        "evidence",
-        result=result,
-        published=getattr(result.claim, "accuracy", None),
-        bound=formatting.margin(ACCURACY, decisive.bound),
-        measured=formatting.number(100 * estimate.value, places, signed=True),
-        interval=formatting.bounds(estimate, 100),
-        tested=not math.isnan(estimate.low),
-    )
+    places = formatting.decimals(100 * formatting.half_width(result.estimate))
+    interval = formatting.bounds(result.estimate, 100)
+    return text("claims", "evidence", result=result, metric=ACCURACY, places=places, interval=interval)
+
+
+def paper_table(
+    places: Mapping[tuple[str, str], str], means: Means, variants: Variants, comparisons: Comparisons, policy: Policy
+) -> Table | None:
+    """The paper's table, kinds by sites, with this study's means. `places`: (kind, site) -> variant, see `paper_places`."""
+    if not places:
+        return None
+
+    def fields(kind: str, site: str) -> dict[str, object]:
+        variant = places.get((kind, site))
+        mean = means.of(variant) if variant else NOTHING
+        return {
+            f"{site}_paper": PAPER_TABLE_8.get((kind, site), math.nan),
+            f"{site}_ours": mean.value,
+            f"{site}_low": mean.low,
+            f"{site}_high": mean.high,
+            f"{site}_n": mean.n if variant else None,
+            f"_{site}_link": variants.anchor(variant) if variant else "",
+            f"_{site}_mark": mark(variant, means, comparisons) if variant else "",
+        }
+
+    kinds = dict.fromkeys(kind for kind, _ in PAPER_TABLE_8)
+    rows = [{"kind": kind} | {k: v for site in SITES for k, v in fields(kind, site).items()} for kind in kinds]
+    columns = [Column("positional embedding", formats.text("kind"), numeric=False)]
+    for site, head in SITES.items():
+        shown = _with_seeds(
+            formats.interval(f"{site}_ours", means.metric, low=f"{site}_low", high=f"{site}_high"), f"{site}_n"
+        )
+        ours, link, marked = f"{head}: this study{means.metric.unit}", f"_{site}_link", f"_{site}_mark"
+        columns += [
+            Column(f"{head}: paper, %", formats.number(f"{site}_paper", 2, 100), sort=f"{site}_paper"),
+            Column(ours, shown, sort=f"{site}_ours", link=link, mark=marked),
+        ]
+    caption = text("claims", "paper_caption", metric=means.metric)
+    notes = text("claims", "paper_note"), mark_note(means, comparisons, policy)
+    return Table("table8", caption, pd.DataFrame(rows, dtype=object), tuple(columns), notes)
+
+
+def _with_seeds(interval: Format, count: str) -> Format:
+    """`97.12 ± 0.43 (5)`"""
+    return lambda frame: [
+        shown if shown == formatting.DASH else f"{shown} ({n})" for shown, n in zip(interval(frame), frame[count])
+    ]
+
+
+def probe_columns(expected: Mapping[str, Expected], means: Means) -> ExtraColumns | None:
+    """The columns that the main table has in addition where runs used a probe. `expected`: variant -> its accuracies."""
+    if not expected:
+        return None
+    chances = sorted({float(known.chance) for known in expected.values()})
+    limits = {"learned": LEARNED, "errors": STANDARD_ERRORS, "images": IMAGES["test"]}
+    measured = means.by_metric[means.metric]
+    fields = {variant: _probe_fields(expected.get(variant), mean.value) for variant, mean in measured.items()}
+    return ExtraColumns(fields, PROBE_COLUMNS, tuple(paragraphs("claims", "probe_notes", chances=chances, **limits)))
+
+
+def _probe_fields(known: Expected | None, measured: float) -> dict[str, object]:
+    outcome = verdict(known, measured) if known else ""
+    shares = {f"derived_{part}": float(getattr(known, part, "nan")) for part in ("chance", "alone", "border")}
+    texts = dict.fromkeys(f"{100 * shares[f'derived_{part}']:.4g}" for part in ("alone", "border"))
+    shown = {"_derived": " to ".join(texts) if known else formatting.DASH, "_as_derived": MEASURED[outcome]}
+    return {**shares, "as_derived": outcome, **shown}

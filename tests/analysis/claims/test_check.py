@@ -8,9 +8,9 @@ import study_file
 from scipy import stats as scipy_stats
 from statsmodels.stats.weightstats import DescrStatsW
 
-from analysis.claims import literature, settings
+from analysis.claims import literature
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.claim import Published
+from analysis.claims.claim import Published, site_of
 from analysis.claims.hypotheses import Hypothesis
 from experiments.presets import PRESETS, preset
 
@@ -72,8 +72,8 @@ def test_natural_sites(monkeypatch):
     monkeypatch.setitem(REGISTRY, "my-bias", Kind(PosEmbed, PosEmbed.sites))  # a user's kind acts where its class says
     sites = {"none": "stem", "learned-1d": "stem", "cpe": "stem", "relative": "every-layer", "my-bias": "every-layer"}
     for kind, site in sites.items():
-        assert settings.site_of(kind) == settings.site_of(kind, "natural") == site
-        assert settings.site_of(kind, "every-layer-shared") == "every-layer-shared"
+        assert site_of(kind) == site_of(kind, "natural") == site
+        assert site_of(kind, "every-layer-shared") == "every-layer-shared"
 
 
 def test_kinds_beyond_the_papers_are_a_claim_of_their_own():

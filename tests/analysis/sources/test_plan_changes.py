@@ -6,7 +6,7 @@ from synthetic import change_summary, state_plan, write_study
 
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
-from analysis.sources.plan_changes import plan_changes
+from analysis.sources.held_fixed import plan_changes
 from experiments.config import completed
 from experiments.runs import record
 from experiments.runs.stated import field_digests, read_stated

@@ -10,8 +10,7 @@ from report_tables import texts
 
 from analysis.claims.check import check
 from analysis.claims.literature import PAPER_TABLE_8, paper_places, published_claims
-from analysis.report.sections.claims import claims_table, evidence
-from analysis.report.sections.paper import paper_table
+from analysis.report.sections.claims import claims_table, evidence, paper_table
 from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
 from analysis.results.policy import Policy

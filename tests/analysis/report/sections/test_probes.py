@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from analysis.claims.theory import derived
-from analysis.report.sections.probes import probe_columns
+from analysis.report.sections.claims import probe_columns
 from analysis.results.means import Means
 from analysis.stats import Estimate
 from experiments.config import RunConfig, override
