@@ -22,36 +22,27 @@ from analysis.results.policy import study_policy
 from analysis.results.study_results import StudyResults, analyze
 from analysis.results.two_studies import compare_studies
 from analysis.sources.by_dataset import DATASET, split_by_dataset
-from analysis.sources.matching import check_alike, differing_settings
+from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.runs.looks import Look
 
 
 def compare_document(a: StudyResults, b: StudyResults, command: str) -> Document:
-    """Make the report on studies A and B; `command` is the command that makes it.
-
-    Raises `UserError` if the studies share no variant or have different metrics.
-    """
-    both, sides = compare_studies(a, b), {"A": a, "B": b}
-    settings = differing_settings(a.study, b.study, both.shared)
-    baselines = [a.study.baseline, b.study.baseline]
+    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `compare_studies`."""
+    both = compare_studies(a, b)
     notes = [
         text("two_studies", "only", study=name, variants=only)
-        for name, results in sides.items()
-        if (only := [variant for variant in results.variants.names if variant not in both.shared])
+        for name, results in both.sides.items()
+        if (only := [variant for variant in results.variants.names if variant not in both.changes])
     ]
-    slots = {"both": both, "policy": a.policy, "baselines": baselines, "settings": settings}
+    sections = [result_section(both, [*notes, *_counts(both.sides)]), shifts_section(both), settings_section(both)]
     return _document(
-        sides,
-        text("two_studies", "title", a=a.study.name, b=b.study.name, metric=both.metric),
-        paragraphs("two_studies", "headline", **slots, lost=_lost(sides)),
-        [
-            result_section(both, [a.means, b.means], [*notes, *_counts(sides)]),
-            shifts_section(both, [a.comparisons.versus, b.comparisons.versus], baselines),
-            settings_section(settings, [a.study, b.study]),
-        ],
-        facts("two_studies", "methods", policy=a.policy, planned=_planned(sides)),
+        both.sides,
+        text("two_studies", "title", both=both),
+        paragraphs("two_studies", "headline", both=both, lost=_lost(both.sides)),
+        sections,
+        facts("two_studies", "methods", policy=a.policy, planned=_planned(both.sides)),
         command,
     )
 
@@ -61,8 +52,7 @@ def across_document(studies: Sequence[StudyResults], command: str) -> Document:
 
     Raises `UserError` for studies that cannot be aggregated.
     """
-    named = studies_by_dataset(studies)
-    return _average_document(named, aggregate(named), command)
+    return _average_document(aggregate(studies_by_dataset(studies)), command)
 
 
 def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
@@ -78,7 +68,7 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     shown = {name: part for name, part in results.items() if baseline_runs(part) >= FEWEST}
     if len(shown) > 1:
         across = aggregate(shown, study_policy(study))  # a seed counts once its runs on all datasets have ended
-        document = _average_document(shown, across, "", study_looks(study))
+        document = _average_document(across, "", study_looks(study))
         sections = document.sections[:-1]  # each dataset has its commands
         document = replace(document, title=title(study), description=study.plan.description, sections=sections)
     else:
@@ -92,28 +82,20 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
     return replace(document, warnings=[*left_out, *document.warnings], excluded=[*document.excluded, *others])
 
 
-def _average_document(
-    studies: Mapping[str, StudyResults], across: AcrossDatasets, command: str, looks: Sequence[Look] = ()
-) -> Document:
+def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
-    first = next(iter(studies.values()))
-    names = list(dict.fromkeys(results.study.name for results in studies.values()))
-    margins = [results.study.margin for results in studies.values()]
-    means = {name: results.means for name, results in studies.items()}
-    versus = {name: results.comparisons.versus for name, results in studies.items()}
-    methods = facts("averages", "methods", across=across, margins=margins, planned=_planned(studies))
+    studies, said = across.studies, looks_paragraph(across.policy, looks)
+    differences = [differences_section(across)] if across.differences else []
+    methods = facts("averages", "methods", across=across, planned=_planned(studies))
+    if looks:
+        recorded = next(iter(studies.values())).conduct.recorded
+        methods = (*methods, *looks_facts(across.policy, looks, recorded))
     return _document(
         studies,
-        text("averages", "title", names=names, across=across),
-        paragraphs(
-            "averages", "headline", across=across, lost=_lost(studies), looks=looks_paragraph(across.policy, looks)
-        ),
-        [
-            scores_section(across, _counts(studies)),
-            *([differences_section(across)] if across.differences else []),
-            datasets_section(means, versus, across.baseline, first.policy),
-        ],
-        (*methods, *(looks_facts(across.policy, looks, first.conduct.recorded) if looks else ())),
+        text("averages", "title", across=across),
+        paragraphs("averages", "headline", across=across, lost=_lost(studies), looks=said),
+        [scores_section(across, _counts(studies)), *differences, datasets_section(across)],
+        methods,
         command,
     )
 
@@ -128,6 +110,7 @@ def _document(
 ) -> Document:
     """What the reports on several studies share; `studies`: what the report calls a study -> the study."""
     scopes = dict.fromkeys(fact for results in studies.values() for fact in scope(results.conduct))
+    tables = [results.study for results in studies.values()]
     return Document(
         title=title,
         description="",
@@ -144,8 +127,8 @@ def _document(
             (f"{name}: {run}", why) for name, r in studies.items() for run, why in sorted(r.study.troubles.items())
         ],
         frames={
-            "runs": pd.concat([results.study.runs for results in studies.values()], ignore_index=True),
-            "curves": pd.concat([results.study.curves for results in studies.values()], ignore_index=True),
+            "runs": pd.concat([table.runs for table in tables], ignore_index=True),
+            "curves": pd.concat([table.curves for table in tables], ignore_index=True),
         },
     )
 

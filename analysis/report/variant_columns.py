@@ -70,9 +70,9 @@ def mean_column(metric: Metric, field: str, prefix: str = "", detail: bool = Fal
     return Column(label, formats.interval(field, metric), sort=field, link="_runs", detail=detail)
 
 
-def count_column(field: str = "n", note: str = "") -> Column:
+def count_column(field: str = "n", note: str = "", label: str = "") -> Column:
     """A column of counts."""
-    return Column(field, formats.count(field), sort=field, note=note)
+    return Column(label or field, formats.count(field), sort=field, note=note)
 
 
 def comparison_fields(compared: Comparison) -> dict[str, object]:

@@ -24,16 +24,14 @@ FEWEST = 2  # seeds that a variant needs on every dataset
 
 Aggregates = dict[str, dict[str, stats.Aggregate]]
 """variant -> name of the aggregate -> the aggregate"""
-Sides = list[tuple[np.ndarray, np.ndarray]]
-"""for each dataset a variant's values and the baseline's, (seeds,) each; NaN for the seeds that a side did not finish"""
 
 
 @dataclass(frozen=True)
 class AcrossDatasets:
     """The aggregates over the datasets, and the differences from the baseline on average over them."""
 
-    datasets: list[str]
-    baseline: str
+    studies: dict[str, StudyResults]
+    """dataset -> its study"""
     policy: Policy
     """the policy of the average differences, with the smallest margin of the studies. Looks are those at the one study
     that was split by its datasets; several studies plan their looks for their own tests"""
@@ -54,14 +52,22 @@ class AcrossDatasets:
     """variant -> the probability that a run of it beats a run of the baseline"""
 
     @property
+    def datasets(self) -> list[str]:
+        """The names of the datasets."""
+        return list(self.studies)
+
+    @property
+    def baseline(self) -> str:
+        """The baseline of every study."""
+        return next(iter(self.studies.values())).study.baseline
+
+    @property
     def seeds(self) -> list[int]:
         """The numbers of seeds of the differences, for each variant and dataset."""
         return [len(differences) for runs in self.by_dataset.values() for differences in runs.values()]
 
     def opposite_signs(self) -> list[tuple[str, str, float]]:
-        """Variant and dataset on which the mean difference is zero or of another sign than the average, where that is
-        significant; and the mean difference.
-        """
+        """Variant and dataset on which the mean difference is zero or of another sign than a significant average."""
         return [
             (variant, name, float(differences.mean()))
             for variant, compared in self.differences.items()
@@ -95,35 +101,50 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     last look that is reached, and there are none before the first; scores are those of all finished runs.
     Raises `UserError` where the baseline has too few finished runs on a dataset.
     """
-    first = next(iter(studies.values()))
-    baseline, metric, names = first.study.baseline, first.study.metric, first.variants.names
-    margin = min(results.study.margin for results in studies.values())
-    policy = replace(whole or Policy(metric, margin, floor=0.0, chance={}), margin=margin)
-    finished = [results.means.values for results in studies.values()]
-    counted = [results.policy.count_diverged(results.means.values) for results in studies.values()]
-    unknown = set().union(*(results.policy.unknown_chance for results in studies.values()))
-    tested = finished if policy.waiting else list(map(policy.limit, finished))
-    usable = {variant: [_both(*side) for side in sides] for variant, sides in _sides(tested, names, baseline).items()}
-    left_out = {variant: few for variant, sides in usable.items() if (few := _too_few(sides, list(studies)))}
+    parts = list(studies.values())
+    study, names = parts[0].study, parts[0].variants.names
+    baseline, margin = study.baseline, min(part.study.margin for part in parts)
+    policy = replace(whole or Policy(study.metric, margin, floor=0.0, chance={}), margin=margin)
+    floors, finished = [part.policy.floor for part in parts], [part.means.values for part in parts]
+    counted = [part.policy.count_diverged(part.means.values) for part in parts]
+    unknown = set().union(*(part.policy.unknown_chance for part in parts))
+
+    def sides(values: Sequence[Values], variant: str) -> list[np.ndarray]:
+        """For each dataset the runs of the variant and of the baseline (2, seeds), in the planned order."""
+        tested = values if policy.waiting else map(policy.limit, values)
+        return [
+            np.array([(x, runs[baseline].get(seed, np.nan)) for seed, x in runs[variant].items()]).reshape(-1, 2).T
+            for runs in tested
+        ]
+
+    def differences(values: Sequence[Values]) -> dict[str, stats.Comparison]:
+        return stats.compare_averages({v: [a - b for a, b in sides(values, v)] for v in compared}, floors, policy.rule)
+
+    def samples(variant: str) -> list[np.ndarray]:
+        return [_finite(np.array([value for _, value in sorted(runs[variant].items())])) for runs in finished]
+
+    both = {variant: list(map(_finite, sides(finished, variant))) for variant in names}
+    left_out = {variant: few for variant in names if (few := _too_few(dict(zip(studies, both[variant]))))}
     if baseline in left_out:
         raise UserError(f"across: the baseline {baseline!r} has {left_out[baseline]}; it needs {FEWEST} on each")
     scored = [variant for variant in names if variant not in left_out]
     compared = [variant for variant in scored if variant != baseline and not policy.waiting]
-    floors = [results.policy.floor for results in studies.values()]
-
-    def differences(values: Sequence[Values]) -> dict[str, stats.Comparison]:
-        sides = _sides(list(map(policy.limit, values)), compared, baseline)
-        return stats.compare_averages({v: [a - b for a, b in both] for v, both in sides.items()}, floors, policy.rule)
-
     again, chance = differences(counted), _chance(studies)
+    lowest = list(chance.values())
     return AcrossDatasets(
-        datasets=list(studies),
-        baseline=baseline,
+        studies=dict(studies),
         policy=policy,
         left_out=left_out,
-        scores={variant: stats.aggregates(_samples(finished, variant), floors) for variant in scored},
+        scores={variant: stats.aggregates(samples(variant), floors) for variant in scored},
         chance=chance,
-        normalised={variant: _normalised(_samples(finished, variant), floors, chance) for variant in scored if chance},
+        normalised={
+            variant: stats.aggregates(
+                [(runs - c) / (1 - c) for runs, c in zip(samples(variant), lowest)],
+                [floor / (1 - c) for floor, c in zip(floors, lowest)],
+            )
+            for variant in scored
+            if chance
+        },
         differences={
             variant: replace(
                 comparison,
@@ -133,8 +154,13 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
             )
             for variant, comparison in differences(finished).items()
         },
-        by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, usable[variant])} for variant in compared},
-        improvement={variant: _improvement(usable[variant], metric.lower_is_better) for variant in compared},
+        by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, both[variant])} for variant in compared},
+        improvement={
+            variant: stats.improvement(
+                [a for a, _ in both[variant]], [b for _, b in both[variant]], study.metric.lower_is_better
+            )
+            for variant in compared
+        },
     )
 
 
@@ -155,27 +181,15 @@ def _dataset(study: RunsTable) -> str:
     return name
 
 
-def _sides(values: Sequence[Values], variants: Sequence[str], baseline: str) -> dict[str, Sides]:
-    """variant -> its values and the baseline's, by dataset"""
-    paired = [stats.paired(runs, [(variant, baseline) for variant in variants]) for runs in values]
-    return {variant: [(a[i], b[i]) for a, b, _ in paired] for i, variant in enumerate(variants)}
+def _finite(runs: np.ndarray) -> np.ndarray:
+    """The seeds (..., seeds) with a finite value on every side."""
+    return runs[..., np.isfinite(np.atleast_2d(runs)).all(axis=0)]
 
 
-def _both(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The seeds that both sides finished."""
-    return a[np.isfinite(a)], b[np.isfinite(b)]
-
-
-def _too_few(sides: Sides, datasets: Sequence[str]) -> str:
+def _too_few(sides: Mapping[str, np.ndarray]) -> str:
     """The datasets with too few seeds that the variant and the baseline both finished; empty where there is none."""
-    few = [(len(a), name) for (a, _), name in zip(sides, datasets) if len(a) < FEWEST]
+    few = [(runs.shape[-1], name) for name, runs in sides.items() if runs.shape[-1] < FEWEST]
     return formatting.listing([f"{formatting.plural(n, 'seed')} on {name}" for n, name in few])
-
-
-def _samples(values: Sequence[Values], variant: str) -> list[np.ndarray]:
-    """A variant's finished runs on each dataset, in the order of their seeds."""
-    runs = (np.array([value for _, value in sorted(by_variant[variant].items())]) for by_variant in values)
-    return [sample[np.isfinite(sample)] for sample in runs]
 
 
 def _chance(studies: Mapping[str, StudyResults]) -> dict[str, float]:
@@ -186,15 +200,3 @@ def _chance(studies: Mapping[str, StudyResults]) -> dict[str, float]:
             return {}
         levels[name] = level
     return levels if len(set(levels.values())) > 1 else {}
-
-
-def _normalised(
-    samples: Sequence[np.ndarray], floors: Sequence[float], chance: Mapping[str, float]
-) -> dict[str, stats.Aggregate]:
-    scaled = [(runs - lowest) / (1 - lowest) for runs, lowest in zip(samples, chance.values())]
-    return stats.aggregates(scaled, [floor / (1 - lowest) for floor, lowest in zip(floors, chance.values())])
-
-
-def _improvement(sides: Sides, lower_is_better: bool) -> stats.Aggregate:
-    a, b = zip(*sides)
-    return stats.improvement(a, b, lower_is_better)

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from analysis import stats
 from analysis.results.policy import Values
 from analysis.results.study_results import StudyResults
-from analysis.sources.matching import check_same_levels
+from analysis.sources.matching import check_same_levels, differing_settings
 from analysis.stats import PairedComparison, Rule
 from experiments.errors import UserError
-from experiments.metric import Metric
 
 Side = tuple[Values, Values]
 """the values of study A and those of study B"""
@@ -22,23 +21,29 @@ Side = tuple[Values, Values]
 class TwoStudies:
     """How the variants of both studies A and B changed. Of verdicts on B - A, "better" is higher, for every metric."""
 
-    metric: Metric
-    shared: list[str]
-    """the variants of both studies, in A's order"""
+    a: StudyResults
+    b: StudyResults
     changes: dict[str, PairedComparison]
-    """variant -> B - A of the metric, paired by seed; the variants are the family of Holm's adjustment"""
+    """variant of both studies, in A's order -> B - A of the metric, paired by seed; the variants are the family"""
     shifts: dict[str, PairedComparison]
     """variant that is no baseline -> B - A of its difference from the baseline.
 
     Two verdicts that differ do not show that the differences do: Gelman and Stern, The American Statistician 60 (2006),
     328-331.
     """
+    settings: list[tuple[str, str, str]]
+    """the settings that differ: path, value in A, value in B"""
+
+    @property
+    def sides(self) -> dict[str, StudyResults]:
+        """What the report calls a study -> the study."""
+        return {"A": self.a, "B": self.b}
 
     @property
     def depending(self) -> list[str]:
         """The variants of which a verdict depends on diverged runs."""
         changes = [self.changes, self.shifts]
-        return [v for v in self.shared if any(v in of and of[v].depends_on_diverged for of in changes)]
+        return [v for v in self.changes if any(v in of and of[v].depends_on_diverged for of in changes)]
 
 
 def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
@@ -48,32 +53,26 @@ def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
     """
     one, two = a.study, b.study
     if one.metric != two.metric:
-        raise UserError(
-            f"compare: {one.name} measures {one.metric}, {two.name} measures {two.metric}; they cannot be compared"
-        )
+        raise UserError(f"compare: {one.name} measures {one.metric}, {two.name} measures {two.metric}")
     shared = [variant for variant in one.variants if variant in two.variants]
     if not shared:
         raise UserError(f"compare: {one.name} and {two.name} share no variant")
     check_same_levels("compare", one, two, shared)
     baselines = {one.baseline, two.baseline}
     others = [variant for variant in shared if variant not in baselines]
-    floor = math.hypot(a.policy.floor, b.policy.floor)
-    rules = [Rule(one.margin, a.policy.alpha, floor=smallest) for smallest in (floor, math.sqrt(2) * floor)]
     finished = a.means.values, b.means.values
-    counted = a.policy.count_diverged(a.means.values), b.policy.count_diverged(b.means.values)
+    counted = a.policy.count_diverged(finished[0]), b.policy.count_diverged(finished[1])
     unknown = a.policy.unknown_chance | b.policy.unknown_chance
+    floor = math.hypot(a.policy.floor, b.policy.floor)
+    rule = Rule(one.margin, a.policy.alpha, floor=floor)
 
     def to_baseline(values: Side) -> Side:
         return _minus(values[0], one.baseline), _minus(values[1], two.baseline)
 
-    return TwoStudies(
-        one.metric,
-        shared,
-        _changes(shared, finished, counted, rules[0], unknown),
-        _changes(
-            others, to_baseline(finished), to_baseline(counted), rules[1], {*others} if unknown & baselines else unknown
-        ),
-    )
+    changes = _changes(shared, finished, counted, rule, unknown)
+    differences, rule = (to_baseline(finished), to_baseline(counted)), replace(rule, floor=math.sqrt(2) * floor)
+    shifts = _changes(others, *differences, rule, others if unknown & baselines else unknown)
+    return TwoStudies(a, b, changes, shifts, differing_settings(one, two, shared))
 
 
 def outcome(change: PairedComparison) -> str:

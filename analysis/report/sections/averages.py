@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from analysis.figures.averages import draw_aggregates
+from analysis.figures.several_studies import draw_aggregates
 from analysis.figures.style import Plot
 from analysis.report import formats
-from analysis.report.document import Section, present
+from analysis.report.document import Section
 from analysis.report.table import Column, Table, estimate_fields
 from analysis.report.text import text
 from analysis.report.variant_columns import (
@@ -23,21 +23,18 @@ from analysis.report.variant_columns import (
     verdict_column,
 )
 from analysis.results.across import AGGREGATES, AcrossDatasets, Aggregates
-from analysis.results.means import Means
-from analysis.results.policy import Policy
-from analysis.stats import Comparison
-from experiments.metric import Metric
+from analysis.stats import Estimate
 
 
-def scores_section(across: AcrossDatasets, notes: Sequence[str]) -> Section:
+def scores_section(across: AcrossDatasets, notes: list[str]) -> Section:
     """The aggregates of each variant with their intervals. `notes`: on the runs of each dataset."""
-    alt = text("averages", "scores_alt", across=across)
-    figure = Plot("across", draw_aggregates(across), text("averages", "scores_figure", across=across), alt)
-    tables = [_aggregates_table("across", text("averages", "scores", across=across), across.scores, across, notes)]
+    caption = text("averages", "scores", across=across)
+    figure = Plot("across", draw_aggregates(across), caption, text("figures", "alt", caption=caption))
+    tables = [_aggregates_table("across", text("averages", "table"), across.scores, across, notes)]
     if across.normalised:
-        caption = text("averages", "normalised", chance=across.chance)
-        tables.append(_aggregates_table("normalised", caption, across.normalised, across, (), least=-math.inf))
-    return Section("result", "Results", present(figure, *tables))
+        caption = text("averages", "normalised", across=across)
+        tables.append(_aggregates_table("normalised", caption, across.normalised, across, [], least=-math.inf))
+    return Section("result", "Results", [figure, *tables])
 
 
 def differences_section(across: AcrossDatasets) -> Section:
@@ -49,42 +46,43 @@ def differences_section(across: AcrossDatasets) -> Section:
         p_column("p", "p_holm"),
         verdict_column(),
         Column("datasets with a higher mean", formats.each("higher_on", lambda n: f"{n} of {count}"), sort="higher_on"),
-        Column(
-            "probability of improvement, %",
-            formats.rows(_probability),
-            sort="improvement",
-            note=text("averages", "probability"),
-        ),
+        Column("probability of improvement, %", formats.rows(_probability), sort="improvement"),
     )
-    frame = pd.DataFrame([_difference_row(across, variant) for variant in across.differences])
-    note = text("averages", "improvement_note", policy=across.policy)
-    table = Table("improvement", text("averages", "improvement", across=across), frame, columns, (note,))
-    return Section("differences", "Differences from the baseline", present(table))
+    rows = [
+        {
+            "variant": variant,
+            **estimate_fields("diff", compared.diff),
+            "p": compared.p,
+            "p_holm": compared.p_holm,
+            **comparison_fields(compared),
+            "higher_on": sum(bool(differences.mean() > 0) for differences in across.by_dataset[variant].values()),
+            **estimate_fields("improvement", across.improvement[variant].estimate),
+            **_bootstrap("bootstrap", across.improvement[variant].percentile),
+        }
+        for variant, compared in across.differences.items()
+    ]
+    frame = pd.DataFrame(rows).rename(columns={"diff_low": "low", "diff_high": "high"})
+    caption, note = (text("averages", macro, across=across) for macro in ("improvement", "improvement_note"))
+    return Section(
+        "differences", "Differences from the baseline", [Table("improvement", caption, frame, columns, (note,))]
+    )
 
 
-def datasets_section(
-    means: Mapping[str, Means], versus: Mapping[str, Mapping[str, Comparison]], baseline: str, policy: Policy
-) -> Section:
-    """Dataset -> its means, and its differences from the baseline, as in the report of the dataset's own study.
-
-    `policy`: of such a study.
-    """
-    variants = list(next(iter(versus.values())))
-    others = [variant for variant in variants if variant != baseline]
-    tables = [_means_table(means, variants, policy.metric)]
-    if others:
-        caption = text("averages", "differences", baseline=baseline, policy=policy)
-        tables.append(_differences_table(versus, others, policy.metric, caption))
-    return Section("datasets", "Each dataset", present(*tables))
+def datasets_section(across: AcrossDatasets) -> Section:
+    """The means and the differences from the baseline on each dataset, as in the report of the dataset's own study."""
+    studies, baseline, means, differences = across.studies, across.baseline, {}, {}
+    for name, results in studies.items():
+        versus = results.comparisons.versus
+        means[name] = {variant: results.means.of(variant) for variant in versus}
+        differences[name] = {variant: versus[variant].diff for variant in versus if variant != baseline}
+    tables = [_by_dataset("datasets", across, means)]
+    if any(differences.values()):
+        tables.append(_by_dataset("dataset-differences", across, differences, signed=True))
+    return Section("datasets", "Each dataset", [*tables])
 
 
 def _aggregates_table(
-    name: str,
-    caption: str,
-    scores: Aggregates,
-    across: AcrossDatasets,
-    notes: Sequence[str],
-    least: float | None = None,
+    name: str, caption: str, scores: Aggregates, across: AcrossDatasets, notes: list[str], least: float | None = None
 ) -> Table:
     """One row for each variant, one column for each aggregate; `least`: the lowest value that a score can have."""
     metric, rows = across.policy.metric, []
@@ -97,48 +95,24 @@ def _aggregates_table(
         Column(f"{AGGREGATES[key]}{metric.unit}", formats.interval(key, metric, least=least), sort=key)
         for key in aggregates
     ]
-    runs = count_column("runs", text("averages", "runs"))
-    return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes))
+    return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, count_column("runs")), tuple(notes))
 
 
-def _means_table(means: Mapping[str, Means], variants: Sequence[str], metric: Metric) -> Table:
-    rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants]
-    columns = [NAME]
-    for dataset, own in means.items():
-        for row in rows:
-            mean = own.of(row["variant"])
-            row.update({**estimate_fields(dataset, mean), f"{dataset}_n": mean.n})
-        columns.append(Column(f"{dataset}{metric.unit}", formats.interval(dataset, metric), sort=dataset))
-        columns.append(Column("n", formats.count(f"{dataset}_n"), sort=f"{dataset}_n"))
-    return Table("datasets", text("averages", "means", metric=metric), pd.DataFrame(rows), tuple(columns))
-
-
-def _differences_table(
-    versus: Mapping[str, Mapping[str, Comparison]], variants: Sequence[str], metric: Metric, caption: str
+def _by_dataset(
+    name: str, across: AcrossDatasets, estimates: Mapping[str, Mapping[str, Estimate]], signed: bool = False
 ) -> Table:
-    rows: list[dict[str, Any]] = [{"variant": variant} for variant in variants]
-    for dataset, compared in versus.items():
+    """One row for each variant, one column for each dataset. `estimates`: dataset -> variant -> its estimate."""
+    metric, columns = across.policy.metric, [NAME]
+    rows: list[dict[str, Any]] = [{"variant": variant} for variant in next(iter(estimates.values()))]
+    for dataset, of in estimates.items():
         for row in rows:
-            row.update(estimate_fields(dataset, compared[row["variant"]].diff))
-    columns = [signed_column(metric, dataset, dataset) for dataset in versus]
-    return Table("dataset-differences", caption, pd.DataFrame(rows), (NAME, *columns))
-
-
-def _difference_row(across: AcrossDatasets, variant: str) -> dict[str, Any]:
-    compared, aggregate = across.differences[variant], across.improvement[variant]
-    fields = comparison_fields(compared)
-    return {
-        "variant": variant,
-        "diff": fields.pop("diff"),
-        "low": fields.pop("diff_low"),
-        "high": fields.pop("diff_high"),
-        "p": compared.p,
-        "p_holm": compared.p_holm,
-        **fields,
-        "higher_on": sum(bool(differences.mean() > 0) for differences in across.by_dataset[variant].values()),
-        **estimate_fields("improvement", aggregate.estimate),
-        **_bootstrap("bootstrap", aggregate.percentile),
-    }
+            row |= {**estimate_fields(dataset, of[row["variant"]]), f"{dataset}_n": of[row["variant"]].n}
+        shown = Column(f"{dataset}{metric.unit}", formats.interval(dataset, metric), sort=dataset)
+        columns += [
+            signed_column(metric, dataset, dataset) if signed else shown,
+            count_column(f"{dataset}_n", label="n"),
+        ]
+    return Table(name, text("averages", name.replace("-", "_"), across=across), pd.DataFrame(rows), tuple(columns))
 
 
 def _bootstrap(name: str, percentile: tuple[float, float]) -> dict[str, float]:
