@@ -12,7 +12,7 @@ from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
 from analysis.report.sections.looks import looks_facts, looks_paragraph
 from analysis.report.sections.methods import scope
-from analysis.report.sections.reproduce import study_provenance
+from analysis.report.sections.provenance import study_provenance
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
 from analysis.report.study_report import study_document, study_warnings, summary, title
 from analysis.report.text import facts, paragraphs, text

@@ -20,8 +20,7 @@ from analysis.report.sections.images import images_section
 from analysis.report.sections.methods import methods
 from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
 from analysis.report.sections.profiles import profile_methods, profile_sections
-from analysis.report.sections.provenance import provenance, varying
-from analysis.report.sections.reproduce import reproduce
+from analysis.report.sections.provenance import provenance, reproduce, varying
 from analysis.report.sections.trends import spread_text, trend_methods, trend_section
 from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import re
 import tempfile
+import warnings
 from pathlib import Path
 
-from analysis.report import latex, pages, svg
+from markupsafe import Markup, escape
+
+from analysis.figures import style
+from analysis.figures.style import BAND, INK, PAPER, Plot
+from analysis.formatting import plain
+from analysis.report import latex, pages
 from analysis.report.document import Document
 from experiments.errors import UserError
 
 MANIFEST = "manifest.json"
+METADATA = {"svg": {"Date": None, "Creator": None, "Format": None, "Type": None}, "png": {"Software": None}}
 
 
 def make(document: Document, refresh: int | None = None, png: bool = False) -> dict[str, bytes]:
@@ -20,14 +29,14 @@ def make(document: Document, refresh: int | None = None, png: bool = False) -> d
 
     `refresh`: seconds after which the page reloads itself. `png`: whether each figure is a PNG, too.
     """
-    drawn = {plot.name: svg.saved(plot, "svg") for plot in document.plots}
-    inline = {plot.name: svg.inline(drawn[plot.name], plot) for plot in document.plots}
+    drawn = {plot.name: saved(plot, "svg") for plot in document.plots}
+    figures = {plot.name: inline(drawn[plot.name], plot) for plot in document.plots}
     shown = document.as_shown()
     files = {
-        "report.html": pages.page(shown, inline, refresh).encode(),
+        "report.html": pages.page(shown, figures, refresh).encode(),
         "report.md": pages.readme(shown).encode(),
         **{f"figures/{name}.svg": body for name, body in drawn.items()},
-        **{f"figures/{plot.name}.png": svg.saved(plot, "png") for plot in document.plots if png},
+        **{f"figures/{plot.name}.png": saved(plot, "png") for plot in document.plots if png},
     }
     for table in document.tables:
         files[f"tables/{table.name}.csv"] = table.csv().encode()
@@ -35,6 +44,37 @@ def make(document: Document, refresh: int | None = None, png: bool = False) -> d
     for name, frame in document.frames.items():
         files[f"tables/{name}.csv"] = frame.to_csv(index=False, lineterminator="\n").encode()
     return files
+
+
+def saved(plot: Plot, kind: str) -> bytes:
+    """Return the figure as a file of its own; `kind`: "svg" or "png"."""
+    body = io.BytesIO()
+    with style.style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the SVG shows such names all the same
+        plot.figure.savefig(body, format=kind, metadata=METADATA[kind])
+    plot.figure.set_layout_engine("none")  # another format has the same layout
+    return body.getvalue()
+
+
+def inline(svg: bytes, plot: Plot) -> Markup:
+    """Return a figure for the page: it scales, follows the page's colours, has unique ids, tips and an alternative text."""
+    body = svg.decode()
+    body = re.sub(r"<metadata>.*?</metadata>", "", body[body.index("<svg") :], flags=re.DOTALL)
+    body = re.sub(r' id="([^"]*)"', lambda match: f' id="{plot.name}-{match[1]}"{_data(plot, match[1])}', body)
+    body = re.sub(r'(?<="#)|(?<=url\(#)', f"{plot.name}-", body)
+    for colour, name in ((INK, "ink"), (PAPER, "paper"), (BAND, "band")):
+        body = body.replace(colour, f"var(--{name})")
+    opening, rest = body.split(">", 1)
+    box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
+    named = f'{box} role="img" aria-label="{escape(plain(plot.alt))}"'
+    return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">{rest}')
+
+
+def _data(plot: Plot, artist: str) -> str:
+    """What the script reads from an artist: the number of its variant, and the tips of its marks."""
+    variant, tips = re.match(r"v(\d+)-", artist), plot.figure.tips.get(artist)
+    texts = json.dumps([plain(tip) for tip in tips or ()], ensure_ascii=False)
+    return (f' data-variant="{variant[1]}"' if variant else "") + (f' data-tips="{escape(texts)}"' if tips else "")
 
 
 def write(files: dict[str, bytes], folder: Path) -> Path:

@@ -28,38 +28,28 @@ def model_section(study: RunsTable, best: str | None, styles: Styles, skip_unrea
 
 
 def _position_plots(models: Sequence[ModelInspection]) -> list[Plot]:
-    """A figure of the embeddings' similarity, one of what they add to attention, and one of their values, where models have these."""
-    kinds = {
-        "similarity": ("Similarity of position embeddings", "position-similarity"),
-        "logits": ("Effect of position on attention", "position-logits"),
-        "table": ("Values of the position embeddings", "position-table"),
-    }
+    """The embeddings' similarity, what they add to attention, and their values, each of the models that have it."""
     plots = []
-    for kind, (subject, name) in kinds.items():
+    for kind in ("similarity", "logits", "table"):
         values = {model.variant: getattr(model, kind) for model in models if getattr(model, kind) is not None}
         if values:
-            alt = text("models", "heat_maps_alt", subject=subject, variants=list(values))
-            plots.append(Plot(name, figures.heat_maps(values, kind), text("models", f"{kind}_caption"), alt))
+            caption, alt = (text("models", macro, variants=list(values)) for macro in (kind, f"{kind}_alt"))
+            plots.append(Plot(f"position-{kind}", figures.heat_maps(values, kind), caption, alt))
     return plots
 
 
 def _distance_plot(models: Sequence[ModelInspection], styles: Styles) -> list[Plot]:
     distances = {model.variant: model.distance for model in models if model.distance is not None}
-    if not distances:
-        return []
-    means = {variant: distance.mean(1).tolist() for variant, distance in distances.items()}
-    caption, alt = text("models", "distance_caption"), text("models", "distance_alt", distances=means)
-    return [Plot("attention-distance", figures.attention_distance(distances, styles), caption, alt)]
+    caption, alt = text("models", "distance"), text("models", "distance_alt", distances=distances)
+    return (
+        [Plot("attention-distance", figures.attention_distance(distances, styles), caption, alt)] if distances else []
+    )
 
 
 def _overlay(model: ModelInspection) -> Plot:
     """Test images with the attention of the model's pooled tokens."""
-    count, correct = len(model.images), sum(t == p for t, p in zip(model.truth, model.predicted))
-    caption = text("models", "overlay_caption", variant=model.variant, run=model.run, count=count, pool=model.pool)
-    alt = text("models", "overlay_alt", variant=model.variant, count=count, correct=correct)
-    return Plot(_file(f"attention-{model.run}"), figures.overlay(model), caption, alt)
-
-
-def _file(name: str) -> str:
-    """A name that any file system accepts. Run folders have such names, but a user can rename them."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_=.,") else "-" for c in name)
+    correct = sum(t == p for t, p in zip(model.truth, model.predicted))
+    caption, alt = text("models", "overlay", model=model), text("models", "overlay_alt", model=model, correct=correct)
+    # a user can rename a run's folder, and any file system accepts these characters
+    run = "".join(c if c.isascii() and (c.isalnum() or c in "-_=.,") else "-" for c in model.run)
+    return Plot(f"attention-{run}", figures.overlay(model), caption, alt)

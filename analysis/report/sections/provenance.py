@@ -1,14 +1,17 @@
-"""The section "Provenance": code, versions, hardware, total time, and the settings that all runs share."""
+"""Where the numbers come from (code, versions, hardware, time, shared settings), and the commands that make them again."""
 
 from __future__ import annotations
 
 import hashlib
+import shlex
+from argparse import ArgumentError, ArgumentParser, Namespace
 
 import pandas as pd
+import yaml
 
 from analysis import formatting
-from analysis.report.document import Facts, Section
-from analysis.report.text import facts
+from analysis.report.document import Code, Facts, Section
+from analysis.report.text import facts, paragraphs, text
 from analysis.sources.held_fixed import not_held_fixed
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
@@ -49,14 +52,10 @@ def origin(study: RunsTable) -> Facts:
 
 
 def digest(study: RunsTable) -> str:
-    """Return one digest of all records: equal digests mean equal records.
-
-    It is the SHA-256 of the runs' digests, sorted. Where the source has none, it is that of each run's status and metrics.
-    """
-    known = sorted(study.runs["digest"].dropna())
-    if not known:
-        known = sorted(study.runs[["run", "status", *METRICS]].to_csv(index=False).splitlines())
-    return hashlib.sha256("\n".join(known).encode()).hexdigest()
+    """Return the SHA-256 of the runs' sorted digests; where the source has none, of their status and metrics."""
+    runs = study.runs
+    known = runs["digest"].dropna().tolist() or runs[["run", "status", *METRICS]].to_csv(index=False).splitlines()
+    return hashlib.sha256("\n".join(sorted(known)).encode()).hexdigest()
 
 
 def varying(study: RunsTable) -> set[str]:
@@ -66,8 +65,8 @@ def varying(study: RunsTable) -> set[str]:
 
 def _counts(column: pd.Series) -> dict[str, int]:
     """The values with the number of runs that have them, the most frequent first."""
-    counts = column.dropna().value_counts()
-    return dict(sorted(counts[counts.index != ""].items(), key=lambda item: (-item[1], item[0])))
+    counts = column[column.notna() & (column != "")].value_counts()
+    return counts.sort_index().sort_values(ascending=False, kind="stable").to_dict()
 
 
 def _seeds(runs: pd.DataFrame) -> str:
@@ -80,3 +79,60 @@ def _seeds(runs: pd.DataFrame) -> str:
 
 def _setting(value: object) -> str:
     return "not set" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def reproduce(study: RunsTable) -> Section:
+    """Return the section with the commands that train the runs and write this report, and the user's own files."""
+    plan, ended = study.plan, study.of(*ENDED)
+    words, given = _parsed(plan.command or "")
+    folder = f"{(given.out or 'runs').rstrip('/')}/{study.name}"
+    modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))
+    lines = paragraphs(
+        "provenance",
+        "before",
+        commits=ended["commit"].dropna().unique().tolist(),
+        modules=shlex.quote(",".join(modules)) if modules else "",
+        tuned=f"{folder}/study.json" if plan.command and plan.tuned_settings else "",
+    )
+    if plan.command:
+        lines.append(shlex.join([*words, *_options(plan.seeds, given)]) if words else plan.command)
+    stated = None if plan.source else study.stated_plan  # W&B and Optuna, the sources of imported runs, hold no plan
+    metric = [] if stated and study.metric == stated.metric else ["--metric", study.metric]
+    baseline = [] if stated and study.baseline == stated.baseline else ["--baseline", study.baseline]
+    out = ["--out", "report"] if plan.source else []
+    lines.append(shlex.join(["vit-report", plan.source or folder, *metric, *baseline, *out]))
+    files = [
+        (text("provenance", "source", file=name, digest=digest), content)
+        for digest, contents in sorted(study.sources.items())
+        for name, content in contents.items()
+    ]
+    file = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
+    if file and plan.study:
+        definition = yaml.safe_dump(plan.study, sort_keys=False, allow_unicode=True)
+        files.insert(0, (text("provenance", "definition", file=file), definition))
+    shown = ["\n".join(lines), *(f"{head}\n{content.rstrip()}" for head, content in files)]
+    return Section("reproduce", "Reproduce", list(map(Code, shown)))
+
+
+def study_provenance(anchor: str, name: str, study: RunsTable) -> Section:
+    """Return a section with the provenance and the commands of one of several studies of a report."""
+    return Section(anchor, f"{name}: provenance", [origin(study), *reproduce(study).items])
+
+
+def _parsed(command: str) -> tuple[list[str], Namespace]:
+    """The words of the sweep's command without --seeds and --out, and these; no words where it is not valid shell."""
+    flags = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    flags.add_argument("--seeds")
+    flags.add_argument("--out")
+    try:
+        given, words = flags.parse_known_args(shlex.split(command))
+    except (ValueError, ArgumentError):  # the command is the user's text
+        return [], Namespace(out=None)
+    return words, given
+
+
+def _options(planned: list[int], given: Namespace) -> list[str]:
+    """--seeds with every planned seed, since the last command may have named only some of them, and --out as given."""
+    listed = ",".join(map(str, planned)) + "," * (len(planned) == 1)
+    seeds = str(len(planned)) if planned == list(range(len(planned))) else listed
+    return ["--seeds", seeds, *(["--out", given.out] if given.out else [])]

@@ -13,7 +13,7 @@ from synthetic import sequence, write_study
 from analysis.figures import style
 from analysis.figures.labels import LONGEST, study_styles
 from analysis.report.study_report import study_document
-from analysis.report.svg import saved
+from analysis.report.write import saved
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 

@@ -6,8 +6,7 @@ import pytest
 import yaml
 from synthetic import write_study
 
-from analysis.report.sections.provenance import provenance
-from analysis.report.sections.reproduce import reproduce
+from analysis.report.sections.provenance import provenance, reproduce
 from analysis.sources.read import read
 
 TWO = {"none": 0.7, "cpe": 0.9}
