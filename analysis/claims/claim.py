@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Literal
@@ -48,16 +48,12 @@ class Above(Claim):
     at_all: bool = False
 
     def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
-        settings = variant_settings(study, values)
-        level = {variant: settings[variant].get(self.path) for variant in settings}
-        pairs = [
-            (a, b)
-            for a, b in permutations(settings, 2)
-            if level[b] in self.lower
-            and (level[a] in self.higher if self.higher else level[a] not in self.lower)
-            and differ_only(settings[a], settings[b], self.path, study.tuned_settings)
-        ]
-        return _on_pairs(values, pairs, "above", 0.0 if self.at_all else study.margin, floor)
+        def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+            level = a.get(self.path)
+            wins = level in self.higher if self.higher else level not in self.lower
+            return wins and b.get(self.path) in self.lower
+
+        return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else study.margin, floor)
 
 
 @dataclass(frozen=True)
@@ -69,19 +65,12 @@ class Alike(Claim):
     """empty means all but none"""
 
     def hypotheses(self, study: StudyPlan, values: Values, floor: float = 0.0) -> list[Hypothesis]:
-        settings = {
-            variant: own
-            for variant, own in variant_settings(study, values).items()
-            if own.get(KIND, "none") != "none" and (not self.kinds or own[KIND] in self.kinds)
-        }
-        pairs = [
-            (a, b)
-            for i, a in enumerate(settings)
-            for b in list(settings)[:i]
-            if settings[a].get(self.path) != settings[b].get(self.path)
-            and differ_only(settings[a], settings[b], self.path, study.tuned_settings)
-        ]
-        return _on_pairs(values, pairs, "within", study.margin, floor)
+        def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+            kinds = {a.get(KIND, "none"), b.get(KIND, "none")}
+            allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
+            return allowed and a.get(self.path) != b.get(self.path)
+
+        return _on_pairs(study, values, self.path, concerns, "within", study.margin, floor)
 
 
 @dataclass(frozen=True)
@@ -105,10 +94,26 @@ class Published(Claim):
 
 
 def _on_pairs(
-    values: Values, pairs: Iterable[tuple[str, str]], relation: Literal["above", "within"], bound: float, floor: float
+    study: StudyPlan,
+    values: Values,
+    path: str,
+    concerns: Callable[[Mapping[str, Any], Mapping[str, Any]], bool],
+    relation: Literal["above", "within"],
+    bound: float,
+    floor: float,
 ) -> list[Hypothesis]:
-    """A hypothesis on the differences of each pair, seed by seed."""
-    if not (pairs := list(pairs)):
+    """A hypothesis on each pair of variants whose settings it `concerns` and that differ in `path` only.
+
+    The differences are seed by seed. A pair whose order does not matter ("within") counts once.
+    """
+    pairs = [
+        (a, b)
+        for (i, (a, higher)), (j, (b, lower)) in permutations(enumerate(variant_settings(study, values).items()), 2)
+        if (relation == "above" or i > j)
+        and concerns(higher, lower)
+        and differ_only(higher, lower, path, study.tuned_settings)
+    ]
+    if not pairs:
         return []
     a, b, _ = paired(values, pairs)
     return [Hypothesis(pair, row, relation, bound, math.sqrt(2) * floor) for pair, row in zip(pairs, a - b)]

@@ -21,7 +21,6 @@ from experiments.study import StudyPlan
 METRIC = "test/acc"  # the default
 MARGIN = 0.01
 PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts: the first status in this order
-Settings = dict[str, Any]  # of one run, by dotted path
 
 
 def infer(
@@ -91,7 +90,7 @@ def _check_units(source: str, runs: Iterable[SourceRun], metric: str) -> None:
             raise UserError(f"{source}: {run.name}: {metric} is {value:g}; expected a fraction from 0 to 1")
 
 
-def _factors(settings: list[Settings]) -> dict[tuple[str, ...], list[Any]]:
+def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:
     """Paths -> levels in order, of the settings that differ between runs. Settings that always change together are one
     factor, whose levels are lists.
     """
@@ -109,7 +108,9 @@ def _factors(settings: list[Settings]) -> dict[tuple[str, ...], list[Any]]:
     return factors
 
 
-def _variant_names(runs: list[SourceRun], settings: list[Settings], factors: Iterable[tuple[str, ...]]) -> list[str]:
+def _variant_names(
+    runs: list[SourceRun], settings: list[dict[str, Any]], factors: Iterable[tuple[str, ...]]
+) -> list[str]:
     """The name of each run's variant: that of the source, or else its level, or `depth=2, head=logits`.
 
     W&B groups of other programs can hold runs with different settings. Then the names are both, `GROUP: depth=2`.
@@ -125,7 +126,7 @@ def _variant_names(runs: list[SourceRun], settings: list[Settings], factors: Ite
 
 
 def _without_copies(
-    source: str, runs: list[SourceRun], variants: list[str], settings: list[Settings]
+    source: str, runs: list[SourceRun], variants: list[str], settings: list[dict[str, Any]]
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
     """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
 

@@ -73,7 +73,5 @@ def source_run(trial: Any, metric: str, index: int = 0) -> SourceRun:
     name = f"{attrs['run']} (trial {trial.number})" if "run" in attrs else f"trial {trial.number}"
     rows = [{"epoch": float(step), metric: value} for step, value in sorted(trial.intermediate_values.items())]
     params = trial.params or trial.system_attrs.get("fixed_params", {})  # a waiting trial has the latter only
-    seed = (
-        {"seed": attrs["seed"]} if "run" in attrs and "seed" in attrs else {}
-    )  # `vit-sweep` stores it as an attribute
+    seed = {"seed": attrs["seed"]} if "run" in attrs and "seed" in attrs else {}  # where `vit-sweep` stores it
     return SourceRun(name, status, nested({**seed, **params}), str(attrs.get("variant", "")), summary, rows)

@@ -42,18 +42,18 @@ def read(
     """
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
-    return check_pooling(_read(locate(source), skip_unreadable, metric, baseline), skip_unreadable)
-
-
-def _read(source: str, skip_unreadable: bool, metric: str | None, baseline: str | None) -> RunsTable:
-    kind, _, place = source.partition(":")
+    source = locate(source)
     folder = Path(source)
     if is_imported(source):
+        kind, _, place = source.partition(":")
         name, metric, runs = FIND_RUNS[kind](place, metric)
-        return infer(name, source, runs, metric, baseline)
-    if not has_plan(source):
-        return read_runs(folder, skip_unreadable, metric, baseline)
-    return explore(read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable), metric, baseline)
+        study = infer(name, source, runs, metric, baseline)
+    elif not has_plan(source):
+        study = read_runs(folder, skip_unreadable, metric, baseline)
+    else:
+        study = read_export(folder) if is_export(folder) else read_folder(folder, skip_unreadable)
+        study = explore(study, metric, baseline)
+    return check_pooling(study, skip_unreadable)
 
 
 def locate(source: str) -> str:
