@@ -1,4 +1,4 @@
-"""The main figures of a study: the means of the variants, and their differences from the baseline."""
+"""The main figures of a study: the means of the variants, their differences from the baseline, and the means against the cost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import formatting
-from analysis.figures.drawing import identify, intervals, legend, rows
+from analysis.figures.drawing import identify, intervals, legend, panels, rows, variants_legend
 from analysis.figures.labels import Styles, VariantStyle
 from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style
 from analysis.results.comparisons import Comparisons
@@ -19,6 +21,7 @@ from analysis.results.variants import Variants
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range
+COSTS = {"params": "parameters", "flops_per_image": "FLOPs/image", "device_seconds": "device time (s/run)"}
 WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest is enlarged
 
 
@@ -29,17 +32,17 @@ def accuracy(variants: Variants, means: Means, styles: Styles, diverged: Mapping
     `diverged`: variant -> how many runs have no dot.
     """
     near, metric = enlarged(means), means.metric
-    figure, panels = rows([styles.names[variant] for variant in variants.names], columns=2 if near else 1)
-    for number, axes in enumerate(panels):
+    figure, sides = rows([styles.names[variant] for variant in variants.names], columns=2 if near else 1)
+    for number, axes in enumerate(sides):
         _draw_runs(axes, variants, means, styles, number, near if number else None)
         axes.set_xlabel(f"{metric.label}{metric.unit}")
     for row, variant in enumerate(variants.names):
         if diverged[variant]:
             place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
-            panels[0].annotate(f" {diverged[variant]} diverged", (1, row), color=VERDICTS["worse"][0], **place)
+            sides[0].annotate(f" {diverged[variant]} diverged", (1, row), color=VERDICTS["worse"][0], **place)
     if near:
-        panels[1].set_xlim(*(bound * metric.scale for bound in near))
-        panels[1].set_title("enlarged", loc="left", fontweight="normal")
+        sides[1].set_xlim(*(bound * metric.scale for bound in near))
+        sides[1].set_title("enlarged", loc="left", fontweight="normal")
     return figure
 
 
@@ -109,3 +112,33 @@ def enlarged(means: Means) -> tuple[float, float] | None:
     if len(group) < 2 or gap < WIDE_GAP * (highest - spans[0][0]) or high <= low:
         return None
     return low - 0.05 * (high - low), high + 0.05 * (high - low)
+
+
+def known_costs(cost: pd.DataFrame) -> dict[str, str]:
+    """Return the kinds of cost that are known: column -> words."""
+    return {name: words for name, words in COSTS.items() if cost[name].notna().any()}
+
+
+@style()
+def against_cost(cost: pd.DataFrame, means: Means, styles: Styles) -> Drawing:
+    """Draw the mean of each variant against each known cost."""
+    metric, kinds = means.metric, known_costs(cost)
+    figure, below = panels(len(kinds), 1.9)
+    for axes, (kind, words) in zip(below, kinds.items(), strict=True):
+        handles = {}
+        for variant, look in styles.by_variant.items():
+            mean, place = means.of(variant), float(cost.loc[variant, kind])
+            tips = [
+                f"{formatting.named_mean(styles.names[variant], mean, metric)}, {words}: {formatting.magnitude(place)}"
+            ]
+            size, id = 3 if look.colour == FAINT else 6, f"{styles.id(variant)}-{kind}"
+            handles[variant] = intervals(
+                axes, [mean], [place], metric, look, vertical=True, size=size, id=id, tips=tips
+            )
+        axes.set_xlabel(words)
+        axes.set_ylabel(f"{metric.label}{metric.unit}")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value, 5)))
+        axes.grid()
+    variants_legend(figure, handles, styles)
+    return figure

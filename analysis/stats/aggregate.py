@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.stats.comparisons import Comparison, Rule, decide
-from analysis.stats.estimates import Estimate, estimates, moments, t_interval
-from analysis.stats.proportion import proportion
+from analysis.stats.estimates import Estimate, estimates, moments, proportion, t_interval
 from analysis.stats.student import t_test_of
 
 REPLICATES = 10_000

@@ -19,11 +19,10 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from analysis.stats.estimates import Estimate, means, moments
+from analysis.stats.estimates import Estimate, means, moments, proportion
 from analysis.stats.holm import holm_exclusive
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
-from analysis.stats.proportion import proportion
 from analysis.stats.student import t_test, tost
 from experiments.errors import UserError
 

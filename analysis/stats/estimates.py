@@ -1,4 +1,4 @@
-"""Means of samples and their intervals. Arrays in, estimates out.
+"""Means and proportions of samples with their intervals. Arrays in, estimates out.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
 
@@ -16,6 +16,8 @@ from scipy import special
 
 RELATIVE_ROUNDING = 1e-10
 """A standard deviation below this share of the mean is floating-point rounding."""
+MOST_IMAGES = 100_000
+"""The largest split whose size `accuracy_step` recognises."""
 
 
 @dataclass(frozen=True)
@@ -73,3 +75,34 @@ def means(x: ArrayLike, level: float = 0.95, floor: ArrayLike = 0.0) -> list[Est
 def estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarray) -> list[Estimate]:
     """Values with their intervals, one for each place of the arrays (places,)."""
     return [Estimate(*row) for row in zip(value.tolist(), low.tolist(), high.tolist(), n.tolist(), strict=True)]
+
+
+def proportion(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> list[Estimate]:
+    """`hits` of `n` trials as shares with Clopper and Pearson's intervals, elementwise; hits may be halves (ties).
+
+    The interval never covers less often than stated. NaN where n is 0.
+    Source: Clopper and Pearson, Biometrika 26 (1934), 404-413.
+    """
+    hits, n = np.atleast_1d(np.asarray(hits, dtype=float)), np.atleast_1d(np.asarray(n, dtype=int))
+    tail = (1 - level) / 2
+    low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 0.5), n - hits + 1, tail), 0.0)
+    high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 0.5), 1 - tail), 1.0)
+    share = np.where(n > 0, hits / np.maximum(n, 1), np.nan)
+    return estimates(
+        share, np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan), np.broadcast_to(n, share.shape)
+    )
+
+
+def accuracy_step(accuracies: ArrayLike) -> float:
+    """The largest step of which every accuracy (values,) is a multiple: 1/N for the smallest such number of images N.
+
+    With few different values N can be a divisor of the true size; the step is then too large, which makes intervals wider.
+    0 where no N up to `MOST_IMAGES` fits, that is for values that are not shares of images.
+    """
+    values = np.ravel(np.asarray(accuracies, dtype=float))
+    values = np.unique(values[np.isfinite(values)])
+    sizes = np.arange(1, MOST_IMAGES + 1)
+    for value in values:  # each value leaves fewer sizes
+        images = value * sizes
+        sizes = sizes[np.abs(images - np.rint(images)) <= 1e-9 + 1e-7 * sizes]
+    return 1.0 / float(sizes[0]) if len(values) and len(sizes) else 0.0

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pandas as pd
 
 from analysis import formatting
-from analysis.figures.cost import against_cost, known_costs
 from analysis.figures.labels import Styles
+from analysis.figures.means import against_cost, known_costs
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present

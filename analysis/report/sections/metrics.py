@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from analysis.figures import curves as figures
 from analysis.figures.labels import Styles
+from analysis.figures.line_figures import draw_curves
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section
@@ -41,7 +41,7 @@ def curves_section(curves: Curves, styles: Styles) -> Section:
         return Section("curves", "Learning curves")
     slots = {"metrics": [metric.label for metric in curves], "styles": styles}
     caption, alt = text("metrics", "curves", **slots), text("metrics", "curves_alt", **slots)
-    return Section("curves", "Learning curves", [Plot("curves", figures.curves(curves, styles), caption, alt)])
+    return Section("curves", "Learning curves", [Plot("curves", draw_curves(curves, styles), caption, alt)])
 
 
 def metrics_section(variants: Variants, means: Means, conduct: Conduct) -> Section:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save
 from synthetic import write_study
 
-from analysis.figures import inspect, kept, model_figures
+from analysis.figures import inspect, model_figures
 from analysis.figures.labels import study_styles
 from analysis.report import write
 from analysis.report.sections import models
@@ -178,7 +178,7 @@ def test_models_are_run_again_only_if_their_records_or_the_code_changed(tmp_path
     record.write_bytes(path / record.CHECKPOINT, untrained({**record.read_config(path), "seed": 7}))
     record.write_summary(path, body)
     assert (inspected()[1].table != first[1].table).any() and len(loads) == 1
-    monkeypatch.setattr(kept, "USED", ("vit/*.py",))
+    monkeypatch.setattr(inspect, "USED", ("vit/*.py",))
     inspected()
     assert len(loads) == 2
 
