@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def draw_levels(model: Factorial, variants: Variants) -> Drawing:
 
 def drawn_pairs(model: Factorial) -> list[tuple[str, ...]]:
     """The pairs of factors that can be drawn: those with a factor that has few enough levels for lines."""
-    return [pair for pair in model.simple if min(len(model.levels[factor]) for factor in pair) <= MOST_LINES]
+    return [pair for pair in combinations(model.factors, 2) if min(len(model.levels[f]) for f in pair) <= MOST_LINES]
 
 
 @style()

@@ -22,8 +22,8 @@ class Factors:
     """the effects. They share alpha with the pairs, so the adjusted p of both is multiplied by 2"""
     skipped_reason: str = ""
     """why a study of several factors has no `model`"""
-    divergence_sensitive_terms: tuple[tuple[str, ...], ...] = ()
-    """the factors and interactions that are significant only with, or only without, diverged runs at chance level"""
+    divergence_sensitive_terms: tuple[str, ...] = ()
+    """the terms that are significant only with, or only without, diverged runs at chance level"""
 
 
 def study_factors(study: RunsTable, means: Means, policy: Policy) -> Factors:
@@ -50,9 +50,7 @@ def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> tuple[stats.
         return None, str(error)
 
 
-def _sensitive(
-    model: stats.Factorial | None, study: RunsTable, means: Means, policy: Policy
-) -> tuple[tuple[str, ...], ...]:
+def _sensitive(model: stats.Factorial | None, study: RunsTable, means: Means, policy: Policy) -> tuple[str, ...]:
     """Every significant term where the chance level of a diverged run is not known."""
     if model is None or not policy.chance:
         return ()
@@ -61,11 +59,11 @@ def _sensitive(
         return tuple(significant)
     again, _ = _model(_at_chance(study, policy.count_diverged(means.values)), study, policy)
     counted = _significant(again, policy) if again else []
-    return tuple(term for term in model.terms if (term in significant) != (term in counted))
+    return tuple(term for term in model.terms["term"] if (term in significant) != (term in counted))
 
 
-def _significant(model: stats.Factorial, policy: Policy) -> list[tuple[str, ...]]:
-    return [term for term, test in model.terms.items() if test.p_holm <= policy.alpha]
+def _significant(model: stats.Factorial, policy: Policy) -> list[str]:
+    return model.terms.loc[model.terms["p_holm"] <= policy.alpha, "term"].tolist()
 
 
 def _at_chance(study: RunsTable, counted: dict[str, dict[int, float]]) -> pd.DataFrame:

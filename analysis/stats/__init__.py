@@ -11,7 +11,7 @@ from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, im
 from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.comparisons import Comparison, PairedComparison, Rule, against_baseline, compare, paired
 from analysis.stats.estimates import Estimate, accuracy_step, mean, means, proportion
-from analysis.stats.factorial import Effect, Factorial, factorial
+from analysis.stats.factorial import Factorial, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import ImageEstimate, over_images
 from analysis.stats.looks import NO_PLAN, Looks, repeated_rate

@@ -13,58 +13,38 @@ The grid must be complete: at least half of the seeds have a finite value in eve
 value in every cell.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means
+from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, estimate_fields, mean, means
 from analysis.stats.holm import holm
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.student import t_test
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from experiments.metric import Metric
 
 Term = tuple[str, ...]
 """a factor, or the two factors of an interaction"""
 Levels = tuple[object, ...]
 """a level of each factor of a term"""
+Effect = dict[str, Any]
+"""a row of a frame of `Factorial`"""
 MOST_NAMED = 6  # missing cells that a message names
 
 
 @dataclass(frozen=True)
-class Effect:
-    """A difference of means over the grid. `p_holm`: adjusted over the effects of the term, and at least the term's."""
-
-    term: Term
-    levels: Levels
-    reference: Levels
-    """the levels that are subtracted; empty for an interaction, whose cell is compared with its row's and column's effects"""
-    diff: Estimate
-    p: float = float("nan")
-    p_holm: float = float("nan")
-
-
-@dataclass(frozen=True)
-class TermTest:
-    """Whether a term has any effect: how many different effects it has, their smallest adjusted p, and this p adjusted
-    over the terms.
-    """
-
-    effects: int
-    p: float
-    p_holm: float
-
-
-@dataclass(frozen=True)
 class Factorial:
-    """The effects of a study of several factors. Effects by term: of a factor, the pairs of its levels; of two, its cells."""
+    """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by "+".
+
+    In `contrasts` and `interactions`, `p_holm` is adjusted over the effects of the term, and at least that of the term.
+    """
 
     metric: "Metric"
     factors: tuple[str, ...]
@@ -76,14 +56,19 @@ class Factorial:
     means: dict[Term, dict[Levels, Estimate]]
     """the marginal means of factors and of pairs of factors, in which every combination of the other factors has the same
     weight; for a single cell, the mean of all its runs"""
-    effects: dict[Term, tuple[Effect, ...]]
-    simple: dict[Term, tuple[Effect, ...]]
-    """for two factors, the differences from the first level of the one at each level of the other, not tested"""
-    terms: dict[Term, TermTest]
+    contrasts: pd.DataFrame
+    """the differences of all pairs of levels of each factor: factor, level, reference, diff, p, p_holm"""
+    simple: pd.DataFrame
+    """the differences from the first level of a factor at each level of a later one, and the test of their interaction:
+    factor, level, reference, other_factor, other_level, diff, interaction_p, interaction_p_holm"""
+    interactions: pd.DataFrame
+    """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, p, p_holm"""
+    terms: pd.DataFrame
+    """term, contrasts (how many different effects it has), p (their smallest adjusted p), p_holm (adjusted over the terms)"""
 
 
 def factorial(
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     metric: "Metric",
     factors: Sequence[str],
     level: float = 0.95,
@@ -109,13 +94,17 @@ def factorial(
     _check_complete(levels, cells, table)
     grid = _Grid(levels, cells, table, level, floor, looks)
     pairs = list(combinations(factors, 2))
-    tested: dict[Term, tuple[list[Effect], int]] = {(factor,): grid.contrasts(factor) for factor in factors}
-    tested |= {pair: grid.interaction(*pair) for pair in pairs}
-    p = [min(effect.p_holm for effect in effects) for effects, _ in tested.values()]
-    adjusted = np.minimum(families * holm(p), 1.0).tolist()
-    terms = {
-        term: TermTest(different, smallest, p_holm)
-        for (term, (_, different)), smallest, p_holm in zip(tested.items(), p, adjusted, strict=True)
+    tested = {(factor,): grid.contrasts(factor) for factor in factors} | {
+        pair: grid.interaction(*pair) for pair in pairs
+    }
+    p = [min(effect["p_holm"] for effect in effects) for effects, _ in tested.values()]
+    adjusted = dict(zip(tested, np.minimum(families * holm(p), 1.0).tolist(), strict=True))
+    for term, (effects, _) in tested.items():
+        for effect in effects:  # none is shown where its term is not
+            effect["p_holm"] = max(effect["p_holm"], adjusted[term])
+    names, numbers = ["+".join(term) for term in tested], [number for _, number in tested.values()]
+    tests = {
+        pair: {"interaction_p": smallest, "interaction_p_holm": adjusted[pair]} for pair, smallest in zip(tested, p)
     }
     return Factorial(
         metric=metric,
@@ -124,9 +113,10 @@ def factorial(
         seeds=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if used),
         seeds_left_out=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if not used),
         means={term: grid.means(term) for term in tested},
-        effects={term: _at_least(effects, terms[term].p_holm) for term, (effects, _) in tested.items()},
-        simple={pair: grid.simple(*pair) for pair in pairs},
-        terms=terms,
+        contrasts=pd.DataFrame(effect for factor in factors for effect in tested[factor,][0]),
+        simple=pd.DataFrame({**effect, **tests[pair]} for pair in pairs for effect in grid.simple(*pair)),
+        interactions=pd.DataFrame(effect for pair in pairs for effect in tested[pair][0]),
+        terms=pd.DataFrame({"term": names, "contrasts": numbers, "p": p, "p_holm": adjusted.values()}),
     )
 
 
@@ -148,11 +138,6 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
             f"factors: {complete} of {len(table)} seeds have a finished run of every combination of {' and '.join(levels)}; "
             "two are needed"
         )
-
-
-def _at_least(effects: Iterable[Effect], p: float) -> tuple[Effect, ...]:
-    """The effects with an adjusted p that is at least their term's: none is shown where its term is not."""
-    return tuple(replace(effect, p_holm=max(effect.p_holm, p)) for effect in effects)
 
 
 class _Grid:
@@ -198,34 +183,39 @@ class _Grid:
 
     def contrasts(self, factor: str) -> tuple[list[Effect], int]:
         """The differences of all pairs of levels, and how many these are."""
-        pairs = [((high,), (low,)) for low, high in combinations(self.levels[factor], 2)]
-        return self._tested((factor,), pairs, [self._difference((factor,), *pair) for pair in pairs])
+        pairs = [(high, low) for low, high in combinations(self.levels[factor], 2)]
+        places = [{"factor": factor, "level": high, "reference": low} for high, low in pairs]
+        rows = [self.weights((factor,), (high,)) - self.weights((factor,), (low,)) for high, low in pairs]
+        return self._tested(places, "diff", rows)
 
     def interaction(self, first: str, second: str) -> tuple[list[Effect], int]:
         """What each cell has beyond its row's and its column's effects, and how many of these are different."""
-        cells: list[tuple[Levels, Levels]] = [(cell, ()) for cell in product(self.levels[first], self.levels[second])]
+        means = self.means((first, second))
+        places = [
+            {"factor": f"{first}+{second}", "level": " x ".join(map(str, cell)), **estimate_fields("mean", estimate)}
+            for cell, estimate in means.items()
+        ]
         rows = [
             self.weights((first, second), cell)
             - self.weights((first,), cell[:1])
             - self.weights((second,), cell[1:])
             + self.weights((), ())
-            for cell, _ in cells
+            for cell in means
         ]
-        return self._tested((first, second), cells, rows)
+        return self._tested(places, "effect", rows)
 
-    def simple(self, first: str, second: str) -> tuple[Effect, ...]:
+    def simple(self, first: str, second: str) -> list[Effect]:
         """The differences of the first factor's levels from its first level, at each level of the second."""
-        low, *higher = self.levels[first]
-        pairs = [((high, at), (low, at)) for high in higher for at in self.levels[second]]
-        diffs = self.estimates([self._difference((first, second), *pair) for pair in pairs])
-        return tuple(Effect((first, second), *pair, diff) for pair, (diff, _) in zip(pairs, diffs, strict=True))
+        term, (low, *higher) = (first, second), self.levels[first]
+        pairs = list(product(higher, self.levels[second]))
+        diffs = self.estimates([self.weights(term, (high, at)) - self.weights(term, (low, at)) for high, at in pairs])
+        return [
+            {"factor": first, "level": high, "reference": low, "other_factor": second, "other_level": at}
+            | estimate_fields("diff", diff)
+            for (high, at), (diff, _) in zip(pairs, diffs, strict=True)
+        ]
 
-    def _difference(self, term: Term, levels: Levels, reference: Levels) -> np.ndarray:
-        return self.weights(term, levels) - self.weights(term, reference)
-
-    def _tested(
-        self, term: Term, places: Sequence[tuple[Levels, Levels]], rows: Sequence[np.ndarray]
-    ) -> tuple[list[Effect], int]:
+    def _tested(self, places: Sequence[Effect], name: str, rows: Sequence[np.ndarray]) -> tuple[list[Effect], int]:
         """Effects with p Holm-adjusted over the different ones, and their number; a row and its negative are one.
 
         With two levels, for example, each cell's effect is another's with the opposite sign.
@@ -238,7 +228,7 @@ class _Grid:
             keys.append(first.setdefault((positive + 0.0).tobytes(), i))  # + 0.0 makes -0.0 the same as 0.0
         adjusted = dict(zip(first.values(), holm([estimates[i][1] for i in first.values()]).tolist(), strict=True))
         effects = [
-            Effect(term, *place, diff, p, adjusted[key])
-            for place, (diff, p), key in zip(places, estimates, keys, strict=True)
+            {**place, **estimate_fields(name, estimate), "p": p, "p_holm": adjusted[key]}
+            for place, (estimate, p), key in zip(places, estimates, keys, strict=True)
         ]
         return effects, len(first)

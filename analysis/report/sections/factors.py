@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -18,7 +18,7 @@ from analysis.results.factors import Factors
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import Effect, Factorial
+from analysis.stats import Estimate, Factorial
 
 MOST_LEVELS = 4  # levels of the other factor for which the headline lists the effect of a factor of two levels
 FOLDED = ("effects", "interactions", "terms")
@@ -46,22 +46,25 @@ def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> l
     model, alpha = factors.model, policy.alpha
     if model is None:
         return []
-    effects = [_largest(model.effects[factor,], alpha) for factor in model.factors]
-    slots = {"model": model, "names": variants.factors, "metric": variants.metric}
+    effects, names = [_largest(model, factor, alpha) for factor in model.factors], _names(variants)
+    slots = {"names": names, "metric": variants.metric}
     main = text(
         "factors",
         "headline",
         **slots,
+        model=model,
         alpha=alpha,
         planned=bool(policy.plan),
-        effects=[effect for effect in effects if effect.p_holm <= alpha],
-        others=[effect for effect in effects if not effect.p_holm <= alpha],
-        sensitive=[_name(term, variants) for term in factors.divergence_sensitive_terms],
+        effects=[effect for effect in effects if effect["p_holm"] <= alpha],
+        others=[effect for effect in effects if not effect["p_holm"] <= alpha],
+        sensitive=[names[term] for term in factors.divergence_sensitive_terms],
         chance_known=not policy.unknown_chance,
     )
-    shown = [term for term in model.simple if model.terms[term].p_holm <= alpha]
-    others = [term for term in model.simple if term not in shown]
-    return [main, text("factors", "interactions", **slots, terms=shown, others=others, most=MOST_LEVELS)]
+    p = dict(zip(model.terms["term"], model.terms["p_holm"]))
+    tests = [(*pair, p["+".join(pair)], _simple(model, *pair)) for pair in combinations(model.factors, 2)]
+    shown = [test for test in tests if test[2] <= alpha]
+    others = [test for test in tests if not test[2] <= alpha]
+    return [main, text("factors", "interactions", **slots, tests=shown, others=others)]
 
 
 def factor_methods(factors: Factors) -> tuple[tuple[str, str], ...]:
@@ -71,7 +74,7 @@ def factor_methods(factors: Factors) -> tuple[tuple[str, str], ...]:
 
 def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[Table]:
     """Return all tables of the section."""
-    metric, names = variants.metric, {"+".join(term): _name(term, variants) for term in model.terms}
+    metric, names = variants.metric, _names(variants)
     points = ", points" if metric.is_share else ""
     difference = Column(f"difference{points}", formats.interval("diff", metric, signed=True), sort="diff")
     effect = Column(f"effect{points}", formats.interval("effect", metric, signed=True), sort="effect")
@@ -85,67 +88,35 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
     def words(label: str, show: str) -> Column:
         return Column(label, formats.rows(lambda row: show.format(**row)), numeric=False, key=True)
 
-    change, at = words("from → to", "{reference} → {level}"), words("with", "{_other} = {other_level}")
+    change = words("from → to", "{reference} → {level}")
+    at = Column(
+        "with", formats.rows(lambda row: f"{names[row['other_factor']]} = {row['other_level']}"), False, key=True
+    )
+    combination = Column("levels", formats.each("level", lambda level: level.replace(" x ", " × ")), False, key=True)
+    levels = pd.DataFrame(
+        {"factor": factor, "level": level, **estimate_fields("mean", estimate)}
+        for factor in model.factors
+        for (level,), estimate in model.means[factor,].items()
+    )
     tables = {
-        "contrasts": (_contrasts(model), (name("factor"), change, difference, p)),
-        "effects": (_means(model), (name("factor"), words("level", "{level}"), mean)),
-        "simple-effects": (_simple(model, names), (name("effect of"), change, at, difference, interaction_p)),
-        "interactions": (_interactions(model), (name("factors"), words("levels", "{_levels}"), mean, effect, p)),
-        "terms": (_terms(model), (name("factor or interaction", "term"), contrasts, p)),
+        "contrasts": (model.contrasts, (name("factor"), change, difference, p)),
+        "effects": (levels, (name("factor"), words("level", "{level}"), mean)),
+        "simple-effects": (model.simple, (name("effect of"), change, at, difference, interaction_p)),
+        "interactions": (model.interactions, (name("factors"), combination, mean, effect, p)),
+        "terms": (model.terms, (name("factor or interaction", "term"), contrasts, p)),
     }
     slots = {"metric": metric, "model": model, "planned": bool(policy.plan)}
     return [
         Table(
             table,
             text("factors", "caption", table=table),
-            pd.DataFrame(rows),
+            frame,
             columns,
             (text("factors", "notes", table=table, **slots),),
             folded=table in FOLDED,
         )
-        for table, (rows, columns) in tables.items()
+        for table, (frame, columns) in tables.items()
     ]
-
-
-def _contrasts(model: Factorial) -> Iterator[dict[str, Any]]:
-    """The difference of each pair of levels of each factor, averaged over the other factors."""
-    for factor in model.factors:
-        for effect in model.effects[factor,]:
-            yield {"factor": factor, **_levels(effect), **estimate_fields("diff", effect.diff), **_p(effect)}
-
-
-def _means(model: Factorial) -> Iterator[dict[str, Any]]:
-    """The mean of each level over the other factors."""
-    for factor in model.factors:
-        for (level,), mean in model.means[factor,].items():
-            yield {"factor": factor, "level": level, **estimate_fields("mean", mean)}
-
-
-def _simple(model: Factorial, names: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """The effect of a factor at each level of another one."""
-    for (factor, other), effects in model.simple.items():
-        test = {f"interaction_{field}": p for field, p in _p(model.terms[factor, other]).items()}
-        for effect in effects:
-            at = {"other_factor": other, "_other": names[other], "other_level": effect.levels[1]}
-            yield {"factor": factor, **_levels(effect), **at, **estimate_fields("diff", effect.diff), **test}
-
-
-def _interactions(model: Factorial) -> Iterator[dict[str, Any]]:
-    """What each combination of two levels adds to the two main effects."""
-    for term in model.simple:
-        for effect in model.effects[term]:
-            levels = {"level": " x ".join(map(str, effect.levels)), "_levels": " × ".join(map(str, effect.levels))}
-            estimates = {
-                **estimate_fields("mean", model.means[term][effect.levels]),
-                **estimate_fields("effect", effect.diff),
-            }
-            yield {"factor": "+".join(term), **levels, **estimates, **_p(effect)}
-
-
-def _terms(model: Factorial) -> Iterator[dict[str, Any]]:
-    """The test of each factor and interaction."""
-    for term, test in model.terms.items():
-        yield {"term": "+".join(term), "contrasts": test.effects, **_p(test)}
 
 
 def _texts(figure: str, variants: Variants) -> tuple[str, str]:
@@ -154,19 +125,28 @@ def _texts(figure: str, variants: Variants) -> tuple[str, str]:
     return caption, text("figures", "alt", caption=caption)
 
 
-def _levels(effect: Effect) -> dict[str, Any]:
-    return {"level": effect.levels[0], "reference": effect.reference[0]}
+def _names(variants: Variants) -> dict[str, str]:
+    """Each factor and each pair of factors -> what the study calls it."""
+    factors = variants.factors
+    return factors | {f"{a}+{b}": f"{factors[a]} × {factors[b]}" for a, b in combinations(factors, 2)}
 
 
-def _p(test: Any) -> dict[str, float]:
-    return {"p": test.p, "p_holm": test.p_holm}
+def _largest(model: Factorial, factor: str, alpha: float) -> dict[str, Any]:
+    """The largest difference of two levels; of the significant ones if there are any. `count`: of how many."""
+    contrasts = model.contrasts[model.contrasts["factor"] == factor]
+    significant = contrasts[contrasts["p_holm"] <= alpha]
+    shown = contrasts if significant.empty else significant
+    return _effects(shown.loc[[shown["diff"].abs().idxmax()]])[0] | {"count": len(contrasts)}
 
 
-def _name(term: tuple[str, ...], variants: Variants) -> str:
-    return " × ".join(variants.factors[factor] for factor in term)
+def _simple(model: Factorial, factor: str, other: str) -> list[dict[str, Any]]:
+    """The effect of a factor of two levels at each level of another one; empty where these are many."""
+    if len(model.levels[factor]) > 2 or len(model.levels[other]) > MOST_LEVELS:
+        return []
+    return _effects(model.simple[(model.simple["factor"] == factor) & (model.simple["other_factor"] == other)])
 
 
-def _largest(effects: tuple[Effect, ...], alpha: float) -> Effect:
-    """The largest difference of two levels; of the significant ones if there are any."""
-    significant = [effect for effect in effects if effect.p_holm <= alpha]
-    return max(significant or effects, key=lambda effect: abs(effect.diff.value))
+def _effects(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame, each difference as an estimate."""
+    rows = frame.to_dict("records")
+    return [{**row, "diff": Estimate(row["diff"], row["diff_low"], row["diff_high"], 0)} for row in rows]

@@ -38,57 +38,52 @@ def per_seed(frame: pd.DataFrame, at: dict, less: dict) -> np.ndarray:
 def test_contrasts_are_t_tests_over_the_seeds(factors):
     frame = grid(**factors)
     found = stats.factorial(frame, "acc", list(factors))
-    assert [len(found.effects[factor,]) for factor in factors] == [math.comb(len(v), 2) for v in factors.values()]
-    for factor in factors:
-        for contrast in found.effects[factor,]:
-            diffs = per_seed(frame, {factor: contrast.levels[0]}, {factor: contrast.reference[0]})
-            test = scipy_stats.ttest_1samp(diffs, 0)
-            low, high = test.confidence_interval()
-            assert (contrast.diff.value, contrast.diff.low, contrast.diff.high) == pytest.approx(
-                (diffs.mean(), low, high), **CLOSE
-            )
-            assert contrast.p == pytest.approx(test.pvalue, **CLOSE)
+    counts = found.contrasts["factor"].value_counts().to_dict()
+    assert counts == {factor: math.comb(len(levels), 2) for factor, levels in factors.items()}
+    for _, contrast in found.contrasts.iterrows():
+        factor = contrast["factor"]
+        diffs = per_seed(frame, {factor: contrast["level"]}, {factor: contrast["reference"]})
+        test = scipy_stats.ttest_1samp(diffs, 0)
+        expected = (diffs.mean(), *test.confidence_interval(), test.pvalue)
+        assert tuple(contrast[["diff", "diff_low", "diff_high", "p"]]) == pytest.approx(expected, **CLOSE)
 
 
 def test_interaction_of_two_by_two_is_the_t_test_of_the_difference_of_differences():
     frame = grid(**{KIND: ["a", "b"], SITE: ["x", "y"]})
     found = stats.factorial(frame, "acc", [KIND, SITE])
     at = {site: per_seed(frame, {KIND: "b", SITE: site}, {KIND: "a", SITE: site}) for site in "xy"}
-    test = found.terms[KIND, SITE]
-    assert test.effects == 1
-    assert test.p == pytest.approx(scipy_stats.ttest_1samp(at["y"] - at["x"], 0).pvalue, **CLOSE)
-    assert found.effects[KIND, SITE][0].diff.value == pytest.approx((at["y"] - at["x"]).mean() / 4, **CLOSE)
-    simple = {effect.levels: effect for effect in found.simple[KIND, SITE]}
+    test = found.terms.set_index("term").loc[f"{KIND}+{SITE}"]
+    assert test["contrasts"] == 1
+    assert test["p"] == pytest.approx(scipy_stats.ttest_1samp(at["y"] - at["x"], 0).pvalue, **CLOSE)
+    assert found.interactions["effect"][0] == pytest.approx((at["y"] - at["x"]).mean() / 4, **CLOSE)
+    simple = found.simple.set_index(["level", "reference", "other_level"])
     for site, diffs in at.items():
-        low, high = scipy_stats.ttest_1samp(diffs, 0).confidence_interval()
-        diff = simple["b", site].diff
-        assert simple["b", site].reference == ("a", site)
-        assert (diff.value, diff.low, diff.high) == pytest.approx((diffs.mean(), low, high), **CLOSE)
+        expected = (diffs.mean(), *scipy_stats.ttest_1samp(diffs, 0).confidence_interval())
+        effect = simple.loc["b", "a", site]
+        assert tuple(effect[["diff", "diff_low", "diff_high"]]) == pytest.approx(expected, **CLOSE)
+        assert tuple(effect[["interaction_p", "interaction_p_holm"]]) == tuple(test[["p", "p_holm"]])
 
 
 def test_terms_are_adjusted_over_their_effects_and_over_each_other():
     found = stats.factorial(grid(**GRID), "acc", [KIND, SITE])
-    kinds, (site,) = ([effect.p for effect in found.effects[factor,]] for factor in (KIND, SITE))
-    cells = [
-        effect.p for effect in found.effects[KIND, SITE] if effect.levels[1] == "x"
-    ]  # those at y are their negatives
+    kinds, (site,) = (found.contrasts.loc[found.contrasts["factor"] == factor, "p"] for factor in (KIND, SITE))
+    cells = found.interactions.loc[found.interactions["level"].str.endswith(" x x"), "p"]  # those at y: their negatives
     p = [min(multipletests(each, method="holm")[1]) for each in (kinds, [site], cells)]
-    assert list(found.terms) == [(KIND,), (SITE,), (KIND, SITE)]
-    assert [test.effects for test in found.terms.values()] == [3, 1, 3]
-    assert [test.p for test in found.terms.values()] == pytest.approx(p, **CLOSE)
+    assert found.terms["term"].tolist() == [KIND, SITE, f"{KIND}+{SITE}"]
+    assert found.terms["contrasts"].tolist() == [3, 1, 3]
+    assert found.terms["p"].tolist() == pytest.approx(p, **CLOSE)
     adjusted = multipletests(p, method="holm")[1]
-    assert [test.p_holm for test in found.terms.values()] == pytest.approx(adjusted.tolist(), **CLOSE)
+    assert found.terms["p_holm"].tolist() == pytest.approx(adjusted.tolist(), **CLOSE)
     shared = stats.factorial(grid(**GRID), "acc", [KIND, SITE], families=2)
-    assert [test.p_holm for test in shared.terms.values()] == pytest.approx(
-        np.minimum(2 * adjusted, 1).tolist(), **CLOSE
-    )
+    assert shared.terms["p_holm"].tolist() == pytest.approx(np.minimum(2 * adjusted, 1).tolist(), **CLOSE)
 
 
 def test_no_effect_is_shown_where_its_term_is_not():
     for seed in range(20):
         found = stats.factorial(grid(seed, **{KIND: list("abcd"), SITE: ["x", "y"]}), "acc", [KIND, SITE])
-        for term, effects in found.effects.items():
-            assert all(effect.p_holm >= found.terms[term].p_holm for effect in effects)
+        terms = found.terms.set_index("term")["p_holm"]
+        for effects in (found.contrasts, found.interactions):
+            assert (effects["p_holm"] >= effects["factor"].map(terms)).all()
 
 
 def test_means_and_interactions_by_hand():
@@ -99,9 +94,10 @@ def test_means_and_interactions_by_hand():
     sites = frame.groupby(SITE)["acc"].mean()
     assert {kind: mean.value for (kind,), mean in found.means[KIND,].items()} == pytest.approx(dict(kinds), **CLOSE)
     assert {cell: mean.value for cell, mean in found.means[KIND, SITE].items()} == pytest.approx(dict(cells), **CLOSE)
-    for effect in found.effects[KIND, SITE]:
-        k, s = effect.levels
-        assert effect.diff.value == pytest.approx(cells[k, s] - kinds[k] - sites[s] + grand, **CLOSE)
+    for _, effect in found.interactions.iterrows():
+        k, s = effect["level"].split(" x ")
+        assert effect["effect"] == pytest.approx(cells[k, s] - kinds[k] - sites[s] + grand, **CLOSE)
+        assert effect["mean"] == pytest.approx(cells[k, s], **CLOSE)
     assert (found.seeds, found.seeds_left_out) == ((0, 1, 2, 3), ())
 
 
@@ -113,7 +109,9 @@ def test_a_seed_counts_only_if_it_has_every_cell():
     found = stats.factorial(gone, "acc", [KIND, SITE])
     assert (found.seeds, found.seeds_left_out) == ((0, 3), (1, 2))
     whole = stats.factorial(frame[frame["seed"].isin([0, 3])], "acc", [KIND, SITE])
-    assert found.effects == whole.effects and found.terms == whole.terms and found.simple == whole.simple
+    for frame in ("contrasts", "simple", "terms"):
+        pd.testing.assert_frame_equal(getattr(found, frame), getattr(whole, frame), check_exact=True)
+    assert found.interactions["effect"].tolist() == whole.interactions["effect"].tolist()
     for (kind, site), mean in found.means[KIND, SITE].items():
         assert mean == stats.mean(gone[(gone[KIND] == kind) & (gone[SITE] == site)]["acc"].to_numpy())
 
@@ -121,10 +119,9 @@ def test_a_seed_counts_only_if_it_has_every_cell():
 def test_runs_that_never_vary_show_no_effects():
     frame = grid(**GRID).assign(acc=0.9)
     known, unknown = (stats.factorial(frame, "acc", [KIND, SITE], floor=floor) for floor in (0.005, 0.0))
-    for effects in known.effects.values():
-        assert all(effect.diff.value == 0 and effect.p == 1 for effect in effects)
-    for effects in unknown.effects.values():
-        assert all(effect.diff.value == 0 and math.isnan(effect.p) for effect in effects)
+    for model, p in ((known, 1), (unknown, -1)):
+        for effects, value in ((model.contrasts, "diff"), (model.interactions, "effect")):
+            assert (effects[value] == 0).all() and (effects["p"].fillna(-1) == p).all()
 
 
 def test_numeric_and_unset_levels():

@@ -75,13 +75,12 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
     depth, head = re.search(
         r"depth 1 → 2 (\S+) points .*; head logits → softmax (\S+) points ", main.replace("−", "-")
     ).groups()
-    effects = [effects[0] for term, effects in results.factors.model.effects.items() if len(term) == 1]
-    assert [float(depth), float(head)] == pytest.approx([100 * effect.diff.value for effect in effects], abs=0.06)
+    model = results.factors.model
+    assert [float(depth), float(head)] == pytest.approx((100 * model.contrasts["diff"]).tolist(), abs=0.06)
     assert interactions.startswith("Interaction: the effect of depth depends on head (p < 0.001): depth 1 → 2 +")
     assert interactions.count("with head = ") == 2
-    tests = results.factors.model.terms.values()
-    adjusted = 2 * multipletests([test.p for test in tests], method="holm")[1]  # pairs and factors share alpha
-    assert [test.p_holm for test in tests] == pytest.approx(adjusted.tolist())
+    adjusted = 2 * multipletests(model.terms["p"], method="holm")[1]  # pairs and factors share alpha
+    assert model.terms["p_holm"].tolist() == pytest.approx(adjusted.tolist())
 
 
 def test_effects_that_are_not_shown_come_apart_from_the_others(tmp_path):
@@ -104,14 +103,15 @@ def test_the_largest_of_the_significant_differences_is_named():
         for i, level in enumerate(levels)
         for seed in range(5)
     )
-    effects = stats.factorial(frame, "test/acc", ["kind", "depth"]).effects["kind",]
-    assert _largest(effects, alpha=1.0).levels == ("c",)  # of all
-    effect = _largest(effects, alpha=0.05)
+    model = stats.factorial(frame, "test/acc", ["kind", "depth"])
+    assert _largest(model, "kind", alpha=1.0)["level"] == "c"  # of all
+    effect = _largest(model, "kind", alpha=0.05)
     means = frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
     diffs = means["b"] - means["a"]
     interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
-    assert (effect.levels, effect.reference, effect.p_holm < 0.001) == (("b",), ("a",), True)
-    assert (effect.diff.value, effect.diff.low, effect.diff.high) == pytest.approx((diffs.mean(), *interval))
+    assert (effect["level"], effect["reference"], effect["p_holm"] < 0.001, effect["count"]) == ("b", "a", True, 3)
+    assert tuple(effect[field] for field in ("diff_low", "diff_high")) == pytest.approx(interval)
+    assert effect["diff"].value == pytest.approx(diffs.mean())
 
 
 def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
@@ -119,7 +119,7 @@ def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
     lost = {("depth=2, head=logits", seed): "diverged" for seed in range(3)}
     results = results_of(tmp_path, (0.80, 0.80, 0.90, 0.90), seeds=6, statuses=lost)
     assert results.factors.model.seeds_left_out == (0, 1, 2)
-    assert results.factors.divergence_sensitive_terms == (("model.depth",),)
+    assert results.factors.divergence_sensitive_terms == ("model.depth",)
     main, _ = said(results)
     assert "seed 0, 1 and 2." in main and main.endswith("counted at chance level, the outcome changes for depth.")
 
