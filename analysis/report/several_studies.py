@@ -10,8 +10,7 @@ import pandas as pd
 
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
-from analysis.report.sections.looks import looks_facts, looks_paragraph
-from analysis.report.sections.methods import scope
+from analysis.report.sections.headline import looks_paragraphs
 from analysis.report.sections.provenance import study_provenance
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
 from analysis.report.study_report import study_document, study_warnings, summary, title
@@ -84,12 +83,12 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
 
 def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
-    studies, said = across.studies, looks_paragraph(across.policy, looks)
+    studies, said = across.studies, looks_paragraphs(across.policy, looks)
     differences = [differences_section(across)] if across.differences else []
     methods = facts("averages", "methods", across=across, planned=_planned(studies))
     if looks:
         recorded = next(iter(studies.values())).conduct.recorded
-        methods = (*methods, *looks_facts(across.policy, looks, recorded))
+        methods = (*methods, *facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded))
     return _document(
         studies,
         text("averages", "title", across=across),
@@ -109,7 +108,9 @@ def _document(
     command: str,
 ) -> Document:
     """What the reports on several studies share; `studies`: what the report calls a study -> the study."""
-    scopes = dict.fromkeys(fact for results in studies.values() for fact in scope(results.conduct))
+    scopes = dict.fromkeys(
+        fact for results in studies.values() for fact in facts("methods", "scope", split=results.conduct.split)
+    )
     tables = [results.study for results in studies.values()]
     return Document(
         title=title,
@@ -140,7 +141,7 @@ def _planned(studies: Mapping[str, StudyResults]) -> bool:
 
 def _counts(studies: Mapping[str, StudyResults]) -> list[str]:
     """How many runs of each study finished, and which are excluded."""
-    return [f"{name}: {text('conduct', 'counts', conduct=results.conduct)}" for name, results in studies.items()]
+    return [f"{name}: {text('study', 'counts', conduct=results.conduct)}" for name, results in studies.items()]
 
 
 def _lost(studies: Mapping[str, StudyResults]) -> dict[str, int]:

@@ -10,24 +10,25 @@ from pathlib import Path
 
 from analysis import formatting
 from analysis.figures.labels import study_styles
-from analysis.report.document import Document, Section, present
+from analysis.report.document import Document, Facts, Section, present
 from analysis.report.sections.claims import claims_table, evidence, paper_table, probe_columns
 from analysis.report.sections.cost import cost_plot, cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
 from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section
 from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
-from analysis.report.sections.methods import methods
 from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
 from analysis.report.sections.profiles import profile_methods, profile_sections
 from analysis.report.sections.provenance import provenance, reproduce, varying
 from analysis.report.sections.trends import spread_text, trend_methods, trend_section
 from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table
-from analysis.report.sections.warnings import warnings
-from analysis.report.text import text
+from analysis.report.text import facts, paragraphs, text
 from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import RunsTable
+from experiments.runs.record import COMPARISON
+
+SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
 
 
 def study_document(
@@ -106,15 +107,17 @@ def study_headline(results: StudyResults) -> tuple[str, ...]:
 def study_warnings(results: StudyResults) -> list[str]:
     """The warnings on the study, the most important first."""
     tuning = () if results.tuning is None else tuning_warnings(results.tuning)
-    return warnings(results.conduct, results.cost, results.policy, tuning)
+    slowest = results.cost["slowest"].dropna()
+    slow = (slowest.idxmax(), slowest.max()) if slowest.max() > SLOW else None
+    slots = {"conduct": results.conduct, "policy": results.policy}
+    return paragraphs("warnings", "warnings", tuning=tuning, slow=slow, comparison=COMPARISON, **slots)
 
 
 def _methods(results: StudyResults) -> Section:
+    slots = {"variants": results.variants, "comparisons": results.comparisons, "conduct": results.conduct}
+    terms = facts("methods", "methods", **slots, policy=results.policy, images=results.images is not None)
     further = [*factor_methods(results.factors), *profile_methods(results.profiles), *trend_methods(results.trends)]
-    images = results.images is not None
-    return methods(
-        results.variants, results.comparisons, results.policy, results.conduct, images=images, further=further
-    )
+    return Section("methods", "Methods", [Facts((*terms, *further))])
 
 
 def title(study: RunsTable) -> str:

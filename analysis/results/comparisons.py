@@ -32,6 +32,12 @@ class Comparisons:
         """Every pair without the baseline."""
         return {pair: compared for pair, compared in self.pairs.items() if self.baseline not in pair}
 
+    @property
+    def ranked(self) -> list[tuple[str, str]]:
+        """The pairs that differ significantly, the better variant first."""
+        better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
+        return [better[c.verdict](*pair) for pair, c in self.pairs.items() if c.verdict in better]
+
     def with_variant(self, variant: str | None) -> dict[str, PairedComparison]:
         """Every other variant -> its pair with this one, where that was tested."""
         return {

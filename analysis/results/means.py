@@ -29,10 +29,16 @@ class Means:
         return self.by_metric[self.metric][variant]
 
     @property
-    def best(self) -> str | None:
-        """The variant with the best mean of the study's metric; the first of several."""
+    def all_best(self) -> list[str]:
+        """The variants with the best mean of the study's metric; several where they are equal."""
         known = {variant: mean.value for variant, mean in self.by_metric[self.metric].items() if mean.n}
-        return (min if self.metric.lower_is_better else max)(known, key=known.__getitem__) if known else None
+        best = (min if self.metric.lower_is_better else max)(known.values(), default=None)
+        return [variant for variant, value in known.items() if value == best]
+
+    @property
+    def best(self) -> str | None:
+        """The first of the variants with the best mean; None where no variant has one."""
+        return next(iter(self.all_best), None)
 
 
 def study_means(study: RunsTable) -> Means:

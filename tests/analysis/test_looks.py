@@ -11,8 +11,8 @@ from synthetic import write_factorial, write_study
 
 from analysis.commands import record_look
 from analysis.main import main
-from analysis.report.sections.looks import looks_facts
 from analysis.report.study_report import study_headline, study_warnings
+from analysis.report.text import facts
 from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
@@ -182,8 +182,9 @@ def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_we
     assert "seeds needed for a verdict" in study_headline(plain)[-1]
     assert "seeds needed for a verdict" not in study_headline(planned)[-1]
     assert all(compared.seeds_needed is None for compared in planned.comparisons.pairs.values())
-    facts = [dict(looks_facts(r.policy, r.conduct.looks, r.conduct.recorded))["Looks"] for r in (plain, planned)]
-    assert "Looks at this study so far: 5 seeds." in facts[0] and "Lan and DeMets" in facts[1]
+    slots = [{"policy": r.policy, "looks": r.conduct.looks, "recorded": True} for r in (plain, planned)]
+    first, second = (dict(facts("looks", "methods", **each))["Looks"] for each in slots)
+    assert "Looks at this study so far: 5 seeds." in first and "Lan and DeMets" in second
 
 
 @pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "and are 5, 10 now"), ([4], [], "and are none now")])

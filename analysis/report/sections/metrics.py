@@ -60,7 +60,7 @@ def metrics_table(variants: Variants, means: Means, conduct: Conduct) -> Table:
         for variant in variants.names
     }
     columns = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
-    notes = (text("conduct", "counts", conduct=conduct),)
+    notes = (text("study", "counts", conduct=conduct),)
     return variant_table("metrics", text("metrics", "caption"), variants, rows, (count_column(), *columns), notes)
 
 

@@ -91,7 +91,7 @@ def variants_table(
         no_interval=any(math.isnan(formatting.half_width(means.of(variant))) for variant in variants.names),
     )
     caption = text("variants", "caption", metric=metric)
-    counts = text("conduct", "counts", conduct=conduct)
+    counts = text("study", "counts", conduct=conduct)
     all_notes = (mark_note(means, comparisons, policy), *notes, *(extra.notes if extra else ()), counts)
     return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, all_notes)))
 

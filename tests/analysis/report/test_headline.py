@@ -1,5 +1,6 @@
 """The headline: which sentences it chooses, for clear and undecided differences and for studies that cannot be tested."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,6 @@ from synthetic import write_factorial, write_study
 
 from analysis.report import write
 from analysis.report.sections import headline as headline_module
-from analysis.report.sections import looks as looks_module
 from analysis.report.study_report import study_document, study_headline, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder, read_runs
@@ -31,9 +31,13 @@ def results_of(tmp_path, **options):
 
 def sentences(results):
     """macro -> its slots, for the sentences of the headline."""
-    with said.recorded(headline_module, looks_module) as slots:
+    with said.recorded(headline_module) as slots:
         study_headline(results)
     return slots
+
+
+def headline(results):
+    return " ".join(study_headline(results))
 
 
 def by_hand(values, a, b):
@@ -56,10 +60,11 @@ def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
 
 def test_a_mixed_result_has_each_variant_in_one_group(tmp_path):
     accuracy = {"none": 0.8, "cpe": 0.9, "relative": 0.7, "rope-2d": 0.8005}
-    slots = sentences(results_of(tmp_path, accuracy=accuracy, spread=0.01))["against_baseline"]
-    verdicts = {name: compared.verdict for name, compared in slots["compared"].items()}
+    results = results_of(tmp_path, accuracy=accuracy, spread=0.01)
+    slots = sentences(results)["against_baseline"]
+    verdicts = {name: compared.verdict for name, compared in slots["versus"].items()}
     assert verdicts == {"cpe": "better", "relative": "worse", "rope-2d": "not enough evidence"}
-    assert (slots["lost"], slots["single"]) == ([], [])
+    assert "Not compared" not in headline(results) and "Not tested" not in headline(results)
 
 
 def test_lower_is_better_for_a_loss(tmp_path):
@@ -71,9 +76,8 @@ def test_lower_is_better_for_a_loss(tmp_path):
 def test_a_study_of_two_factors_names_the_few_other_pairs_that_differ(tmp_path):
     """depth=1, logits is the baseline; both levels of the head differ by 10 points at depth 2 only."""
     results = analyze(read_folder(write_factorial(tmp_path, (0.80, 0.80, 0.90, 0.80))))
-    slots = sentences(results)["pairs"]
-    assert (slots["different"], slots["total"]) == (2, 3)
-    assert ("depth = 2, logits", "depth = 2, softmax") in slots["named"]
+    assert "Pairs without the baseline: 2 of 3 significantly different (“" in headline(results)
+    assert "“depth = 2, logits” better than “depth = 2, softmax”" in headline(results)
 
 
 @pytest.mark.parametrize("seeds", [9, 10])
@@ -82,7 +86,7 @@ def test_undecided_pairs_come_with_the_seeds_needed(seeds, tmp_path):
     results = results_of(tmp_path, accuracy=accuracy, spread=0.03, seeds=seeds)
     compared = results.comparisons.pairs["learned-1d", "learned-2d"]
     slots = sentences(results)
-    assert compared.verdict == "not enough evidence" and slots["pairs"]["open"] == 1
+    assert compared.verdict == "not enough evidence" and ", 1 not significantly different (by " in headline(results)
     if seeds == 10:
         needed = f"{compared.seeds_needed.low:,} to {compared.seeds_needed.high:,}"
         assert (slots["limits"]["needed"], slots["limits"]["few_seeds"]) == (needed, None)
@@ -92,40 +96,38 @@ def test_undecided_pairs_come_with_the_seeds_needed(seeds, tmp_path):
 
 def test_variants_are_called_equivalent_only_if_that_is_shown(tmp_path):
     same = {"none": 0.7, "learned-1d": 0.95, "learned-2d": 0.95}
-    many = sentences(results_of(tmp_path / "many", accuracy=same, spread=0.002, seeds=8))["pairs"]
-    few = sentences(results_of(tmp_path / "few", accuracy=same, spread=0.03, seeds=3))["pairs"]
-    assert (many["equivalent"], many["open"]) == (1, 0) and (few["equivalent"], few["open"]) == (0, 1)
+    many = headline(results_of(tmp_path / "many", accuracy=same, spread=0.002, seeds=8))
+    few = headline(results_of(tmp_path / "few", accuracy=same, spread=0.03, seeds=3))
+    assert "1 equivalent (within ±1 point), 0 not significantly different." in many
+    assert "0 equivalent (within ±1 point), 1 not significantly different (by " in few
 
 
 def test_a_single_seed_gets_no_verdict(tmp_path):
     results = results_of(tmp_path, seeds=1)
-    slots = sentences(results)
-    assert list(slots) == ["single_seed", "more_seeds"]
-    assert list(slots["single_seed"]["means"]) == [results.means.best, "none"]
+    first, second = study_headline(results)
+    best, none = (f"{100 * results.means.of(variant).value:.2f} %" for variant in ("sinusoidal", "none"))
+    assert first.startswith(f"Test accuracy: sinusoidal {best}, none {none}. With a single seed no statistical test")
+    assert second.startswith("For more runs, ")
     assert write.make(study_document(results))["report.html"]
 
 
 def test_a_single_variant_has_its_interval(tmp_path):
-    slots = sentences(results_of(tmp_path, accuracy={"none": 0.7}, seeds=3))
-    assert list(slots) == ["single_mean", "single_interval"]
-    mean = slots["single_mean"]["mean"]
-    assert slots["single_interval"]["interval"] == f"[{100 * mean.low:.2f}, {100 * mean.high:.2f}]"
+    results = results_of(tmp_path, accuracy={"none": 0.7}, seeds=3)
+    mean = results.means.of("none")
+    assert f"(95 % CI {100 * mean.low:.2f} to {100 * mean.high:.2f}, 3 seeds)" in headline(results)
 
 
 def test_a_published_system_alone_is_compared_with_its_figure(tmp_path):
     base = preset("pulfer-mnist").model_dump()
     options = {"name": "pulfer-mnist", "preset": "pulfer-mnist", "base": base, "accuracy": {"sinusoidal": 0.788}}
-    slots = sentences(results_of(tmp_path, **options, spread=1e-4, seeds=4))
-    ((statement, outcome, evidence),) = slots["single_interval"]["claims"]
-    assert (
-        "78.85 %" in statement and outcome == "holds here" and evidence.startswith("sinusoidal − the published 78.85 %")
-    )
+    _, claim = study_headline(results_of(tmp_path, **options, spread=1e-4, seeds=4))
+    assert re.match(r"Published claim: .*78\.85 %.* Holds here: sinusoidal − the published 78\.85 %", claim)
 
 
 def test_a_single_variant_without_a_finished_run_has_no_mean(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
-    slots = sentences(results_of(tmp_path, accuracy={"none": 0.5}, seeds=3, statuses=lost))
-    assert list(slots) == ["no_mean"] and slots["no_mean"]["statuses"] == {"diverged": 3}
+    said = study_headline(results_of(tmp_path, accuracy={"none": 0.5}, seeds=3, statuses=lost))
+    assert said == ("No run of none has a test accuracy. Its runs: 3 diverged.",)
 
 
 def test_the_minimum_detectable_difference_has_80_percent_power(tmp_path):
@@ -139,14 +141,13 @@ def test_the_minimum_detectable_difference_has_80_percent_power(tmp_path):
 @pytest.mark.parametrize(("margin", "enough"), [(0.01, 0), (0.3, 1)])
 def test_the_headline_says_for_how_many_pairs_the_seeds_can_detect_the_margin(margin, enough, tmp_path):
     results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.72}, spread=0.05, seeds=5, margin=margin)
-    slots = sentences(results)["limits"]
-    assert (slots["enough"], slots["pairs"], slots["seeds"]) == (enough, 1, [5])
+    assert re.search(rf"Pairs for which 5 seeds detect .*: {enough} of 1\.", headline(results))
 
 
 def test_two_seeds_with_a_large_spread_exclude_no_difference(tmp_path):
     accuracy = dict.fromkeys(("none", "learned-1d", "cpe", "rope-2d", "relative"), 0.5)
     slots = sentences(results_of(tmp_path, accuracy=accuracy, spread=0.4, seeds=2))["limits"]
-    assert (slots["hopeless"], slots["detectable"]) == (slots["pairs"], "")
+    assert (slots["hopeless"], slots["detectable"]) == (len(slots["shown"]), "")
 
 
 def without_runs(folder, variant, seeds):
@@ -159,10 +160,9 @@ def without_runs(folder, variant, seeds):
 
 def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
     results = without_runs(write_study(tmp_path), "learned-2d", {1, 2, 3, 4})
-    slots = sentences(results)
-    assert slots["against_baseline"]["single"] == ["learned-2d"]
-    assert "learned-2d" not in slots["against_baseline"]["compared"]
-    assert slots["pairs"]["total"] == 1  # of the two other variants
+    said = headline(results)
+    assert "Not tested, with a result on one seed of none: the variant learned-2d." in said
+    assert "learned-2d by" not in said and " of 1 significantly different" in said  # of the two other variants
 
 
 def test_one_variant_with_few_seeds_does_not_hide_what_the_others_can_detect(tmp_path):
@@ -176,21 +176,21 @@ def test_one_variant_with_few_seeds_does_not_hide_what_the_others_can_detect(tmp
     )
     slots = sentences(replace(results, comparisons=compared))["limits"]
     undecided = [c for c in compared.pairs.values() if c.verdict == "not enough evidence"]
-    assert (slots["hopeless"], slots["pairs"]) == (3, len(undecided)) and slots["detectable"]
+    assert (slots["hopeless"], len(slots["shown"])) == (3, len(undecided)) and slots["detectable"]
 
 
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):
     lost = {("none", seed): "diverged" for seed in range(3)}
-    slots = sentences(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, statuses=lost))
-    assert list(slots) == ["nothing", "other_baseline"] and slots["other_baseline"]["runs"] == 3
+    _, advice = study_headline(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=3, statuses=lost))
+    assert advice.startswith("All runs of the baseline (3) ended") and "choose another baseline" in advice
 
 
 def test_runs_without_a_test_accuracy_are_not_called_unfinished(tmp_path):
     for name, head in (("a", "logits"), ("b", "mlp")):
         train([RunSpec.of(name, tiny.config(model__head=head))], tmp_path, device="cpu", test=False)
-    slots = sentences(analyze(read_runs(tmp_path, False, None, None)))
-    assert list(slots) == ["nothing", "other_metric"] and "val/acc" in slots["other_metric"]["measured"]
-    assert list(sentences(analyze(read_runs(tmp_path, False, "val/acc", None)))) == ["single_seed", "more_seeds"]
+    _, advice = study_headline(analyze(read_runs(tmp_path, False, None, None)))
+    assert "choose another metric with --metric" in advice and "val/acc" in advice and "test/acc" not in advice
+    assert "With a single seed" in study_headline(analyze(read_runs(tmp_path, False, "val/acc", None)))[0]
 
 
 def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path):
@@ -200,9 +200,11 @@ def test_diverged_runs_are_named_and_whether_a_verdict_depends_on_them(tmp_path)
     versus = results.comparisons.versus
     assert versus["learned-1d"].verdict_with_diverged == "not enough evidence"  # once at 10 %, the chance level
     assert versus["cpe"].verdict_with_diverged == "worse"
-    slots = sentences(results)["diverged"]
-    assert slots["lost"] == {"learned-1d": (1, 6), "cpe": (1, 6)}
-    assert (slots["depends"], slots["pairs"], slots["unknown"]) == (["learned-1d"], 1, False)
+    (said,) = (paragraph for paragraph in study_headline(results) if paragraph.startswith("Diverged"))
+    assert said.startswith(
+        "Diverged: 1 of 6 runs of learned-1d, 1 of 6 runs of cpe. The comparisons use the other runs."
+    )
+    assert said.endswith("at chance level: learned-1d; 1 other pair.")
 
 
 def test_diverged_runs_of_other_variants_make_the_family_larger(tmp_path):
@@ -213,9 +215,8 @@ def test_diverged_runs_of_other_variants_make_the_family_larger(tmp_path):
     compared = results.comparisons.versus["cpe"]
     assert compared.verdict == "better" and compared.p == compared.p_holm and compared.p > 0.05 / 6
     assert (compared.verdict_with_diverged, compared.depends_on_diverged) == ("not enough evidence", True)
-    slots = sentences(results)
-    assert slots["diverged"]["depends"] == ["cpe", "rope-2d", "relative"]
-    assert slots["against_baseline"]["lost"] == ["rope-2d", "relative"]
+    assert "at chance level: cpe, rope-2d and relative; " in headline(results)
+    assert "Not compared, without a result on a seed of none: rope-2d and relative." in headline(results)
 
 
 def test_a_verdict_depends_on_diverged_runs_whose_chance_level_is_not_known(tmp_path):
@@ -227,7 +228,7 @@ def test_a_verdict_depends_on_diverged_runs_whose_chance_level_is_not_known(tmp_
     versus = results.comparisons.versus
     assert versus["sinusoidal"].verdict == "better"
     assert versus["sinusoidal"].depends_on_diverged and not versus["learned-1d"].depends_on_diverged
-    assert sentences(results)["diverged"]["unknown"]
+    assert "The test loss of chance level is not known" in headline(results)
 
 
 def test_nothing_finished_is_an_error(tmp_path):
@@ -263,19 +264,22 @@ def test_the_best_mean_of_other_seeds_is_not_called_better_than_a_variant_that_b
     results = results_of(tmp_path, accuracy=accuracy, spread=0.0005, seeds=5)
     means = results.means.by_metric["test/acc"]
     higher = {"test/acc": {**means, "rope-2d": replace(means["rope-2d"], value=0.81)}}
-    slots = sentences(replace(results, means=replace(results.means, by_metric=higher)))["best"]
-    assert (slots["best"], slots["worse"], slots["total"], slots["above"]) == (["rope-2d"], 3, 4, ["cpe"])
+    said = headline(replace(results, means=replace(results.means, by_metric=higher)))
+    assert re.search(r"Best mean test accuracy: rope-2d \(81\S* %\), significantly better than 3 of the 4 other ", said)
+    assert "Significantly better on the seeds that both have: cpe." in said
 
 
 def test_variants_can_share_the_best_mean(tmp_path):
     accuracy = {"none": 0.5, "cpe": 1.0, "rope-2d": 1.0}
-    assert sentences(results_of(tmp_path, accuracy=accuracy, spread=0, seeds=3))["best"]["best"] == ["cpe", "rope-2d"]
+    results = results_of(tmp_path, accuracy=accuracy, spread=0, seeds=3)
+    assert results.means.all_best == ["cpe", "rope-2d"]
+    assert "Best mean test accuracy: cpe and rope-2d (100.00 %)." in headline(results)
 
 
 def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeypatch):
     monkeypatch.setattr("analysis.results.comparisons.MOST_PAIRS", 3)
     results = results_of(tmp_path, seeds=3)
     assert results.comparisons.pairs == {} and list(results.comparisons.versus) == results.variants.names
-    slots = sentences(results)
-    assert slots["pairs"]["total"] == 0 and slots["best"]["worse"] is None
-    assert slots["against_baseline"]["all_pairs"] is False
+    said = headline(results)
+    assert "pairs without the baseline are not compared. Best mean test accuracy: sinusoidal (" in said
+    assert "Holm-adjusted over all pairs with the baseline" in said

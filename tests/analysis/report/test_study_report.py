@@ -47,7 +47,7 @@ def test_seeds_of_one_configuration_have_a_report(tmp_path):
     (folder / record.STUDY).unlink()
     document = study_document(analyze(read_runs(folder, False, None, None)))
     assert document.title == "position: test accuracy"
-    assert b"(mean of 3 seeds)" in write.make(document)["report.md"]
+    assert b"3 seeds). There is no other" in write.make(document)["report.md"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_the_note_counts_and_names_every_excluded_run(tmp_path):
     conduct = results_of(tmp_path, statuses=statuses).conduct
     assert (conduct.finished, conduct.planned) == (17, 20)
     assert conduct.excluded == {"diverged": ["none, seed 3"], "incomplete": ["learned-1d, seed 2", "none, seed 4"]}
-    note = text("conduct", "counts", conduct=conduct)
+    note = text("study", "counts", conduct=conduct)
     assert note.startswith("17 of 20 ") and ": none, seed 3. " in note and ": learned-1d, seed 2; none, seed 4." in note
 
 

@@ -7,8 +7,8 @@ from scipy.stats import t
 from synthetic import add_predictions, write_study
 
 from analysis.report.sections.images import agreement_table, classes_table, disagreement_table, images_table
-from analysis.report.sections.methods import scope
 from analysis.report.study_report import study_document, study_headline
+from analysis.report.text import facts
 from analysis.results.images import ImageResults
 from analysis.results.study_results import analyze
 from analysis.sources.hits import VariantHits
@@ -122,5 +122,5 @@ def test_methods_say_what_an_interval_covers(splits, words, tmp_path):
         levels=lambda variant: {"data.split_seed": splits["ab".index(variant)]},
     )
     results = analyze(read(str(folder)))
-    assert words in scope(results.conduct)[0][1]
+    assert words in facts("methods", "scope", split=results.conduct.split)[0][1]
     assert ("the same training and test images" in study_headline(results)[-1]) == ("per-seed" not in splits)

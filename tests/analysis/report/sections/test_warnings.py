@@ -6,8 +6,7 @@ from dataclasses import replace
 import study_file
 from synthetic import change_summary, write_study
 
-from analysis.report import write
-from analysis.report.sections.warnings import warnings
+from analysis.report import study_report, write
 from analysis.report.study_report import study_document, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
@@ -70,9 +69,9 @@ def test_batches_that_coincide_with_variants_are_reported(tmp_path):
     assert "No variant has runs in two batches" in found
 
 
-def test_every_warning_is_a_paragraph_in_order(tmp_path):
+def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
     results = analyze(read_folder(write_study(tmp_path, accuracy=VARIANTS, seeds=3)))
-    assert warnings(results.conduct, results.cost, results.policy) == []
+    assert study_warnings(results) == []
     conduct = replace(
         results.conduct,
         notes=["A note."],
@@ -88,7 +87,8 @@ def test_every_warning_is_a_paragraph_in_order(tmp_path):
         machines=3,
     )
     cost = results.cost.assign(slowest=[1.0, 2.5])
-    said = warnings(conduct, cost, results.policy, ["Tuning: a warning."])
+    monkeypatch.setattr(study_report, "tuning_warnings", lambda _: ["Tuning: a warning."])
+    said = study_warnings(replace(results, conduct=conduct, cost=cost, tuning=object()))
     starts = [
         "A note.",
         "optim.lr was not held fixed (0.1 and 0.2)",
