@@ -42,7 +42,8 @@ class ClaimResult:
     claim: Claim
     outcome: Outcome
     finished: Outcome
-    """the outcome of the finished runs alone; `decisive` and `hits` are about it"""
+    """the outcome of the finished runs alone, which `decisive` and `hits` are about; `outcome` is another one where it
+    changes if diverged runs count as runs at chance level"""
     p: float
     """p of the claim being false, adjusted over the claims"""
     hypotheses: tuple[Hypothesis, ...]
@@ -53,18 +54,13 @@ class ClaimResult:
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     more_seeds: SeedsNeeded | None
-    """how many more seeds would decide the claim with 80 % power if the observed means were the true ones, for the range
-    of the standard deviation of `seeds_needed_band`; None where it is decided, there are too few seeds to say, or looks are planned"""
+    """how many more seeds would decide the claim with 80 % power (see `_more_seeds`); None where it is decided, there are too
+    few seeds to say, or looks are planned"""
 
     @property
     def n(self) -> int:
         """Seeds behind the hypothesis with the fewest."""
         return min(hypothesis.moments[2] for hypothesis in self.hypotheses)
-
-    @property
-    def depends_on_diverged(self) -> bool:
-        """Whether the outcome is another one if diverged runs count as runs at chance level."""
-        return self.outcome != self.finished
 
 
 def check(

@@ -19,13 +19,12 @@ the more likely of their classes. `expected` counts this over all layouts, twice
     distance      1/16 to 3/16    1/4             1               1/4
     local         1/16 to 1       1/3 to 1        2/3 to 1        15/16 to 1
 
-Why: a distance does not change when the square is rotated or reflected. These eight symmetries map each quadrant to every
-other, so the direction is at chance, with or without the border. They also group the 16 cells into three classes (corner,
-edge, centre), of which one cell each can be named: 3/16. A raster offset of 5 is (1, 1) and also (2, -3): of the 18
-offsets to quadrants below, equally likely, 6 pairs share a number, and one of each pair is lost: 12/18. A convolution
-sees the offset of adjacent marks and, through the zero padding, the border. Of the four arrows around a base arrow, two
-are always adjacent. With probability 1/8 the arrow that counts is not, and one other neither: half of these are guessed
-wrong.
+Why: the eight symmetries of the square keep distances and map each quadrant to every other, so the direction is at chance.
+They group the 16 cells into three classes (corner, edge, centre), of which one cell each can be named: 3/16. A raster offset
+of 5 is (1, 1) and also (2, -3): of the 18 offsets to quadrants below, equally likely, 6 pairs share a number, and one of each
+pair is lost: 12/18. A convolution sees the offset of adjacent marks and, through the zero padding, the border. Two of the
+four arrows around a base arrow are always adjacent. With probability 1/8 the arrow that counts is not, and one other neither:
+half of these are guessed wrong.
 
 The class token has no cell. It sees contents only in the first layer, and what patches have collected in the second. So
 with class-token pooling a kind that encodes pairs of patches needs two layers (with mean pooling, one). A kind may encode

@@ -65,11 +65,8 @@ def _models(ended: pd.DataFrame) -> pd.Series:
 def unrecorded_plugins(study: RunsTable) -> pd.DataFrame:
     """The ended runs that use a plug-in whose source is in no record, as in records of older versions."""
     ended = study.of(*ENDED)
-    if "model.pos_embed" not in ended:
-        return ended.iloc[:0]
-    return ended[
-        ~ended["model.pos_embed"].isin(BUILTIN) & ended["model.pos_embed"].notna() & ended["plugin_digest"].isna()
-    ]
+    kinds = ended.get("model.pos_embed", ended["plugin_digest"])  # without kinds, no run is returned
+    return ended[kinds.notna() & ~kinds.isin(BUILTIN) & ended["plugin_digest"].isna()]
 
 
 def changed_images(study: RunsTable) -> list[str]:
