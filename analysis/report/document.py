@@ -77,14 +77,13 @@ class Document:
         """Return the document with the excluded records as its last section, and each note only at its first table."""
         excluded = [Section("excluded", "Excluded records", [Facts(tuple(self.excluded))])] * bool(self.excluded)
         seen: set[str] = set()
-        return replace(self, sections=[_with_new_notes(section, seen) for section in (*self.sections, *excluded)])
 
+        def with_new_notes(item: Item) -> Item:
+            if not isinstance(item, Table):
+                return item
+            notes = tuple(note for note in item.notes if note not in seen)
+            seen.update(notes)
+            return replace(item, notes=notes)
 
-def _with_new_notes(section: Section, seen: set[str]) -> Section:
-    items: list[Item] = []
-    for item in section.items:
-        if isinstance(item, Table):
-            item = replace(item, notes=tuple(note for note in item.notes if note not in seen))
-            seen.update(item.notes)
-        items.append(item)
-    return replace(section, items=items)
+        sections = (*self.sections, *excluded)
+        return replace(self, sections=[replace(s, items=list(map(with_new_notes, s.items))) for s in sections])

@@ -60,25 +60,20 @@ def interval(
     """
     limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
     limits = limits if least is None else (least, limits[1])
-    fallback = 2 if metric.is_share else 4
 
     def show(frame: pd.DataFrame) -> list[str]:
-        estimates = _estimates(frame, field, low, high)
-        places = _places(estimates, metric.scale)
-        texts = [
-            formatting.with_interval(estimate, metric.scale, signed, fallback, limits, places) for estimate in estimates
-        ]
+        estimates, places = _estimates(frame, field, metric, low, high)
+        texts = [formatting.with_interval(e, metric.scale, signed, limits=limits, places=places) for e in estimates]
         return texts if not blank else ["" if hidden else shown for shown, hidden in zip(texts, frame[blank])]
 
     return show
 
 
-def bounds(field: str, metric: Metric, *, low: str = "", high: str = "") -> Format:
+def bounds(field: str, metric: Metric) -> Format:
     """`[−0.30, +1.21]`: the interval alone, with the decimals of `interval`."""
 
     def show(frame: pd.DataFrame) -> list[str]:
-        estimates = _estimates(frame, field, low, high)
-        places = _places(estimates, metric.scale)
+        estimates, places = _estimates(frame, field, metric)
         return [formatting.bounds(estimate, metric.scale, places=places) for estimate in estimates]
 
     return show
@@ -86,19 +81,16 @@ def bounds(field: str, metric: Metric, *, low: str = "", high: str = "") -> Form
 
 def like_interval(field: str, metric: Metric, of: str) -> Format:
     """A number with the decimals that the column `interval(of)` has."""
-
-    def show(frame: pd.DataFrame) -> list[str]:
-        places = _places(_estimates(frame, of, "", ""), metric.scale)
-        places = (2 if metric.is_share else 4) if places is None else places
-        return [formatting.number(value * metric.scale, places) for value in frame[field]]
-
-    return show
+    return lambda frame: [
+        formatting.number(value * metric.scale, _estimates(frame, of, metric)[1]) for value in frame[field]
+    ]
 
 
-def _estimates(frame: pd.DataFrame, field: str, low: str, high: str) -> list[Estimate]:
+def _estimates(
+    frame: pd.DataFrame, field: str, metric: Metric, low: str = "", high: str = ""
+) -> tuple[list[Estimate], int]:
+    """The estimates of a column, and the decimals that they share."""
     columns = frame[field], frame[low or f"{field}_low"], frame[high or f"{field}_high"]
-    return [Estimate(value, lowest, highest, n=0) for value, lowest, highest in zip(*columns, strict=True)]
-
-
-def _places(estimates: list[Estimate], scale: float) -> int | None:
-    return formatting.shared_decimals([formatting.half_width(estimate) * scale for estimate in estimates])
+    estimates = [Estimate(value, lowest, highest, n=0) for value, lowest, highest in zip(*columns, strict=True)]
+    places = formatting.shared_decimals([formatting.half_width(estimate) * metric.scale for estimate in estimates])
+    return estimates, (2 if metric.is_share else 4) if places is None else places

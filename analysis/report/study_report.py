@@ -12,7 +12,7 @@ from analysis import formatting
 from analysis.figures.labels import study_styles
 from analysis.report.document import Document, Facts, Section, present
 from analysis.report.sections.claims import claims_table, evidence, paper_table, probe_columns
-from analysis.report.sections.cost import cost_plot, cost_section
+from analysis.report.sections.cost import cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
 from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section
 from analysis.report.sections.headline import headline
@@ -64,7 +64,7 @@ def study_document(
         *(trend_section(trend, styles) for trend in results.trends),
         curves_section(results.curves, styles),
         results.tuning and tuning_section(results.tuning, variants, styles),
-        cost_section(variants, cost, cost_plot(cost, means, styles)),
+        cost_section(variants, cost, means, styles),
         results.images and images_section(results.images, variants, policy, study if with_images else None, styles),
         metrics_section(variants, means, conduct),
         models,

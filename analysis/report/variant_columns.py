@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -29,13 +30,11 @@ def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
 
 def variant_columns(variants: Variants) -> tuple[Column, ...]:
     """The columns that identify a variant: one for each factor of a grid, else one with its name."""
-    if variants.levels is None:
-        return (Column("variant", formats.text("_name"), numeric=False, key=True, sort="_place", link="_runs"),)
-    links = ("_runs", *[""] * (len(variants.factors) - 1))
-    return tuple(
-        Column(name, formats.text(factor), numeric=False, key=True, sort="_place", link=link)
-        for (factor, name), link in zip(variants.factors.items(), links, strict=True)
-    )
+    columns = {"_name": "variant"} if variants.levels is None else variants.factors
+    shown = [
+        Column(label, formats.text(field), numeric=False, key=True, sort="_place") for field, label in columns.items()
+    ]
+    return (replace(shown[0], link="_runs"), *shown[1:])
 
 
 def variant_table(
@@ -77,25 +76,22 @@ def count_column(field: str = "n", note: str = "", label: str = "") -> Column:
 
 def comparison_fields(compared: Comparison) -> dict[str, object]:
     """Difference and verdict; `_verdict` and `_mark` are the verdict as it is shown, and its colour."""
-    is_baseline = compared.verdict == "baseline"
-    shown = compared.verdict + " (depends on diverged runs)" * compared.depends_on_diverged
     return {
         **estimate_fields("diff", compared.diff),
         "verdict": compared.verdict,
-        "_verdict": shown,
+        "_verdict": compared.verdict + " (depends on diverged runs)" * compared.depends_on_diverged,
         "_mark": compared.verdict.replace(" ", "-"),
-        "_no_difference": is_baseline,
+        "_no_difference": compared.verdict == "baseline",
     }
 
 
 def difference_column(metric: Metric, label: str, note: str = "") -> Column:
     """The column of a difference with its interval; empty for the baseline itself."""
-    show = formats.interval("diff", metric, signed=True, blank="_no_difference")
-    return Column(f"{label}{', points' if metric.is_share else ''}", show, sort="diff", link="_runs", note=note)
+    return replace(signed_column(metric, label, "diff", blank="_no_difference"), link="_runs", note=note)
 
 
 def signed_column(metric: Metric, label: str, field: str, **fields: Any) -> Column:
-    """The column of another difference; `fields`: those of its bounds, and of where it is blank, as in `formats.interval`."""
+    """The column of a difference; `fields`: those of its bounds, and of where it is blank, as in `formats.interval`."""
     show = formats.interval(field, metric, signed=True, **fields)
     return Column(f"{label}{', points' if metric.is_share else ''}", show, sort=field)
 

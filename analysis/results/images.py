@@ -79,15 +79,15 @@ class ImageResults:
         pairs = len(hits_a) * len(hits_b) - with_itself
         return float(same - with_itself) / pairs if pairs else math.nan
 
-    def disagreements(self, most: int = MOST_IMAGES) -> list[Disagreement]:
-        """The test images on which the `comparable` variants differ, the largest differences first, at most `most`.
+    def disagreements(self) -> list[Disagreement]:
+        """The test images on which the `comparable` variants differ, the largest differences first, at most `MOST_IMAGES`.
 
         Of equal differences, those with the largest standard deviation over the variants come first.
         """
         variants = self.comparable
         shares = np.stack([self.hits[variant].hits.mean(axis=0) for variant in variants])
         spread = np.ptp(shares, axis=0)
-        order = np.lexsort((-shares.std(axis=0).round(12), -spread))[:most]
+        order = np.lexsort((-shares.std(axis=0).round(12), -spread))[:MOST_IMAGES]
         return [
             Disagreement(int(image), int(self.labels[image]), dict(zip(variants, shares[:, image].tolist())))
             for image in order

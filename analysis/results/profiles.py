@@ -79,10 +79,11 @@ def study_profiles(study: RunsTable, means: Means) -> list[Profile]:
         details = [metric for metric in of_dataset if metric not in points.values()]
         profiles.append(profile("fewshot", points, *details, dataset=dataset))
     if sizes := {metric.img_size: metric for metric in metrics if metric.base == "test/acc" and metric.img_size}:
-        trained, final = _trained_size(study), Metric("test/acc")
-        if trained and final in metrics:
-            sizes.setdefault(trained, final)
-        profiles.append(profile("img-sizes", sizes, trained=trained, resized=_resized(study)))
+        trained, kinds = _trained_size(study), set(study.settings().get("model.pos_embed", []))
+        if trained and "test/acc" in metrics:
+            sizes.setdefault(trained, Metric("test/acc"))
+        resized = {name: kind.resized for name, kind in REGISTRY.items() if name in kinds and kind.resized}
+        profiles.append(profile("img-sizes", sizes, trained=trained, resized=resized))
     shifts = {_number(metric): metric for metric in metrics if metric.is_consistency}
     permuted = [metric for metric in metrics if metric == PERMUTED]
     if shifts or permuted:
@@ -102,10 +103,5 @@ def _trained_size(study: RunsTable) -> int:
         cell_value(side) or (DATASETS[name].img_size if name in DATASETS else None)
         for name, side in zip(settings.get("data.name", []), settings.get("data.img_size", []))
     }
-    (side,) = sizes if len(sizes) == 1 else (None,)
+    side = sizes.pop() if len(sizes) == 1 else None
     return side if isinstance(side, int) else 0
-
-
-def _resized(study: RunsTable) -> dict[str, str]:
-    kinds = set(study.settings().get("model.pos_embed", []))
-    return {name: kind.resized for name, kind in REGISTRY.items() if name in kinds and kind.resized}

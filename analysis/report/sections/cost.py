@@ -40,8 +40,12 @@ _COLUMNS = {
 _WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
-def cost_section(variants: Variants, cost: pd.DataFrame, plot: Plot | None) -> Section:
-    """The costs of all variants."""
+def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: Styles) -> Section:
+    """The costs of all variants, and the metric against each cost that is known."""
+    kinds = list(known_costs(cost).values())
+    caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
+    alt = text("cost", "figure_alt", metric=means.metric, kinds=kinds)
+    plot = Plot("cost", against_cost(cost, means, styles), caption, alt) if kinds else None
     return Section("cost", "Cost", present(plot, cost_table(variants, cost)))
 
 
@@ -64,13 +68,3 @@ def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
         for name, (label, show) in _COLUMNS.items()
         if name in names
     )
-
-
-def cost_plot(cost: pd.DataFrame, means: Means, styles: Styles) -> Plot | None:
-    """Return the figure of the metric against each known cost; None where none is known."""
-    kinds = list(known_costs(cost).values())
-    if not kinds:
-        return None
-    caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
-    alt = text("cost", "figure_alt", metric=means.metric, kinds=kinds)
-    return Plot("cost", against_cost(cost, means, styles), caption, alt)

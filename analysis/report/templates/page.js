@@ -5,10 +5,9 @@ const make = (name, properties) => Object.assign(document.createElement(name), p
 // A click on the head of a column sorts a table: numbers by data-sort, unknown values last.
 for (const table of all("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
-  const key = (row, at) => {
-    const cell = row.cells[at], given = cell.dataset.sort;
-    if (given === undefined) return cell.textContent.trim();
-    return given === "" ? NaN : Number(given);
+  const key = ({ dataset, textContent }) => {
+    if (dataset.sort === undefined) return textContent.trim();
+    return dataset.sort === "" ? NaN : Number(dataset.sort);
   };
   const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
   heads.forEach((head, at) => {
@@ -19,7 +18,7 @@ for (const table of all("table.sortable")) {
       const down = head.getAttribute("aria-sort") === "ascending";
       heads.forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const rows = [...table.tBodies[0].rows].map((row) => [key(row, at), row]);
+      const rows = [...table.tBodies[0].rows].map((row) => [key(row.cells[at]), row]);
       const missing = (value) => Number.isNaN(value) || value === "";
       rows.sort(([a], [b]) => missing(a) - missing(b) || (missing(a) ? 0 : (down ? -1 : 1) * compare(a, b)));
       table.tBodies[0].append(...rows.map(([, row]) => row));
@@ -92,18 +91,6 @@ for (const figure of all("figure")) {
   const hint = "Click a name in the legend to hide or show it.";
   if (names.length) figure.querySelector("figcaption").before(make("p", { className: "hint", textContent: hint }));
 }
-
-// The contents mark the section in view.
-const links = new Map(all("nav a").map((link) => [link.hash.slice(1), link]));
-const watcher = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) {
-    if (!isIntersecting) continue;
-    for (const [id, link] of links) id === target.id ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
-    const list = document.querySelector("nav ol"), link = links.get(target.id);
-    list.scrollLeft = link.offsetLeft - list.offsetLeft - 20;
-  }
-}, { rootMargin: "-10% 0px -85% 0px" });
-all("main > section[id]").filter((section) => links.has(section.id)).forEach((section) => watcher.observe(section));
 
 // A link to folded content unfolds it, and marks all runs of a variant.
 const unfold = () => {
