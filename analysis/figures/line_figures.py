@@ -14,8 +14,8 @@ from analysis import formatting
 from analysis.figures.drawing import identify, intervals, legend, panels, variants_legend
 from analysis.figures.labels import Styles, VariantStyle, numbered_style, shorts
 from analysis.figures.style import FAINT, Drawing, style
-from analysis.results.curves import Curves
 from analysis.results.profiles import Profile
+from analysis.results.training import Curves
 from analysis.results.trends import Trend
 from analysis.stats import Estimate
 from experiments.metric import Metric

@@ -11,7 +11,17 @@ HEAD = (
     r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, U+4E2D; the CSV has the text"
 )
 
-COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots", "ss"]
+COMMANDS = [
+    "textbackslash",
+    "textasciicircum",
+    "textasciitilde",
+    "textless",
+    "textgreater",
+    "textbar",
+    "dag",
+    "dots",
+    "ss",
+]
 SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
 FORMS = {
     **{character: "\\" + character for character in "{}$&#%_"},

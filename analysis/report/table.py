@@ -100,13 +100,12 @@ class Table:
 
     def shown(self) -> Grid:
         """The columns that hold a text in any row, and those that identify a row."""
-        columns = [(column, self._cells(column)) for column in self.columns]
-        columns = [
-            (column, cells)
-            for column, cells in columns
-            if column.key or not cells or any(cell.text not in ("", DASH) for cell in cells)
+        cells = [self._cells(column) for column in self.columns]
+        rows = list(zip(*cells, strict=True))
+        wanted = [
+            column.key or any(cell.text not in ("", DASH) for cell in its) for column, its in zip(self.columns, cells)
         ]
-        return Grid([column for column, _ in columns], list(zip(*(cells for _, cells in columns), strict=True)))
+        return Grid(list(self.columns), rows)._only(wanted if rows else [True] * len(wanted))
 
     @property
     def groups(self) -> list[str]:
@@ -123,15 +122,12 @@ class Table:
         return self.data.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
     def _cells(self, column: Column) -> list[Shown]:
-        links, marks, sorts = (self._field(field) for field in (column.link, column.mark, column.sort))
-        cells = zip(column.format(self.frame), links, marks, sorts, strict=True)
+        unknown = [None] * len(self.frame)
+        fields = [self.frame[name].tolist() if name else unknown for name in (column.link, column.mark, column.sort)]
         return [
             Shown(plain(text), _known(link), _known(mark), _sort(value) if column.sort else None)
-            for text, link, mark, value in cells
+            for text, link, mark, value in zip(column.format(self.frame), *fields, strict=True)
         ]
-
-    def _field(self, name: str) -> list[Any]:
-        return self.frame[name].tolist() if name else [None] * len(self.frame)
 
 
 def _known(value: Any) -> Any:

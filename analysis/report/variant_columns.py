@@ -13,7 +13,7 @@ from analysis import formatting
 from analysis.report import formats
 from analysis.report.table import Column, Table, estimate_fields
 from analysis.results.variants import Variants
-from analysis.stats import Comparison, Estimate
+from analysis.stats import Comparison
 from experiments.metric import Metric
 
 NAME = Column("variant", formats.text("variant"), numeric=False, key=True)
@@ -48,13 +48,6 @@ def variant_table(
     """A table with a row for each variant; `rows`: variant -> its data."""
     frame = pd.DataFrame([{**variant_fields(variants, variant), **row} for variant, row in rows.items()], dtype=object)
     return Table(name, caption, frame, (*variant_columns(variants), *columns), notes)
-
-
-def estimates_fields(estimates: Mapping[str, Estimate]) -> dict[str, float]:
-    """The fields of several estimates in a frame."""
-    return {
-        field: value for name, estimate in estimates.items() for field, value in estimate_fields(name, estimate).items()
-    }
 
 
 def baseline_name(variants: Variants) -> str:

@@ -8,14 +8,13 @@ import pandas as pd
 
 from analysis.results.comparisons import Comparisons, study_comparisons
 from analysis.results.conduct import Conduct, study_conduct
-from analysis.results.cost import study_cost
-from analysis.results.curves import Curves, study_curves
 from analysis.results.factors import Factors, study_factors
 from analysis.results.images import ImageResults, image_results
 from analysis.results.means import Means, study_means
 from analysis.results.policy import Policy, study_policy
 from analysis.results.profiles import Profile, study_profiles
 from analysis.results.published import PublishedResults, published_results
+from analysis.results.training import Curves, study_cost, study_curves
 from analysis.results.trends import Trend, study_trends
 from analysis.results.tuning import Tuning, study_tuning
 from analysis.results.variants import Variants, study_variants

@@ -15,7 +15,7 @@ from analysis.formatting import level_name
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable, factor_levels
-from analysis.stats.estimates import estimate_fields
+from analysis.stats.estimates import estimates_fields
 from experiments.metric import Metric
 
 CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
@@ -160,10 +160,7 @@ def _change(
     both = table[[(row, at) for at in ends for row in (a, b)]].dropna()
     first, last = (both[a, at] - both[b, at] for at in ends)
     change = stats.size_change(first, last, floor, policy.confidence)
-    estimates = {"first": change.first, "last": change.last, "change": change.change}
-    fields = {
-        name: value for key, estimate in estimates.items() for name, value in estimate_fields(key, estimate).items()
-    }
+    fields = estimates_fields({"first": change.first, "last": change.last, "change": change.change})
     return {"a": a, "b": b, **fields, "p": math.nan if policy.plan else change.p, "shrinks": change.shrinks}
 
 

@@ -16,20 +16,14 @@ from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Format, Table
 from analysis.report.text import text
-from analysis.report.variant_columns import (
-    baseline_name,
-    count_column,
-    estimates_fields,
-    mean_column,
-    signed_column,
-    variant_table,
-)
+from analysis.report.variant_columns import baseline_name, count_column, mean_column, signed_column, variant_table
 from analysis.results.images import METRIC, ImageResults
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import cell_value
 from analysis.stats import Estimate, ImageEstimate
+from analysis.stats.estimates import estimates_fields
 from experiments.errors import UserError
 
 MOST_COLUMNS = 20  # classes, or variants in the table of agreement

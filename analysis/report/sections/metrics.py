@@ -12,23 +12,23 @@ from analysis.figures.line_figures import draw_curves
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section
-from analysis.report.table import Column, Format, Table, estimate_fields
+from analysis.report.table import Column, Format, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import (
     baseline_name,
     count_column,
-    estimates_fields,
     mean_column,
     variant_columns,
     variant_fields,
     variant_table,
 )
 from analysis.results.conduct import Conduct
-from analysis.results.curves import Curves
 from analysis.results.means import Means
+from analysis.results.training import Curves
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
+from analysis.stats.estimates import estimate_fields, estimates_fields
 from experiments.metric import METRICS, Metric
 
 SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}

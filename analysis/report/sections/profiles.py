@@ -8,9 +8,10 @@ from analysis.figures.style import Plot
 from analysis.report.document import Section, present
 from analysis.report.table import Table
 from analysis.report.text import text
-from analysis.report.variant_columns import estimates_fields, mean_column, variant_table
+from analysis.report.variant_columns import mean_column, variant_table
 from analysis.results.profiles import Profile
 from analysis.results.variants import Variants
+from analysis.stats.estimates import estimates_fields
 from experiments.metric import PERMUTED
 
 

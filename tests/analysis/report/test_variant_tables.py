@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+import shown
 from report_tables import baseline_table, cells, cost_table, main_table, metrics_table, pairs_table, spread_table, texts
 from synthetic import write_factorial, write_study
 
+from analysis.report.sections.metrics import runs_table
 from analysis.report.text import text
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
@@ -172,3 +174,19 @@ def test_spread_against_numpy(tmp_path):
 def test_the_metrics_of_the_training_images_are_details(tmp_path):
     columns = {column.label: column.detail for column in metrics_table(results_of(tmp_path, seeds=2)).shown().columns}
     assert columns["training loss"] and not columns["test accuracy, %"]
+
+
+def test_a_run_has_its_own_difference_from_the_baseline(tmp_path):
+    results = results_of(tmp_path, seeds=3, statuses={("none", 2): "diverged", ("learned-1d", 1): "incomplete"})
+    table = runs_table(results.study, results.variants, results.means)
+    rows = [row for row in shown.rows(table) if row["variant"] == "learned-1d"]
+    assert [(row["seed"], row["status"]) for row in rows] == [("0", "finished"), ("1", "incomplete"), ("2", "finished")]
+    by_hand = 100 * (results.means.values["learned-1d"][0] - results.means.values["none"][0])
+    assert [row["difference from none, points"] for row in rows] == [f"+{by_hand:.2f}", "–", "–"]
+    columns, cells = table.shown()
+    seed = [column.label for column in columns].index("seed")
+    links = [row[seed].link for row in cells if row[0].text == "learned-1d"]
+    assert links == ["../v2-s0/summary.json", "", "../v2-s2/summary.json"]
+    assert not any(
+        row[seed].link for row in runs_table(results.study, results.variants, results.means, linked=False).shown().rows
+    )
