@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cli import Parser, folder, positive, run_command
@@ -15,11 +15,36 @@ SOURCE = (
     "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY], which need --out"
 )
 RENAMED = {"--compare": "compare A B", "--across": "across A B C", "--export": "export STUDY DIR"}
-OTHERS = """\
+COMMANDS = {
+    "report": (
+        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
+        "SVG.",
+        """runs/position
+
 other commands (a folder that has the name of a command: ./compare):
   vit-report compare A B         compare two studies
   vit-report across A B C        one report over several datasets
-  vit-report export STUDY DIR    write a study as JSON and CSV"""
+  vit-report export STUDY DIR    write a study as JSON and CSV""",
+        "STUDY/report",
+    ),
+    "compare": (
+        "Compare two studies, for example of two commits or scales.",
+        "compare runs-before/position runs/position",
+        "B/report-against-A",
+    ),
+    "across": (
+        "Write one report over several datasets: studies of the same variants, each on another dataset.",
+        "across digits/position mnist/position",
+        "report-across in the folder of the first study",
+    ),
+    "export": (
+        "Write a study as study.json, runs.csv, curves.csv and, where records hold test predictions, test_hits.npz. "
+        "vit-report DIR reads them.",
+        "export runs/position exported/position",
+        "",
+    ),
+}
+"""Command -> what it does, an example, and the default folder of its report, if it writes one."""
 
 
 def body(argv: Sequence[str]) -> int:
@@ -27,26 +52,57 @@ def body(argv: Sequence[str]) -> int:
     for flag in (word.partition("=")[0] for word in argv):
         if flag in RENAMED:
             raise UserError(f"{flag}: is a command now: {PROG} {RENAMED[flag]}")
-    name = argv[0] if argv and argv[0] in COMMANDS else None
-    parser = COMMANDS[name]() if name else _report_parser()
-    arguments = parser.parse_args(argv[1:] if name else argv)
+    name = argv[0] if argv and argv[0] in ("compare", "across", "export") else "report"
+    arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     from analysis import commands
 
     arguments.command = shlex.join([PROG, *argv])
-    status: int = getattr(commands, name or "report")(arguments)
+    status: int = getattr(commands, name)(arguments)
     return status
 
 
-def _report_parser() -> Parser:
-    """The command without a name: the report of one study."""
-    parser = _parser(
-        PROG,
-        "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
-        "SVG.",
-        f"vit-report runs/position\n\n{OTHERS}",
-        out="STUDY/report",
+def _parser(name: str) -> Parser:
+    """The parser of a command. The report of one study is the command without a name."""
+    description, example, out = COMMANDS[name]
+    prog = PROG if name == "report" else f"{PROG} {name}"
+    parser = Parser(prog, description=description, epilog=f"example: {PROG} {example}")
+    if name == "compare":
+        parser.add_argument("a", metavar="A", type=folder, help=SOURCE)
+        parser.add_argument("b", metavar="B", type=folder, help="the study that is compared with A")
+    elif name == "across":
+        parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
+    else:
+        parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
+    if name == "export":
+        parser.add_argument(
+            "out", metavar="DIR", type=_folder, help="folder of the export; replaces an earlier one there"
+        )
+    parser.add_argument(
+        "--skip-unreadable",
+        action="store_true",
+        help="exclude records that are damaged or altered, and list them; without this flag they are an error",
     )
-    parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
+    parser.add_argument(
+        "--metric",
+        help="metric to compare (default: the study's own, else test/acc); another one makes the report exploratory",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="VARIANT",
+        help="variant to compare with (default: the study's own, else the first by name); another one makes the report "
+        "exploratory",
+    )
+    if out:
+        about = f"folder of the report; replaces an earlier report there (default: {out})"
+        parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
+        parser.add_argument("--png", action="store_true", help="also write the figures as PNG")
+        parser.add_argument("--open", action="store_true", help="open the report in the web browser")
+    if name == "report":
+        _add_report_flags(parser)
+    return parser
+
+
+def _add_report_flags(parser: Parser) -> None:
     parser.add_argument(
         "--without-models",
         action="store_true",
@@ -68,69 +124,6 @@ def _report_parser() -> Parser:
         'Sections that you add to the workspace stay. It needs pip install "vit-ablation[wandb]"',
     )
     add_place_arguments(parser)
-    return parser
-
-
-def _compare_parser() -> Parser:
-    description = "Compare two studies, for example of two commits or scales."
-    example = "vit-report compare runs-before/position runs/position"
-    parser = _parser(f"{PROG} compare", description, example, out="B/report-against-A")
-    parser.add_argument("a", metavar="A", type=folder, help=SOURCE)
-    parser.add_argument("b", metavar="B", type=folder, help="the study that is compared with A")
-    return parser
-
-
-def _across_parser() -> Parser:
-    description = "Write one report over several datasets: studies of the same variants, each on another dataset."
-    example = "vit-report across digits/position mnist/position"
-    parser = _parser(f"{PROG} across", description, example, out="report-across in the folder of the first study")
-    parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
-    return parser
-
-
-def _export_parser() -> Parser:
-    parser = _parser(
-        f"{PROG} export",
-        "Write a study as study.json, runs.csv, curves.csv and, where records hold test predictions, test_hits.npz. "
-        "vit-report DIR reads them.",
-        "vit-report export runs/position exported/position",
-    )
-    parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE.removesuffix(", which need --out"))
-    parser.add_argument("out", metavar="DIR", type=_folder, help="folder of the export; replaces an earlier one there")
-    return parser
-
-
-COMMANDS: dict[str, Callable[[], Parser]] = {
-    "compare": _compare_parser,
-    "across": _across_parser,
-    "export": _export_parser,
-}
-
-
-def _parser(prog: str, description: str, example: str, out: str | None = None) -> Parser:
-    """A parser with the flags that the commands share. `out`: the default folder of a report; None for no report."""
-    parser = Parser(prog, description=description, epilog=f"example: {example}")
-    parser.add_argument(
-        "--skip-unreadable",
-        action="store_true",
-        help="exclude records that are damaged or altered, and list them; without this flag they are an error",
-    )
-    parser.add_argument(
-        "--metric",
-        help="metric to compare (default: the study's own, else test/acc); another one makes the report exploratory",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="VARIANT",
-        help="variant to compare with (default: the study's own, else the first by name); another one makes the report "
-        "exploratory",
-    )
-    if out is not None:
-        about = f"folder of the report; replaces an earlier report there (default: {out})"
-        parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
-        parser.add_argument("--png", action="store_true", help="also write the figures as PNG")
-        parser.add_argument("--open", action="store_true", help="open the report in the web browser")
-    return parser
 
 
 def _folder(text: str) -> Path:

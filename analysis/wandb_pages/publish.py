@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import asdict
 from pathlib import Path
 
 from analysis import formatting
 from analysis.report import markdown
 from analysis.report.document import Document
 from analysis.sources.runs_table import RunsTable
-from analysis.wandb_pages.upload import Task
 from experiments.errors import UserError
 from experiments.runs.tracking import server
 from experiments.runs.tracking.child import ask
@@ -29,19 +27,19 @@ def check(study: RunsTable) -> None:
 
 def publish(study: RunsTable, document: Document, out: Path, place: Tracking) -> list[str]:
     """Save the pages of a report that was written to `out`; what to tell the user."""
-    task = Task(
-        study=study.name,
-        title=formatting.plain(document.title),
-        metric=str(study.metric),
-        axes=[path for factor in study.factors for path in factor.split("+")],
-        headline=[markdown.escaped(text) for text in document.headline],
-        folder=str(study.folder),
-        report=str(out),
-        project=place.project,
-        entity=place.entity,
-    )
+    task = {
+        "study": study.name,
+        "title": formatting.plain(document.title),
+        "metric": str(study.metric),
+        "axes": study.varied,
+        "headline": [markdown.escaped(text) for text in document.headline],
+        "folder": str(study.folder),
+        "out": str(out),
+        "project": place.project,
+        "entity": place.entity,
+    }
     try:
-        urls = ask("analysis.wandb_pages.upload", asdict(task), LIMIT_SECONDS)["urls"]
+        urls = ask("analysis.wandb_pages.pages", task, LIMIT_SECONDS)["urls"]
         return [f"{kind} in W&B: {url}" for kind, url in urls.items()]
     except server.Unreachable as error:
         return [f"not saved in W&B ({error})"]
