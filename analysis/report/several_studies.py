@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -36,14 +37,7 @@ def compare_document(a: StudyResults, b: StudyResults, command: str) -> Document
         if (only := [variant for variant in results.variants.names if variant not in both.changes])
     ]
     sections = [result_section(both, [*notes, *_counts(both.sides)]), shifts_section(both), settings_section(both)]
-    return _document(
-        both.sides,
-        text("two_studies", "title", both=both),
-        paragraphs("two_studies", "headline", both=both, lost=_lost(both.sides)),
-        sections,
-        facts("two_studies", "methods", policy=a.policy, planned=_planned(both.sides)),
-        command,
-    )
+    return _document("two_studies", {"both": both}, both.sides, sections, command)
 
 
 def across_document(studies: Sequence[StudyResults], command: str) -> Document:
@@ -83,40 +77,39 @@ def stratified_document(study: RunsTable, out: Path | None = None) -> Document:
 
 def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look] = ()) -> Document:
     """The report over the datasets; `looks`: those at the one study that the studies are parts of."""
-    studies, said = across.studies, looks_paragraphs(across.policy, looks)
+    studies = across.studies
     differences = [differences_section(across)] if across.differences else []
-    methods = facts("averages", "methods", across=across, planned=_planned(studies))
-    if looks:
-        recorded = next(iter(studies.values())).conduct.recorded
-        methods = (*methods, *facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded))
-    return _document(
-        studies,
-        text("averages", "title", across=across),
-        paragraphs("averages", "headline", across=across, lost=_lost(studies), looks=said),
-        [scores_section(across, _counts(studies)), *differences, datasets_section(across)],
-        methods,
-        command,
-    )
+    sections = [scores_section(across, _counts(studies)), *differences, datasets_section(across)]
+    recorded = next(iter(studies.values())).conduct.recorded
+    methods = facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded) if looks else ()
+    slots = {"across": across, "looks": looks_paragraphs(across.policy, looks)}
+    return _document("averages", slots, studies, sections, command, methods)
 
 
 def _document(
+    template: str,
+    slots: Mapping[str, Any],
     studies: Mapping[str, StudyResults],
-    title: str,
-    headline: Sequence[str],
     sections: Sequence[Section],
-    methods: Sequence[tuple[str, str]],
     command: str,
+    further: Sequence[tuple[str, str]] = (),
 ) -> Document:
-    """What the reports on several studies share; `studies`: what the report calls a study -> the study."""
+    """What the reports on several studies share; `studies`: what the report calls a study -> the study.
+
+    `slots`: of the title, the headline and the methods in the template. `further`: methods.
+    """
+    lost = {name: len(results.study.of("diverged")) for name, results in studies.items()}
+    planned = any(results.policy.plan for results in studies.values())
+    methods = [*facts(template, "methods", planned=planned, **slots), *further]
     scopes = dict.fromkeys(
         fact for results in studies.values() for fact in facts("methods", "scope", split=results.conduct.split)
     )
     tables = [results.study for results in studies.values()]
     return Document(
-        title=title,
+        title=text(template, "title", **slots),
         description="",
         summary=" ".join(f"{name}: {summary(results)}" for name, results in studies.items()),
-        headline=tuple(headline),
+        headline=tuple(paragraphs(template, "headline", lost=lost, **slots)),
         warnings=[f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)],
         sections=[
             *sections,
@@ -134,16 +127,6 @@ def _document(
     )
 
 
-def _planned(studies: Mapping[str, StudyResults]) -> bool:
-    """Whether a study plans its looks."""
-    return any(results.policy.plan for results in studies.values())
-
-
 def _counts(studies: Mapping[str, StudyResults]) -> list[str]:
     """How many runs of each study finished, and which are excluded."""
     return [f"{name}: {text('study', 'counts', conduct=results.conduct)}" for name, results in studies.items()]
-
-
-def _lost(studies: Mapping[str, StudyResults]) -> dict[str, int]:
-    """How many runs of each study diverged."""
-    return {name: len(results.study.of("diverged")) for name, results in studies.items()}

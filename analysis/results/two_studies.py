@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from analysis import stats
@@ -93,16 +93,12 @@ def _changes(
     variants: list[str], finished: Side, counted: Side, rule: Rule, unknown: Collection[str]
 ) -> dict[str, PairedComparison]:
     """B - A for each variant, with its verdict where diverged runs count; "not enough evidence" where that is `unknown`."""
-    changes, again = (_paired(variants, values, rule) for values in (finished, counted))
+
+    def compared(values: Side) -> Iterable[PairedComparison]:
+        sides = {f"{name} {variant}": runs[variant] for name, runs in zip("AB", values) for variant in variants}
+        return stats.compare(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule).values()
+
     return {
-        variant: replace(
-            change, verdict_with_diverged="not enough evidence" if variant in unknown else again[variant].verdict
-        )
-        for variant, change in changes.items()
+        v: replace(change, verdict_with_diverged="not enough evidence" if v in unknown else again.verdict)
+        for v, change, again in zip(variants, compared(finished), compared(counted))
     }
-
-
-def _paired(variants: list[str], values: Side, rule: Rule) -> dict[str, PairedComparison]:
-    sides = {f"{name} {variant}": runs[variant] for name, runs in zip("AB", values) for variant in variants}
-    compared = stats.compare(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule)
-    return dict(zip(variants, compared.values()))

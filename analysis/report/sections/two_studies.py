@@ -12,9 +12,9 @@ from analysis.report import formats
 from analysis.report.document import Facts, Section
 from analysis.report.table import Column, Table, estimate_fields
 from analysis.report.text import facts, text
-from analysis.report.variant_columns import NAME, comparison_fields, count_column, p_column, signed_column
+from analysis.report.variant_columns import NAME, count_column, p_column, signed_column
 from analysis.results.two_studies import TwoStudies, outcome
-from analysis.stats import PairedComparison
+from analysis.stats import Comparison
 
 
 def result_section(both: TwoStudies, notes: list[str]) -> Section:
@@ -26,7 +26,7 @@ def result_section(both: TwoStudies, notes: list[str]) -> Section:
             mean = results.means.of(variant)
             row |= {**estimate_fields(side.lower(), mean), f"{side.lower()}_n": mean.n}
         row |= {**estimate_fields("diff", change.diff), "pairs": change.n, "dropped": change.dropped}
-        rows.append({**row, "p_holm": change.p_holm, **_outcome("word", change)})
+        rows.append({**row, "p_holm": change.p_holm, **_word("word", change, outcome(change))})
     for field, side in (("a", "A"), ("b", "B")):
         head = f"{side}: {metric.label}{metric.unit}"
         columns += [
@@ -38,7 +38,7 @@ def result_section(both: TwoStudies, notes: list[str]) -> Section:
         count_column("pairs", label="n"),
         count_column("dropped", label="seeds without a pair"),
         p_column("p", "p_holm"),
-        Column("B is", formats.text("_word"), numeric=False, mark="_word_mark"),
+        _word_column("B is", "word"),
     ]
     table = Table("compared", text("two_studies", "compared"), pd.DataFrame(rows), tuple(columns), tuple(notes))
     caption = text("two_studies", "figure", metric=metric)
@@ -54,36 +54,22 @@ def shifts_section(both: TwoStudies) -> Section:
         name = side.lower()
         for row in rows:
             compared = results.comparisons.versus[row["variant"]]
-            shown = comparison_fields(compared)
-            row |= {
-                f"{name}_diff": compared.diff.value,
-                f"{name}_low": compared.diff.low,
-                f"{name}_high": compared.diff.high,
-            }
-            row[f"{name}_verdict"], row[f"_{name}_mark"] = shown["_verdict"], shown["_mark"]
-            row[f"_{name}_baseline"] = shown["_no_difference"]
-        bounds = {"low": f"{name}_low", "high": f"{name}_high", "blank": f"_{name}_baseline"}
+            diff = compared.diff
+            row |= {f"{name}_diff": diff.value, f"{name}_low": diff.low, f"{name}_high": diff.high}
+            row |= {**_word(f"{name}_verdict", compared, compared.verdict), f"_{name}": compared.verdict == "baseline"}
+        bounds = {"low": f"{name}_low", "high": f"{name}_high", "blank": f"_{name}"}
         columns.append(signed_column(metric, f"{side}: difference", f"{name}_diff", **bounds))
-        columns.append(Column(f"{side}: verdict", formats.text(f"{name}_verdict"), numeric=False, mark=f"_{name}_mark"))
+        columns.append(_word_column(f"{side}: verdict", f"{name}_verdict"))
     if both.shifts:
         for row in rows:
             if change := both.shifts.get(row["variant"]):
-                row |= {
-                    **estimate_fields("shift", change.diff),
-                    "shift_p_holm": change.p_holm,
-                    **_outcome("shift_word", change),
-                }
-        columns += [
-            signed_column(metric, "change, B − A", "shift"),
-            p_column("p", "shift_p_holm"),
-            Column("B's difference is", formats.text("_shift_word"), numeric=False, mark="_shift_word_mark"),
-        ]
+                row |= {**estimate_fields("shift", change.diff), "shift_p_holm": change.p_holm}
+                row |= _word("shift_word", change, outcome(change))
+        columns += [signed_column(metric, "change, B − A", "shift"), p_column("p", "shift_p_holm")]
+        columns.append(_word_column("B's difference is", "shift_word"))
     caption, note = (text("two_studies", macro, both=both) for macro in ("verdicts", "verdicts_note"))
-    return Section(
-        "verdicts",
-        "Differences from the baseline",
-        [Table("verdicts", caption, pd.DataFrame(rows), tuple(columns), (note,))],
-    )
+    table = Table("verdicts", caption, pd.DataFrame(rows), tuple(columns), (note,))
+    return Section("verdicts", "Differences from the baseline", [table])
 
 
 def settings_section(both: TwoStudies) -> Section:
@@ -92,12 +78,15 @@ def settings_section(both: TwoStudies) -> Section:
         (name, *("; ".join(sorted(results.study.runs[name].dropna().unique())) for results in both.sides.values()))
         for name in ("commit", "hardware", "versions")
     ]
-    return Section(
-        "settings", "Settings that differ", [Facts(facts("two_studies", "settings", both=both, origins=origins))]
-    )
+    items = facts("two_studies", "settings", both=both, origins=origins)
+    return Section("settings", "Settings that differ", [Facts(items)])
 
 
-def _outcome(field: str, change: PairedComparison) -> dict[str, str]:
-    word = outcome(change)
-    shown = word + " (depends on diverged runs)" * change.depends_on_diverged
+def _word(field: str, compared: Comparison, word: str) -> dict[str, str]:
+    """A verdict in the table: `word` in the CSV, what is shown, and its colour."""
+    shown = word + " (depends on diverged runs)" * compared.depends_on_diverged
     return {field: word, f"_{field}": shown, f"_{field}_mark": word.replace(" ", "-")}
+
+
+def _word_column(label: str, field: str) -> Column:
+    return Column(label, formats.text(f"_{field}"), numeric=False, mark=f"_{field}_mark")
