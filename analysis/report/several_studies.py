@@ -83,7 +83,10 @@ def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look
     recorded = next(iter(studies.values())).conduct.recorded
     methods = facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded) if looks else ()
     slots = {"across": across, "looks": looks_paragraphs(across.policy, looks)}
-    return _document("averages", slots, studies, sections, command, methods)
+    document = _document("averages", slots, studies, sections, command, methods)
+    tables = [results.study for results in studies.values()]
+    runs, curves = pd.concat([table.runs for table in tables]), pd.concat([table.curves for table in tables])
+    return replace(document, frames={"runs": runs, "curves": curves})
 
 
 def _document(
@@ -104,7 +107,6 @@ def _document(
     scopes = dict.fromkeys(
         fact for results in studies.values() for fact in facts("methods", "scope", split=results.conduct.split)
     )
-    tables = [results.study for results in studies.values()]
     return Document(
         title=text(template, "title", **slots),
         description="",
@@ -120,10 +122,6 @@ def _document(
         excluded=[
             (f"{name}: {run}", why) for name, r in studies.items() for run, why in sorted(r.study.troubles.items())
         ],
-        frames={
-            "runs": pd.concat([table.runs for table in tables], ignore_index=True),
-            "curves": pd.concat([table.curves for table in tables], ignore_index=True),
-        },
     )
 
 

@@ -68,11 +68,10 @@ def count_column(field: str = "n", note: str = "", label: str = "") -> Column:
 
 
 def comparison_fields(compared: Comparison) -> dict[str, object]:
-    """Difference and verdict; `_verdict` and `_mark` are the verdict as it is shown, and its colour."""
+    """Difference and verdict, with whether it depends on diverged runs; `_mark` is the colour."""
     return {
         **estimate_fields("diff", compared.diff),
-        "verdict": compared.verdict,
-        "_verdict": compared.verdict + " (depends on diverged runs)" * compared.depends_on_diverged,
+        "verdict": compared.verdict + " (depends on diverged runs)" * compared.depends_on_diverged,
         "_mark": compared.verdict.replace(" ", "-"),
         "_no_difference": compared.verdict == "baseline",
     }
@@ -91,7 +90,7 @@ def signed_column(metric: Metric, label: str, field: str, **fields: Any) -> Colu
 
 def verdict_column() -> Column:
     """The column of verdicts."""
-    return Column("verdict", formats.text("_verdict"), numeric=False, mark="_mark")
+    return Column("verdict", formats.text("verdict"), numeric=False, mark="_mark")
 
 
 def p_column(label: str, field: str) -> Column:

@@ -90,7 +90,7 @@ def _ends(variants: Variants, place: dict[str, int], a: str, b: str) -> dict[str
 def _fields(c: PairedComparison) -> dict[str, object]:
     needed, wins = c.seeds_needed, c.paired_improvement
     difference = comparison_fields(c)
-    verdict = {name: difference.pop(name) for name in ("verdict", "_verdict", "_mark")}
+    verdict = {name: difference.pop(name) for name in ("verdict", "_mark")}
     return {
         "n": c.n,
         "dropped": c.dropped,

@@ -83,10 +83,10 @@ def settings_section(both: TwoStudies) -> Section:
 
 
 def _word(field: str, compared: Comparison, word: str) -> dict[str, str]:
-    """A verdict in the table: `word` in the CSV, what is shown, and its colour."""
+    """A verdict in the table, with whether it depends on diverged runs, and its colour."""
     shown = word + " (depends on diverged runs)" * compared.depends_on_diverged
-    return {field: word, f"_{field}": shown, f"_{field}_mark": word.replace(" ", "-")}
+    return {field: shown, f"_{field}_mark": word.replace(" ", "-")}
 
 
 def _word_column(label: str, field: str) -> Column:
-    return Column(label, formats.text(f"_{field}"), numeric=False, mark=f"_{field}_mark")
+    return Column(label, formats.text(field), numeric=False, mark=f"_{field}_mark")

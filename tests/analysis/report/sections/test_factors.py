@@ -121,7 +121,7 @@ def test_left_out_seeds_and_what_depends_on_diverged_runs_are_named(tmp_path):
     assert results.factors.model.seeds_left_out == (0, 1, 2)
     assert results.factors.divergence_sensitive_terms == ("model.depth",)
     main, _ = said(results)
-    assert "seed 0, 1 and 2." in main and main.endswith("counted at chance level, the outcome changes for depth.")
+    assert ": 0, 1, 2." in main and main.endswith("counted at chance level, the outcome changes for depth.")
 
 
 def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
