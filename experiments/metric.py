@@ -143,6 +143,11 @@ class Metric(str):
         return 100.0 if self.is_share else 1.0
 
     @property
+    def difference_unit(self) -> str:
+        """The unit of a difference as the end of a label: ", points" or nothing."""
+        return ", points" if self.is_share else ""
+
+    @property
     def points(self) -> str:
         """The unit of a difference, with a leading space: " points" or nothing."""
         return " points" if self.is_share else ""

@@ -50,7 +50,7 @@ def draw_trend(trend: Trend, styles: Styles) -> Drawing:
     figure, axes = _draw(lines, trend.points, range(len(trend.points)), trend.unit, trend.metric, differences=True)
     axes.axhline(0, color=FAINT, lw=1, zorder=1)
     axes.set_xlabel(trend.unit)
-    axes.set_ylabel(f"difference{', points' if trend.metric.is_share else ''}")
+    axes.set_ylabel(f"difference{trend.metric.difference_unit}")
     return figure
 
 

@@ -63,7 +63,7 @@ def differences(variants: Variants, comparisons: Comparisons, styles: Styles) ->
     legend(figure, [axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown], shown)
     baseline = styles.names[variants.baseline]
     baseline = "the baseline" if "," in baseline else baseline
-    axes.set_xlabel(f"difference from {baseline}{', points' if metric.is_share else ''}")
+    axes.set_xlabel(f"difference from {baseline}{metric.difference_unit}")
     return figure
 
 

@@ -27,7 +27,6 @@ FILTERS = {
     "seeds": formatting.seeds,  # {{ [5, 4]|seeds }}: 4 to 5 seeds
     "margin": lambda value, metric: formatting.margin(metric, value),  # {{ study.margin|margin(metric) }}: 1 point
     "plain": formatting.plain,
-    "p": formatting.p_value,
     "p_equals": lambda p: f"p = {formatting.p_value(p)}".replace("= <", "<"),  # {{ 0.0001|p_equals }}: p < 0.001
     "number": formatting.number,
     "count": formatting.count,

@@ -85,7 +85,7 @@ def difference_column(metric: Metric, label: str, note: str = "") -> Column:
 def signed_column(metric: Metric, label: str, field: str, **fields: Any) -> Column:
     """The column of a difference; `fields`: those of its bounds, and of where it is blank, as in `formats.interval`."""
     show = formats.interval(field, metric, signed=True, **fields)
-    return Column(f"{label}{', points' if metric.is_share else ''}", show, sort=field)
+    return Column(f"{label}{metric.difference_unit}", show, sort=field)
 
 
 def verdict_column() -> Column:

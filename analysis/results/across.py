@@ -129,7 +129,7 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
         raise UserError(f"across: the baseline {baseline!r} has {left_out[baseline]}; it needs {FEWEST} on each")
     scored = [variant for variant in names if variant not in left_out]
     compared = [variant for variant in scored if variant != baseline and not policy.waiting]
-    again, chance = differences(counted), _chance(studies)
+    chance = _chance(studies)
     lowest = list(chance.values())
     return AcrossDatasets(
         studies=dict(studies),
@@ -145,15 +145,9 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
             for variant in scored
             if chance
         },
-        differences={
-            variant: replace(
-                comparison,
-                verdict_with_diverged="not enough evidence"
-                if unknown & {variant, baseline}
-                else again[variant].verdict,
-            )
-            for variant, comparison in differences(finished).items()
-        },
+        differences=stats.with_diverged(
+            differences(finished), differences(counted), compared if baseline in unknown else unknown
+        ),
         by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, both[variant])} for variant in compared},
         improvement={
             variant: stats.improvement(

@@ -102,22 +102,11 @@ class Policy:
         """
         pairs, tested = list(pairs), self.limit(values)
         compared = stats.compare(tested, pairs, self.rule)
-        if unknown := {
-            variant for variant in self.unknown_chance if self.chance[variant].keys() & tested[variant].keys()
-        }:
-            return {
-                pair: replace(comparison, verdict_with_diverged="not enough evidence")
-                if unknown & set(pair)
-                else comparison
-                for pair, comparison in compared.items()
-            }
         if not self.chance:
             return compared
         counted = stats.compare(self.limit(self.count_diverged(values)), pairs, self.rule)
-        return {  # with Holm's method, every pair depends on the others
-            pair: replace(compared[pair], verdict_with_diverged=comparison.verdict)
-            for pair, comparison in counted.items()
-        }
+        unknown = {v for v in self.unknown_chance if self.chance[v].keys() & tested[v].keys()}
+        return stats.with_diverged(compared, counted, [pair for pair in pairs if unknown & set(pair)])
 
 
 def study_policy(study: RunsTable) -> Policy:

@@ -16,7 +16,7 @@ Curves = dict[Metric, dict[str, pd.DataFrame]]
 SHOWN = tuple(map(Metric, ("val/acc", "train/loss")))
 """The metrics whose learning curves are shown."""
 SIZES = ("params", "params_fixed", "flops_per_image", "peak_memory_bytes")
-TIMES = ("device_seconds", "wall_seconds", "images_per_second")
+TIMES = ("device_seconds", "images_per_second")
 
 
 def study_cost(study: RunsTable) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from analysis import stats
@@ -94,11 +94,9 @@ def _changes(
 ) -> dict[str, PairedComparison]:
     """B - A for each variant, with its verdict where diverged runs count; "not enough evidence" where that is `unknown`."""
 
-    def compared(values: Side) -> Iterable[PairedComparison]:
+    def compared(values: Side) -> dict[str, PairedComparison]:
         sides = {f"{name} {variant}": runs[variant] for name, runs in zip("AB", values) for variant in variants}
-        return stats.compare(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule).values()
+        pairs = stats.compare(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule)
+        return dict(zip(variants, pairs.values()))
 
-    return {
-        v: replace(change, verdict_with_diverged="not enough evidence" if v in unknown else again.verdict)
-        for v, change, again in zip(variants, compared(finished), compared(counted))
-    }
+    return stats.with_diverged(compared(finished), compared(counted), unknown)

@@ -9,7 +9,15 @@ of seeds, and `batches` compares runs of different machines or commits.
 
 from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
-from analysis.stats.comparisons import Comparison, PairedComparison, Rule, against_baseline, compare, paired
+from analysis.stats.comparisons import (
+    Comparison,
+    PairedComparison,
+    Rule,
+    against_baseline,
+    compare,
+    paired,
+    with_diverged,
+)
 from analysis.stats.estimates import Estimate, accuracy_step, mean, means, proportion
 from analysis.stats.factorial import Factorial, factorial
 from analysis.stats.holm import holm, holm_exclusive

@@ -13,8 +13,8 @@ and "a difference of a margin or more") at most one is true, so both kinds of te
 comparison and are not adjusted.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -29,6 +29,8 @@ from experiments.errors import UserError
 Verdict = Literal["better", "worse", "equivalent", "not enough evidence", "baseline"]
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
+Key = TypeVar("Key", bound=Hashable)
+Compared = TypeVar("Compared", bound="Comparison")
 Variant = TypeVar("Variant", bound=Hashable)
 
 
@@ -140,6 +142,21 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
             seeds_needed=needed[i] if np.isnan(signs[i]) else None,
         )
         for i, pair in enumerate(pairs)
+    }
+
+
+def with_diverged(
+    compared: Mapping[Key, Compared], counted: Mapping[Key, Comparison], unknown: Collection[Key]
+) -> dict[Key, Compared]:
+    """The comparisons, each with its verdict in `counted`, where diverged runs count as runs at chance level.
+
+    No verdict stands on the finished runs alone for those where that level is `unknown`.
+    """
+    return {
+        key: replace(
+            comparison, verdict_with_diverged="not enough evidence" if key in unknown else counted[key].verdict
+        )
+        for key, comparison in compared.items()
     }
 
 

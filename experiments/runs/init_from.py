@@ -28,7 +28,7 @@ Seen = dict[str, Any]  # a dataset that weights were trained on: name, root, fil
 
 
 @dataclass(frozen=True)
-class SourceRun:
+class TrainedRun:
     """A finished run. `folder`: as `init_from` names it. `weights`: its final weights by name."""
 
     folder: str
@@ -103,18 +103,18 @@ class SourceRun:
         return prefixed("weights", state)
 
 
-def read(config: RunConfig) -> SourceRun:
+def read(config: RunConfig) -> TrainedRun:
     """The source of a run. Raises `UserError` where it is missing, not finished, or has other weights than planned."""
     source = _source_record(config)
     weights = load_tensors(record.read_bytes(source.dir / record.CHECKPOINT, str(config.init_weights)))
-    return SourceRun(str(config.init_from), load(completed(source.config)), source.summary, weights)
+    return TrainedRun(str(config.init_from), load(completed(source.config)), source.summary, weights)
 
 
 def check_planned(config: RunConfig) -> None:
     """Raise `UserError` where a run that is planned cannot start from its source, as far as the source's record tells."""
     if config.init_from is not None and os.path.isdir(config.init_from):  # without it, a run may have its own state
         source = _source_record(config)
-        SourceRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)
+        TrainedRun(config.init_from, load(completed(source.config)), source.summary, {}).check(config, None)
 
 
 def _source_record(config: RunConfig) -> record.RunRecord:

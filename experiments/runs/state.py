@@ -38,7 +38,7 @@ class Saved:
 
     `seconds`: over all sessions. `stacked`: trained in a stack, which rounds differently; None before the first epoch.
     `members`: run ids of its stack; empty for a run that is trained alone. `files`: a hash of the files of its images.
-    `measured`: metrics after the epochs in eval.epochs so far. `init`: see `SourceRun.described`. `planned`: see `read_stated`.
+    `measured`: metrics after the epochs in eval.epochs so far. `init`: see `TrainedRun.described`. `planned`: see `read_stated`.
     `sessions`: each with its first epoch, see `provenance.session`; one like the session before is left out.
     """
 

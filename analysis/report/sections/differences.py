@@ -113,7 +113,7 @@ def _fields(c: PairedComparison) -> dict[str, object]:
 
 
 def _columns(metric: Metric) -> tuple[Column, ...]:
-    points = ", points" if metric.is_share else ""
+    points = metric.difference_unit
     minimum = formats.like_interval("detectable", metric, "diff")
     note = {name: text("differences", name) for name in ("n_note", "won_note", "correlation_note")}
     return (

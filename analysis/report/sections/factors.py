@@ -75,7 +75,7 @@ def factor_methods(factors: Factors) -> tuple[tuple[str, str], ...]:
 def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[Table]:
     """Return all tables of the section."""
     metric, names = variants.metric, _names(variants)
-    points = ", points" if metric.is_share else ""
+    points = metric.difference_unit
     difference = Column(f"difference{points}", formats.interval("diff", metric, signed=True), sort="diff")
     effect = Column(f"effect{points}", formats.interval("effect", metric, signed=True), sort="effect")
     mean = Column(f"mean {metric.label}{metric.unit}", formats.interval("mean", metric), sort="mean")

@@ -91,7 +91,7 @@ def runs_table(study: RunsTable, variants: Variants, means: Means, linked: bool 
     metric = study.metric
     others = [other for other in METRICS if other in means.by_metric and other != metric]
     frame = _runs_frame(study, variants, means, [metric, *others], linked)
-    points = ", points" if metric.is_share else ""
+    points = metric.difference_unit
     columns = (
         *(replace(column, link="") for column in variant_columns(variants)),
         Column("seed", formats.text("seed"), sort="seed", key=True, link="_record"),

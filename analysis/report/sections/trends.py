@@ -85,4 +85,4 @@ def _head(trend: Trend, at: int) -> str:
 
 
 def _points(trend: Trend) -> str:
-    return ", points" if trend.metric.is_share else ""
+    return trend.metric.difference_unit
