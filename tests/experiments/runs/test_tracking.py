@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,16 @@ def server(monkeypatch):
         yield running
 
 
-def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server, tmp_path):
+def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server, tmp_path, monkeypatch):
     study = tmp_path / "position"
-    said = mirrored.trained(study, [mirrored.spec(0), mirrored.spec(1)])
+    monkeypatch.setenv("WANDB_X_FILE_STREAM_TRANSMIT_INTERVAL", "1")
+
+    def until_sampled(*_: Any) -> None:  # wandb sends no system metrics of a run that ends before its first sample
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and [bool(run.events) for run in list(server.runs.values())] != [True, True]:
+            time.sleep(0.1)
+
+    said = mirrored.trained(study, [mirrored.spec(0), mirrored.spec(1)], on_row=until_sampled)
     assert len(said) == 1
     assert said[0].startswith(f"tracking: runs are mirrored to Weights & Biases at {server.url}/tester/vit-ablation;")
     assert len(server.runs) == 2
