@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from analysis.stats.estimates import Estimate
+from analysis.stats.estimates import LEVEL, Estimate
 from analysis.stats.power import MOST_SEEDS, SeedsNeeded
 
 if TYPE_CHECKING:
@@ -154,6 +154,15 @@ def seconds(value: float) -> str:
     return f"{value:.3g} s"
 
 
+def percent(share: float) -> str:
+    """Format a rate or a level: `5 %`."""
+    return f"{100 * share:.3g} %"
+
+
+CONFIDENCE = percent(LEVEL)
+"""The confidence level of intervals, for labels."""
+
+
 def plural(n: int, noun: str) -> str:
     """Format a count with its noun: `1 seed`, `5 seeds`."""
     return f"{n} {noun}{'s' * (n != 1)}"
@@ -238,7 +247,7 @@ def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
     return " to ".join(ends) + metric.points
 
 
-def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ", signed: bool = False) -> str:
+def interval_text(diff: Estimate, metric: Metric, signed: bool = False) -> str:
     """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
     half = half_width(diff) * metric.scale
     if not math.isfinite(half):
@@ -247,7 +256,7 @@ def interval_text(diff: Estimate, metric: Metric, label: str = "95 % CI ", signe
         return "equal on all seeds"
     low, high = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
     places = decimals(half)
-    return f"{label}{number(low * metric.scale, places)} to {number(high * metric.scale, places)}"
+    return f"{CONFIDENCE} CI {number(low * metric.scale, places)} to {number(high * metric.scale, places)}"
 
 
 def _places(estimate: Estimate, metric: Metric) -> int:

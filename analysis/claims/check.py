@@ -4,7 +4,7 @@ A claim holds where each of its hypotheses holds (for example one for each pair 
 of each hypothesis at the same level (an intersection-union test: Berger, Technometrics 24 (1982), 295-300). One false
 hypothesis contradicts a claim, so for "does not hold here" the tests are Holm-adjusted over its hypotheses. Of these two
 outcomes at most one is false, so both are then adjusted over the claims as one family (`holm_exclusive`): all false
-outcomes of a study together occur in at most alpha of all studies. Every other claim is "undecided here". A claim that
+outcomes of a study together occur in at most `ALPHA` of all studies. Every other claim is "undecided here". A claim that
 makes no hypothesis about a study is left out.
 
 Runs that diverged have no final value. A claim is decided only if the outcome is the same where diverged runs count as
@@ -25,7 +25,7 @@ import numpy as np
 from analysis.claims.claim import Claim
 from analysis.claims.hypotheses import Hypothesis
 from analysis.stats.comparisons import Values
-from analysis.stats.estimates import Estimate
+from analysis.stats.estimates import ALPHA, Estimate
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
@@ -50,7 +50,7 @@ class ClaimResult:
     decisive: Hypothesis
     """of the hypotheses that stand as the outcome says, the one with the weakest support"""
     estimate: Estimate
-    """the mean difference of the decisive hypothesis with its 1 - 2 alpha interval"""
+    """the mean difference of the decisive hypothesis with the interval of one-sided tests at `ALPHA`"""
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
     more_seeds: SeedsNeeded | None
@@ -67,7 +67,6 @@ def check(
     claims: Iterable[Claim],
     study: StudyPlan,
     values: Values,
-    alpha: float = 0.05,
     floor: float = 0.0,
     with_diverged: Values | None = None,
     looks: Looks = NO_PLAN,
@@ -86,17 +85,17 @@ def check(
         if hypotheses := claim.hypotheses(study, values, floor):
             key = type(claim), frozenset(hypothesis.variants for hypothesis in hypotheses)
             distinct.setdefault(key, (claim, hypotheses))
-    results = _judge(list(distinct.values()), alpha, looks)
+    results = _judge(list(distinct.values()), looks)
     if with_diverged is None:
         return results
     counted = [(claim, claim.hypotheses(study, with_diverged, floor)) for claim, _ in distinct.values()]
     return [
         result if result.finished == other.finished else replace(result, outcome="undecided here")
-        for result, other in zip(results, _judge(counted, alpha, looks), strict=True)
+        for result, other in zip(results, _judge(counted, looks), strict=True)
     ]
 
 
-def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Looks) -> list[ClaimResult]:
+def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[ClaimResult]:
     """Decide each claim; all are one family."""
     p_for = [np.array([hypothesis.p_for(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
     p_against = [holm([hypothesis.p_against(looks) for hypothesis in hypotheses]) for _, hypotheses in claims]
@@ -106,8 +105,8 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Lo
     results = []
     for i, ((claim, hypotheses), (p, q)) in enumerate(zip(claims, adjusted, strict=True)):
         # what the adjustment over the claims does to a claim's p, it does to the p of each of its hypotheses
-        shown = p_for[i] * _factor(largest[i], p, len(claims)) <= alpha
-        failed = p_against[i] * _factor(smallest[i], q, len(claims)) <= alpha
+        shown = p_for[i] * _factor(largest[i], p, len(claims)) <= ALPHA
+        failed = p_against[i] * _factor(smallest[i], q, len(claims)) <= ALPHA
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
         pick = failed if failed.any() else shown if shown.all() else ~shown
         decisive = hypotheses[np.flatnonzero(pick)[np.argmax(np.nan_to_num(p_for[i][pick], nan=1.0))]]
@@ -121,9 +120,9 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], alpha: float, looks: Lo
                 p=float(p),
                 hypotheses=tuple(hypotheses),
                 decisive=decisive,
-                estimate=decisive.estimate(looks.level(alpha)),
+                estimate=decisive.estimate(looks.level()),
                 hits=int(pick.sum()),
-                more_seeds=_more_seeds(hypotheses, undecided, alpha / len(claims)) if open_ else None,
+                more_seeds=_more_seeds(hypotheses, undecided, ALPHA / len(claims)) if open_ else None,
             )
         )
     return results

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 
 from analysis import formatting
+from analysis.stats import ALPHA
 
 FILTERS = {
     "points": formatting.by_points,  # {{ difference|points(metric) }}: 23.6 points
@@ -29,11 +30,19 @@ FILTERS = {
     "plain": formatting.plain,
     "p_equals": lambda p: f"p = {formatting.p_value(p)}".replace("= <", "<"),  # {{ 0.0001|p_equals }}: p < 0.001
     "number": formatting.number,
+    "percent": formatting.percent,
     "count": formatting.count,
     "duration": formatting.seconds,  # {{ 720|duration }}: 12 min
     "paragraph": lambda text: " ".join(text.split()),  # one paragraph, of a macro that may leave empty lines
     "setting": formatting.setting,
 }
+LEVELS = {
+    "ALPHA": ALPHA,
+    "alpha": formatting.percent(ALPHA),  # 5 %
+    "confidence": formatting.CONFIDENCE,  # 95 %
+    "one_sided_confidence": formatting.percent(1 - 2 * ALPHA),  # 90 %
+}
+"""The level of significance, and the confidence levels that go with it, for all templates."""
 
 
 def text(template: str, macro: str, /, **slots: Any) -> str:
@@ -72,4 +81,5 @@ def _environment() -> jinja2.Environment:
         loader=_Templates("analysis.report"), undefined=jinja2.StrictUndefined, autoescape=False
     )
     environment.filters |= FILTERS
+    environment.globals |= LEVELS
     return environment

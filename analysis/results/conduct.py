@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pandas as pd
 
 from analysis import stats
-from analysis.results.policy import ALPHA
 from analysis.sources.held_fixed import CHOOSE_IMAGES, changed_images, not_held_fixed, plan_changes, unrecorded_plugins
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
@@ -137,7 +136,7 @@ def study_looks(study: RunsTable) -> tuple[Look, ...]:
 def repeated_looks_rate(looks: Sequence[Look]) -> float | None:
     """How often tests at each look so far find a false difference; None where the numbers of seeds do not rise."""
     rising = sorted({look.most for look in looks if look.most > 1})
-    return stats.repeated_rate(rising, ALPHA) if len(rising) > 1 else None
+    return stats.repeated_rate(rising) if len(rising) > 1 else None
 
 
 def _divergence(study: RunsTable) -> dict[str, stats.Estimate]:

@@ -54,16 +54,16 @@ def _sensitive(model: stats.Factorial | None, study: RunsTable, means: Means, po
     """Every significant term where the chance level of a diverged run is not known."""
     if model is None or not policy.chance:
         return ()
-    significant = _significant(model, policy)
+    significant = _significant(model)
     if policy.unknown_chance:
         return tuple(significant)
     again, _ = _model(_at_chance(study, policy.count_diverged(means.values)), study, policy)
-    counted = _significant(again, policy) if again else []
+    counted = _significant(again) if again else []
     return tuple(term for term in model.terms["term"] if (term in significant) != (term in counted))
 
 
-def _significant(model: stats.Factorial, policy: Policy) -> list[str]:
-    return model.terms.loc[model.terms["p_holm"] <= policy.alpha, "term"].tolist()
+def _significant(model: stats.Factorial) -> list[str]:
+    return model.terms.loc[model.terms["p_holm"] <= stats.ALPHA, "term"].tolist()
 
 
 def _at_chance(study: RunsTable, counted: dict[str, dict[int, float]]) -> pd.DataFrame:

@@ -111,7 +111,7 @@ def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
     for variant, runs in hits.items():
         differences = _differences(runs, hits.get(study.baseline), policy)
         if variant != study.baseline and len(differences):
-            versus[variant] = stats.over_images(differences, policy.confidence, math.sqrt(2) * floor)
+            versus[variant] = stats.over_images(differences, policy.looks.confidence, math.sqrt(2) * floor)
     return ImageResults(hits, means, versus)
 
 

@@ -15,8 +15,6 @@ from analysis.stats.comparisons import PairedComparison, Values
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 
-ALPHA = 0.05
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -39,8 +37,7 @@ class Policy:
     looks: stats.Looks = stats.NO_PLAN
     """the plan with the look that is reached; empty without a plan, and before the first planned look"""
     families: int = 1
-    """how many families of tests share alpha: 2 where pairs and factors are tested"""
-    alpha: float = ALPHA
+    """how many families of tests share `stats.ALPHA`: 2 where pairs and factors are tested"""
 
     @property
     def rule(self) -> stats.Rule:
@@ -50,7 +47,7 @@ class Policy:
     def rule_for(self, floor: float) -> stats.Rule:
         """The rule for values with this smallest standard deviation."""
         lower = self.metric.lower_is_better
-        return stats.Rule(self.margin, self.alpha, lower, floor, self.families, self.looks)
+        return stats.Rule(self.margin, lower, floor, self.families, self.looks)
 
     @property
     def waiting(self) -> bool:
@@ -58,9 +55,9 @@ class Policy:
         return bool(self.plan) and not self.looks
 
     @property
-    def confidence(self) -> float:
-        """The confidence level of an interval of differences: 95 %, or that of the planned look."""
-        return 1 - self.looks.level(0.05)
+    def family_alpha(self) -> float:
+        """The level of a family of tests."""
+        return stats.ALPHA / self.families
 
     @property
     def next_look(self) -> int | None:

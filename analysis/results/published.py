@@ -39,4 +39,4 @@ def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]
     known = policy.chance and not policy.unknown_chance
     counted = policy.limit(policy.count_diverged(means.values)) if known else None
     values = policy.limit(means.values)
-    return check(published_claims(), plan, values, policy.alpha, policy.floor, counted, policy.looks)
+    return check(published_claims(), plan, values, policy.floor, counted, policy.looks)

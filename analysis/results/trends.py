@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, repeat
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -60,11 +60,11 @@ class Trend:
         return [diff.n for diffs in self.diffs.values() for diff in diffs.values()]
 
 
-def verdict(p: float, shrinks: bool, alpha: float) -> str:
+def verdict(p: float, shrinks: bool) -> str:
     """Return "shrinks", "grows", "not enough evidence" or "not tested"."""
     if not math.isfinite(p):
         return "not tested"
-    return "not enough evidence" if p > alpha else "shrinks" if shrinks else "grows"
+    return "not enough evidence" if p > stats.ALPHA else "shrinks" if shrinks else "grows"
 
 
 def study_trends(study: RunsTable, variants: Variants, policy: Policy) -> list[Trend]:
@@ -126,7 +126,7 @@ def _trend(
     pairs = combinations([*others, baseline], 2)  # the baseline comes second, as in the table of pairs
     changes = pd.DataFrame(_change(table, *pair, (points[0], points[-1]), floor, policy) for pair in pairs)
     changes["p_holm"] = stats.holm(changes["p"])
-    changes["verdict"] = list(map(verdict, changes["p_holm"], changes.pop("shrinks"), repeat(policy.alpha)))
+    changes["verdict"] = list(map(verdict, changes["p_holm"], changes.pop("shrinks")))
     kinds = _kinds(study, rows_of, rows)
     first, last = points[0], points[-1]
     spread = stats.spread_change(*_complete(table, kinds, (first, last)))
@@ -139,13 +139,13 @@ def _trend(
         points=points,
         baseline=baseline,
         diffs={
-            row: {at: stats.mean(table[row, at] - table[baseline, at], policy.confidence, floor) for at in points}
+            row: {at: stats.mean(table[row, at] - table[baseline, at], policy.looks.confidence, floor) for at in points}
             for row in others
         },
         changes=changes,
         kinds=kinds,
         spread=spread,
-        spread_verdict=verdict(spread.p, spread.change.value < 0, policy.alpha),
+        spread_verdict=verdict(spread.p, spread.change.value < 0),
         spreads={at: stats.sd_of_means(_complete(table, kinds, (first, last, at))[-1]) for at in points},
         missing=[row for row in planned if row not in rows],
         diverged=len(study.of("diverged")),
@@ -159,7 +159,7 @@ def _change(
     """How a - b changes, over the seeds that both have at both ends."""
     both = table[[(row, at) for at in ends for row in (a, b)]].dropna()
     first, last = (both[a, at] - both[b, at] for at in ends)
-    change = stats.size_change(first, last, floor, policy.confidence)
+    change = stats.size_change(first, last, floor, policy.looks.confidence)
     fields = estimates_fields({"first": change.first, "last": change.last, "change": change.change})
     return {"a": a, "b": b, **fields, "p": math.nan if policy.plan else change.p, "shrinks": change.shrinks}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.stats.comparisons import Comparison, Rule, decide
-from analysis.stats.estimates import Estimate, estimates, moments, proportion, t_interval
+from analysis.stats.estimates import ALPHA, Estimate, estimates, moments, proportion, t_interval
 from analysis.stats.student import t_test_of
 
 REPLICATES = 10_000
@@ -26,7 +26,7 @@ Samples = Sequence[np.ndarray]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A value over all datasets, its 95 % interval, and rliable's percentile interval of the stratified bootstrap."""
+    """A value over all datasets, its interval, and rliable's percentile interval of the stratified bootstrap."""
 
     estimate: Estimate
     percentile: tuple[float, float]
@@ -121,7 +121,7 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     sign = np.take_along_axis(np.sign(centre), best[None], axis=0)[0]
     p_holm, _, signs = decide(smallest, equivalence, sign, rule)
     n = np.array([sum(int(np.isfinite(sample).sum()) for sample in samples) for samples in differences.values()])
-    diffs = estimates(centre[-1], *t_interval(centre[-1], error[-1], df[-1], 1 - rule.looks.level(0.05)), n)
+    diffs = estimates(centre[-1], *t_interval(centre[-1], error[-1], df[-1], rule.looks.confidence), n)
     return {
         variant: Comparison(
             diff=diffs[i], p=float(p[-1, i]), p_holm=float(p_holm[i]), verdict=rule.verdict(float(signs[i]))
@@ -189,5 +189,5 @@ def _smallest_errors(samples: Samples, floors: Sequence[float]) -> dict[str, flo
 
 
 def _percentiles(replicates: np.ndarray) -> tuple[float, float]:
-    low, high = np.percentile(replicates, (2.5, 97.5))
+    low, high = np.quantile(replicates, (ALPHA / 2, 1 - ALPHA / 2))
     return float(low), float(high)

@@ -1,6 +1,6 @@
 """Differences between variants, paired by seed, and their verdicts. Arrays in, estimates out.
 
-How a verdict is reached for a family of m pairs at level alpha and a margin that is stated before the runs:
+How a verdict is reached for a family of m pairs at level `ALPHA` and a margin that is stated before the runs:
 
 1. "equivalent": two one-sided t tests show that the difference lies within ±margin.
 2. "better" or "worse": the two-sided paired t test shows that the difference is not zero.
@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from analysis.stats.estimates import Estimate, means, moments, proportion
+from analysis.stats.estimates import ALPHA, Estimate, means, moments, proportion
 from analysis.stats.holm import holm_exclusive
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
@@ -40,13 +40,11 @@ class Rule:
 
     margin: float = 0.01
     """the smallest difference that would matter, in the metric's units"""
-    alpha: float = 0.05
-    """the rate of false verdicts that is allowed over the family"""
     lower_is_better: bool = False
     floor: float = 0.0
     """the smallest standard deviation of differences (see `estimates`)"""
     families: int = 1
-    """how many families of tests share alpha equally; adjusted p-values are multiplied by it"""
+    """how many families of tests share `ALPHA` equally; adjusted p-values are multiplied by it"""
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order"""
 
@@ -55,8 +53,6 @@ class Rule:
             raise UserError(
                 f"margin: {self.margin!r} is not a positive number; it is the smallest difference that would matter"
             )
-        if not 0 < self.alpha < 0.5:
-            raise UserError(f"alpha: {self.alpha!r} is not between 0 and 0.5")
 
     def verdict(self, sign: float) -> Verdict:
         """The verdict in words; `sign` as in `decide`."""
@@ -72,7 +68,7 @@ class Comparison:
     """One variant minus another. What so few seeds cannot tell is NaN."""
 
     diff: Estimate
-    """mean difference with its Student t interval, wider where several looks share the 5 %"""
+    """mean difference with its Student t interval, wider where several looks share `ALPHA`"""
     p: float
     """two-sided t test of no difference"""
     p_holm: float
@@ -121,9 +117,9 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     diffs = a - b
     p_holm, q_holm, signs = verdicts(diffs, rule)
     centre, deviation, n = moments(diffs, rule.floor)
-    strictest = rule.looks.level(rule.alpha / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
+    strictest = rule.looks.level(ALPHA / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
     needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
-    intervals = means(diffs, 1 - rule.looks.level(0.05), rule.floor)
+    intervals = means(diffs, rule.looks.confidence, rule.floor)
     gains = -diffs if rule.lower_is_better else diffs
     improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), n)
     p, q, correlation = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor), _correlation(a, b)
@@ -212,8 +208,8 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
     The verdict is 1: above zero, -1: below, 0: equivalent (which takes precedence), NaN: not enough evidence.
     """
     p_holm, q_holm = (np.minimum(rule.families * adjusted, 1.0) for adjusted in holm_exclusive(p, q))
-    sign = np.where(p_holm <= rule.alpha, sign, np.nan)
-    return p_holm, q_holm, np.where(q_holm <= rule.alpha, 0.0, sign)
+    sign = np.where(p_holm <= ALPHA, sign, np.nan)
+    return p_holm, q_holm, np.where(q_holm <= ALPHA, 0.0, sign)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:

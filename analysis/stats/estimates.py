@@ -15,6 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+ALPHA = 0.05
+"""The level of significance: the rate of false verdicts that is allowed over a family of tests."""
+LEVEL = 1 - ALPHA
+"""The confidence level of intervals. Those of one-sided tests are at 1 - 2 ALPHA."""
 RELATIVE_ROUNDING = 1e-10
 """A standard deviation below this share of the mean is floating-point rounding."""
 MOST_IMAGES = 100_000
@@ -60,19 +64,19 @@ def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarra
 
 
 def t_interval(
-    centre: ArrayLike, error: ArrayLike, df: ArrayLike, level: float = 0.95
+    centre: ArrayLike, error: ArrayLike, df: ArrayLike, level: float = LEVEL
 ) -> tuple[np.ndarray, np.ndarray]:
     """Student's interval, centre ± t error, elementwise; NaN where `df` is below 1 or the error is not known."""
     half = -special.stdtrit(df, (1 - level) / 2) * np.asarray(error)
     return np.asarray(centre) - half, np.asarray(centre) + half
 
 
-def mean(x: ArrayLike, level: float = 0.95, floor: float = 0.0) -> Estimate:
+def mean(x: ArrayLike, level: float = LEVEL, floor: float = 0.0) -> Estimate:
     """Mean of x (values,) with Student's t interval."""
     return means(np.ravel(x)[None], level, floor)[0]
 
 
-def means(x: ArrayLike, level: float = 0.95, floor: ArrayLike = 0.0) -> list[Estimate]:
+def means(x: ArrayLike, level: float = LEVEL, floor: ArrayLike = 0.0) -> list[Estimate]:
     """The mean of each row of x (rows, values) with Student's t interval."""
     centre, deviation, n = moments(x, floor)
     return estimates(centre, *t_interval(centre, deviation / np.sqrt(np.maximum(n, 1)), n - 1, level), n)
@@ -83,14 +87,14 @@ def estimates(value: np.ndarray, low: np.ndarray, high: np.ndarray, n: np.ndarra
     return [Estimate(*row) for row in zip(value.tolist(), low.tolist(), high.tolist(), n.tolist(), strict=True)]
 
 
-def proportion(hits: ArrayLike, n: ArrayLike, level: float = 0.95) -> list[Estimate]:
+def proportion(hits: ArrayLike, n: ArrayLike) -> list[Estimate]:
     """`hits` of `n` trials as shares with Clopper and Pearson's intervals, elementwise; hits may be halves (ties).
 
     The interval never covers less often than stated. NaN where n is 0.
     Source: Clopper and Pearson, Biometrika 26 (1934), 404-413.
     """
     hits, n = np.atleast_1d(np.asarray(hits, dtype=float)), np.atleast_1d(np.asarray(n, dtype=int))
-    tail = (1 - level) / 2
+    tail = ALPHA / 2
     low = np.where(hits > 0, special.betaincinv(np.maximum(hits, 0.5), n - hits + 1, tail), 0.0)
     high = np.where(hits < n, special.betaincinv(hits + 1, np.maximum(n - hits, 0.5), 1 - tail), 1.0)
     share = np.where(n > 0, hits / np.maximum(n, 1), np.nan)

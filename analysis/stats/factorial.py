@@ -71,12 +71,11 @@ def factorial(
     frame: pd.DataFrame,
     metric: "Metric",
     factors: Sequence[str],
-    level: float = 0.95,
     floor: float = 0.0,
     families: int = 1,
     looks: Looks = NO_PLAN,
 ) -> Factorial:
-    """Means, contrasts and two-way interactions of `factors` on `metric`; intervals are at `level`.
+    """Means, contrasts and two-way interactions of `factors` on `metric`; intervals are at `LEVEL`.
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
     averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of families
@@ -92,7 +91,7 @@ def factorial(
     values = runs.groupby([*factors, "seed"], sort=False)[metric].mean().to_dict()
     table = np.array([[values.get((*cell, seed), np.nan) for cell in cells] for seed in seeds], dtype=float)
     _check_complete(levels, cells, table)
-    grid = _Grid(levels, cells, table, level, floor, looks)
+    grid = _Grid(levels, cells, table, floor, looks)
     pairs = list(combinations(factors, 2))
     tested = {(factor,): grid.contrasts(factor) for factor in factors} | {
         pair: grid.interaction(*pair) for pair in pairs
@@ -144,17 +143,11 @@ class _Grid:
     """The values of a complete grid, and the weights of each effect over its cells."""
 
     def __init__(
-        self,
-        levels: dict[str, Levels],
-        cells: list[Levels],
-        table: np.ndarray,
-        level: float,
-        floor: float,
-        looks: Looks,
+        self, levels: dict[str, Levels], cells: list[Levels], table: np.ndarray, floor: float, looks: Looks
     ) -> None:
         """`table`: values (seeds, cells), NaN where there is none."""
         self.levels, self.cells, self.table = levels, cells, table
-        self.level, self.floor, self.looks = level, floor, looks
+        self.floor, self.looks = floor, looks
         self.complete = np.isfinite(table).all(axis=1)
         self.columns = {factor: [cell[i] for cell in cells] for i, factor in enumerate(levels)}
 
@@ -171,13 +164,13 @@ class _Grid:
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
         floors = self.floor * np.sqrt((rows**2).sum(axis=1))
         p, _ = self.looks.p_value(lambda given: t_test(given, floor=floors), samples)
-        return list(zip(means(samples, 1 - self.looks.level(1 - self.level), floors), p.tolist(), strict=True))
+        return list(zip(means(samples, self.looks.confidence, floors), p.tolist(), strict=True))
 
     def means(self, term: Term) -> dict[Levels, Estimate]:
         """The marginal mean at each combination of the term's levels; for a single cell the mean of all its runs."""
         places = list(product(*(self.levels[factor] for factor in term)))
         if len(term) == len(self.levels):
-            return {cell: mean(runs, self.level, self.floor) for cell, runs in zip(self.cells, self.table.T)}
+            return {cell: mean(runs, floor=self.floor) for cell, runs in zip(self.cells, self.table.T)}
         marginal = self.estimates([self.weights(term, levels) for levels in places])
         return {levels: estimate for levels, (estimate, _) in zip(places, marginal, strict=True)}
 

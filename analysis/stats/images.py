@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.stats.estimates import Estimate, mean, moments, t_interval
+from analysis.stats.estimates import LEVEL, Estimate, mean, moments, t_interval
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ImageEstimate:
     images: int
 
 
-def over_images(values: ArrayLike, level: float = 0.95, floor: float = 0.0) -> ImageEstimate:
+def over_images(values: ArrayLike, level: float = LEVEL, floor: float = 0.0) -> ImageEstimate:
     """The mean of values (seeds, images), such as hits (0 or 1) or paired differences of hits (-1, 0 or 1).
 
     The interval for new seeds and images uses Student's t with Satterthwaite's degrees of freedom, and is at least as wide

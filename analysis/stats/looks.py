@@ -1,7 +1,7 @@
 """Tests at each of several planned numbers of seeds (group-sequential tests).
 
-Testing again and again at 5 % finds false differences in more than 5 % of all studies. Here the planned looks share the
-5 %: each has its own, smaller level of significance. The spending is of the O'Brien-Fleming type: early looks get little,
+Testing again and again at the same level finds false differences in more studies than the level says. Here the planned looks
+share it: each has its own, smaller level of significance. The spending is of the O'Brien-Fleming type: early looks get little,
 so the last look is nearly as strict as a single test.
 
 `levels` gives the level of each look. `sequential_p` turns the p-value of a look into the smallest overall level at which
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from analysis.stats.estimates import ALPHA
 from experiments.errors import UserError
 
 if TYPE_CHECKING:
@@ -60,9 +61,14 @@ class Looks:
         """The numbers of seeds of the looks so far; None stands for all seeds."""
         return self.plan[: self.plan.index(len(self.seeds)) + 1] if self.plan else (None,)
 
-    def level(self, alpha: float) -> float:
+    def level(self, alpha: float = ALPHA) -> float:
         """The level of the current look, for an overall level `alpha`."""
         return levels(self.plan, alpha)[len(self.reached) - 1] if self.plan else alpha
+
+    @property
+    def confidence(self) -> float:
+        """The confidence level of an interval of differences: it is wider where several looks share `ALPHA`."""
+        return 1 - self.level()
 
     def p_value(self, test: Callable[[np.ndarray], ArrayLike], diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The p-value over all looks so far, and the number of seeds of the look it comes from.
@@ -85,7 +91,7 @@ NO_PLAN = Looks()
 
 
 @lru_cache(maxsize=4096)
-def levels(looks: tuple[int, ...], alpha: float = 0.05) -> tuple[float, ...]:
+def levels(looks: tuple[int, ...], alpha: float = ALPHA) -> tuple[float, ...]:
     """The two-sided level of significance of each look; `looks` are the planned numbers of seeds, such as (5, 10, 20).
 
     Raises `UserError` where the looks do not rise.
@@ -112,7 +118,7 @@ def spending(information: ArrayLike, alpha: ArrayLike) -> np.ndarray:
     return 4 * special.ndtr(special.ndtri(np.asarray(alpha) / 4) / np.sqrt(information))
 
 
-def repeated_rate(looks: Sequence[int], alpha: float = 0.05) -> float:
+def repeated_rate(looks: Sequence[int], alpha: float = ALPHA) -> float:
     """How often tests at `alpha`, one at each of these numbers of seeds, find a difference where there is none."""
     information = [n / looks[-1] for n in looks]
     return float(sum(crossing_probabilities(information, [-special.ndtri(alpha / 2)] * len(looks))))

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from analysis.stats.estimates import ALPHA
+
 POWER = 0.8
 """The probability with which a true difference is to be found."""
 
@@ -35,7 +37,9 @@ class SeedsNeeded:
     high: int | None
 
 
-def power_of_difference(sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, alpha: ArrayLike = 0.05) -> np.ndarray:
+def power_of_difference(
+    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA
+) -> np.ndarray:
     """Probability that the two-sided paired t test on n seeds finds a true `difference`; elementwise.
 
     The statistic follows a noncentral t with n - 1 degrees of freedom and noncentrality sqrt(n) difference / sd_diff.
@@ -50,14 +54,14 @@ def noncentral_sf(t: ArrayLike, df: ArrayLike, shift: ArrayLike) -> np.ndarray:
     return special.nctdtr(df, -np.asarray(shift), -np.asarray(t))
 
 
-def power_beyond(sd_diff: ArrayLike, distance: ArrayLike, n: ArrayLike, alpha: ArrayLike = 0.05) -> np.ndarray:
+def power_beyond(sd_diff: ArrayLike, distance: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA) -> np.ndarray:
     """Probability that a one-sided paired t test on n seeds shows a mean `distance` beyond its bound; elementwise."""
     df, shift, critical = _noncentral(sd_diff, distance, n, alpha)
     return np.where(np.asarray(distance) > 0, noncentral_sf(critical, df, shift), 0.0)
 
 
 def power_of_equivalence(
-    sd_diff: ArrayLike, difference: ArrayLike, margin: float, n: ArrayLike, alpha: ArrayLike = 0.05
+    sd_diff: ArrayLike, difference: ArrayLike, margin: float, n: ArrayLike, alpha: ArrayLike = ALPHA
 ) -> np.ndarray:
     """Probability that two one-sided tests on n seeds show a true `difference` to lie within ±margin; elementwise.
 
@@ -70,13 +74,13 @@ def power_of_equivalence(
     return np.maximum(above + below - 1, 0.0)
 
 
-def detectable(sd_diff: float, n: int, alpha: float = 0.05) -> float:
+def detectable(sd_diff: float, n: int, alpha: float = ALPHA) -> float:
     """The smallest true difference that n seeds find with `POWER` (paired t test); NaN for fewer than two seeds."""
     return float("nan") if n < 2 or np.isnan(sd_diff) else float(sd_diff * _detectable_effect(int(n), float(alpha)))
 
 
 def seeds_to_decide(
-    sd_diff: ArrayLike, difference: ArrayLike, margin: float, alpha: float = 0.05, least: ArrayLike = 2
+    sd_diff: ArrayLike, difference: ArrayLike, margin: float, alpha: float = ALPHA, least: ArrayLike = 2
 ) -> list[int | None]:
     """The fewest seeds, from `least` up, that show a difference or equivalence if the observed values are true.
 
@@ -92,7 +96,7 @@ def seeds_to_decide(
 
 
 def seeds_needed_band(
-    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, margin: float, alpha: float = 0.05
+    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, margin: float, alpha: float = ALPHA
 ) -> list[SeedsNeeded | None]:
     """`seeds_to_decide` for the 10 % and the 90 % quantile of the true standard deviation, given that of n seeds.
 

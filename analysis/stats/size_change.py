@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.stats.estimates import Estimate, mean, moments, t_interval
+from analysis.stats.estimates import LEVEL, Estimate, mean, moments, t_interval
 from analysis.stats.student import t_test, t_test_of
 
 
@@ -24,7 +24,7 @@ class SizeChange:
     shrinks: bool
 
 
-def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0, level: float = 0.95) -> SizeChange:
+def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0, level: float = LEVEL) -> SizeChange:
     """Test whether |last| differs from |first| for the means of paired differences, (seeds,) each.
 
     |last| < |first| if and only if first - last and first + last have the same sign. So two paired t tests are made, that

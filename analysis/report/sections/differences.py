@@ -123,7 +123,7 @@ def _columns(metric: Metric) -> tuple[Column, ...]:
         p_column("equivalence p (adjusted)", "tost_p_holm"),
         verdict_column(),
         Column("seeds won", formats.text("_won"), sort="paired_improvement", note=note["won_note"]),
-        Column("95 % CI", formats.bounds("diff", metric), sort="diff_low", detail=True),
+        Column(f"{formatting.CONFIDENCE} CI", formats.bounds("diff", metric), sort="diff_low", detail=True),
         Column(
             "seed correlation",
             formats.number("seed_correlation"),

@@ -18,7 +18,7 @@ from analysis.results.factors import Factors
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import Estimate, Factorial
+from analysis.stats import ALPHA, Estimate, Factorial
 
 MOST_LEVELS = 4  # levels of the other factor for which the headline lists the effect of a factor of two levels
 FOLDED = ("effects", "interactions", "terms")
@@ -43,27 +43,26 @@ def factors_section(factors: Factors, variants: Variants, means: Means, policy: 
 
 def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> list[str]:
     """Return what the headline says: main effects, and interactions; empty without a model."""
-    model, alpha = factors.model, policy.alpha
+    model = factors.model
     if model is None:
         return []
-    effects, names = [_largest(model, factor, alpha) for factor in model.factors], _names(variants)
+    effects, names = [_largest(model, factor) for factor in model.factors], _names(variants)
     slots = {"names": names, "metric": variants.metric}
     main = text(
         "factors",
         "headline",
         **slots,
         model=model,
-        alpha=alpha,
         planned=bool(policy.plan),
-        effects=[effect for effect in effects if effect["p_holm"] <= alpha],
-        others=[effect for effect in effects if not effect["p_holm"] <= alpha],
+        effects=[effect for effect in effects if effect["p_holm"] <= ALPHA],
+        others=[effect for effect in effects if not effect["p_holm"] <= ALPHA],
         sensitive=[names[term] for term in factors.divergence_sensitive_terms],
         chance_known=not policy.unknown_chance,
     )
     p = dict(zip(model.terms["term"], model.terms["p_holm"]))
     tests = [(*pair, p["+".join(pair)], _simple(model, *pair)) for pair in combinations(model.factors, 2)]
-    shown = [test for test in tests if test[2] <= alpha]
-    others = [test for test in tests if not test[2] <= alpha]
+    shown = [test for test in tests if test[2] <= ALPHA]
+    others = [test for test in tests if not test[2] <= ALPHA]
     return [main, text("factors", "interactions", **slots, tests=shown, others=others)]
 
 
@@ -131,10 +130,10 @@ def _names(variants: Variants) -> dict[str, str]:
     return factors | {f"{a}+{b}": f"{factors[a]} × {factors[b]}" for a, b in combinations(factors, 2)}
 
 
-def _largest(model: Factorial, factor: str, alpha: float) -> dict[str, Any]:
+def _largest(model: Factorial, factor: str) -> dict[str, Any]:
     """The largest difference of two levels; of the significant ones if there are any. `count`: of how many."""
     contrasts = model.contrasts[model.contrasts["factor"] == factor]
-    significant = contrasts[contrasts["p_holm"] <= alpha]
+    significant = contrasts[contrasts["p_holm"] <= ALPHA]
     shown = contrasts if significant.empty else significant
     return _effects(shown.loc[[shown["diff"].abs().idxmax()]])[0] | {"count": len(contrasts)}
 

@@ -29,7 +29,7 @@ def families(n: int, truth: list[float], studies: int = 20_000, seed: int = 0, s
 
 
 def signs(diffs: np.ndarray, margin: float = MARGIN, floor: float = 0.0) -> np.ndarray:
-    return verdicts(diffs, Rule(margin, ALPHA, floor=floor))[2]
+    return verdicts(diffs, Rule(margin, floor=floor))[2]
 
 
 # intervals

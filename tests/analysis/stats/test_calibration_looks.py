@@ -31,7 +31,7 @@ def at_each_look(runs: np.ndarray, planned: bool, margin: float, floor: float = 
     found = []
     for n in PLAN:
         looks = Looks(PLAN, tuple(range(n))) if planned else stats.NO_PLAN
-        found.append(verdicts(all_pairs(runs[..., :n]), Rule(margin, ALPHA, floor=floor, looks=looks))[2])
+        found.append(verdicts(all_pairs(runs[..., :n]), Rule(margin, floor=floor, looks=looks))[2])
     return found
 
 
@@ -70,7 +70,7 @@ def test_averages_over_datasets_over_two_planned_looks(spreads):
     """Two variants that equal the baseline on average, and two that differ from it by the margin."""
     false, unplanned = {"different": [], "equivalent": []}, []
     rng = np.random.default_rng(5)
-    whole = Rule(MARGIN, ALPHA, looks=Looks(PLAN, tuple(range(PLAN[-1]))))  # the verdicts of both looks together
+    whole = Rule(MARGIN, looks=Looks(PLAN, tuple(range(PLAN[-1]))))  # the verdicts of both looks together
     for _ in range(1200):
         drawn = {v: [rng.normal(0, SD * each, PLAN[-1]) for each in spreads] for v in "ab"}
         shifted = {v: [sample + MARGIN for sample in samples] for v, samples in drawn.items()}
@@ -79,7 +79,7 @@ def test_averages_over_datasets_over_two_planned_looks(spreads):
         near = [each.verdict for each in stats.compare_averages(shifted, floors, whole).values()]
         false["different"].append("better" in strict or "worse" in strict)
         false["equivalent"].append("equivalent" in near)
-        plain = Rule(NEVER, ALPHA)
+        plain = Rule(NEVER)
         at_looks = [{v: [sample[:n] for sample in samples] for v, samples in drawn.items()} for n in PLAN]
         single = [found for look in at_looks for found in stats.compare_averages(look, floors, plain).values()]
         unplanned.append(any(found.verdict in ("better", "worse") for found in single))
@@ -140,7 +140,7 @@ def test_a_variant_whose_unluckiest_runs_diverge_is_not_simply_better(seeds, var
     worst = np.argsort(np.argsort(runs[:, -1], axis=-1), axis=-1) < round(0.4 * seeds)
     survivors, at_chance = runs.copy(), runs.copy()
     survivors[:, -1][worst], at_chance[:, -1][worst] = np.nan, 0.1
-    rule = Rule(MARGIN, ALPHA)
+    rule = Rule(MARGIN)
     finished, counted = (verdicts(all_pairs(given), rule)[2] for given in (survivors, at_chance))
     last = np.triu_indices(variants, 1)[1] == variants - 1  # the pairs (another variant) - (the last)
     better = finished[:, last] == -1

@@ -156,14 +156,10 @@ def test_a_tie_is_half_an_improvement():
     assert 0 < found.low < 0.5 < found.high < 1
 
 
-@pytest.mark.parametrize(
-    ("margin", "alpha", "names"),
-    [(0.0, 0.05, ["margin", "0.0"]), (NAN, 0.05, ["margin", "nan"]), (0.01, 0.7, ["alpha", "0.7"])],
-)
-def test_what_makes_no_sense_is_refused_by_name(margin, alpha, names):
-    with pytest.raises(UserError) as error:
-        Rule(margin, alpha)
-    assert all(name in str(error.value) for name in names)
+@pytest.mark.parametrize("margin", [0.0, NAN])
+def test_a_margin_that_makes_no_sense_is_refused_by_name(margin):
+    with pytest.raises(UserError, match=f"margin: {margin}"):
+        Rule(margin)
 
 
 def test_no_pairs_give_no_comparisons():
