@@ -103,12 +103,13 @@ def test_sites_are_compared_within_a_kind_and_kinds_at_their_natural_sites():
         "b": {KIND: "learned-1d", SITE: "every-layer"},
         "c": {KIND: "relative", SITE: "natural"},
         "d": {KIND: "learned-1d", SITE: "natural"},  # the stem again: no other site than a's
+        "e": {KIND: "learned-2d", SITE: "every-layer"},  # no hypothesis with a or d: kind and site would differ
     }
-    found = outcome(levels, {"a": 0.900, "b": 0.9015, "c": 0.97, "d": 0.900})
+    found = outcome(levels, {"a": 0.900, "b": 0.9015, "c": 0.97, "d": 0.900, "e": 0.900})
     assert {each.variants for each in found["paper-sites"].hypotheses} == {("b", "a"), ("d", "b")}
     assert {frozenset(each.variants) for each in found["paper-kinds"].hypotheses} == {
-        frozenset(pair) for pair in ("ac", "dc", "bc")
-    }  # b too: both act in every layer
+        frozenset(pair) for pair in ("ac", "dc", "bc", "be", "ce")
+    }  # b, c and e act in every layer
     assert found["paper-sites"].outcome == "holds here"
     assert found["paper-kinds"].outcome == "does not hold here"
     assert found["rival-relative"].outcome == "holds here"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import shown
 from report_tables import baseline_table, cells, cost_table, main_table, metrics_table, pairs_table, spread_table, texts
+from scipy import stats as scipy_stats
 from synthetic import write_factorial, write_study
 
 from analysis.report.sections.metrics import runs_table
@@ -130,9 +131,11 @@ def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
     assert list(table.data["model.head"]) == ["logits", "softmax"] * 2
 
 
-def test_seeds_won_counts_ties_as_half(tmp_path):
-    results = exact(tmp_path, {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]})
-    assert texts(baseline_table(results))[0]["seeds won"] == "2.5 of 4"  # better, equal, better, worse
+def test_seeds_won_counts_ties_as_half_and_p_is_that_of_no_difference(tmp_path):
+    values = {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]}
+    (row,) = texts(baseline_table(exact(tmp_path, values)))
+    assert row["seeds won"] == "2.5 of 4"  # better, equal, better, worse
+    assert row["p (adjusted)"] == f"{scipy_stats.ttest_rel(*values.values()).pvalue:.3f}"
 
 
 def test_the_table_of_pairs_has_every_pair_once(tmp_path):

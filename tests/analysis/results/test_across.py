@@ -33,6 +33,11 @@ def test_the_average_difference_is_tested_over_the_seeds_within_datasets(tmp_pat
         assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
 
 
+def test_the_margin_of_the_average_is_the_smallest_of_the_studies(tmp_path):
+    studies = [results_on(tmp_path, name, margin=margin) for name, margin in (("digits", 0.02), ("mnist", 0.01))]
+    assert across_of(studies).policy.margin == 0.01
+
+
 def test_planned_looks_of_a_study_are_for_its_own_tests(tmp_path):
     """Before the first planned look, the study tests nothing. The average uses all finished runs and says so."""
     studies = [results_on(tmp_path, name, looks=[10, 20]) for name in ("digits", "mnist")]

@@ -104,6 +104,7 @@ def test_a_record_of_another_run_is_not_taken_for_the_planned_one(tmp_path):
     ("change", "reason"),
     [
         ({"levels": {"model.pos_embed": "learned-2d"}}, "model.pos_embed is 'sinusoidal', planned is 'learned-2d'"),
+        ({"seed": 7}, "seed is 0, planned is 7"),
         ({"run": "../a"}, "runs: '../a' is not the name of a folder"),
         ({"seed": "zero"}, "study.json: runs.1.seed: 'zero' is not allowed"),
     ],
