@@ -130,7 +130,7 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     (said,) = (
         each for each in study_headline(results) if each.startswith("The study plans to test at 5 and 10 seeds.")
     )
-    assert "0.31 % instead of 5 %" in said and "The next look is at 10 seeds." in said
+    assert "0.305 % instead of 5 %" in said and "The next look is at 10 seeds." in said
     assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
 
 
