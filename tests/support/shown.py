@@ -12,12 +12,5 @@ def texts(table: Table) -> list[list[str]]:
 
 def rows(table: Table) -> list[dict[str, str]]:
     """The rows of a table: label of the column -> text of the cell."""
-    columns, rows = table.shown()
-    return [{column.label: cell.text for column, cell in zip(columns, row)} for row in rows]
-
-
-def marks(table: Table, label: str) -> list[str]:
-    """The marks in a column."""
-    columns, rows = table.shown()
-    place = [column.label for column in columns].index(label)
-    return [row[place].mark for row in rows]
+    labels = [column.label for column in table.shown().columns]
+    return [dict(zip(labels, row, strict=True)) for row in texts(table)]

@@ -1,12 +1,15 @@
 """Studies for tests of the analysis: complete run folders with valid digests, written without training."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import study_file
 
+from analysis.results.study_results import StudyResults, analyze
+from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record
 from experiments.runs.predictions import to_bytes
@@ -97,16 +100,36 @@ def on_dataset(name: str) -> dict[str, Any]:
     return {"levels": lambda variant: {"model.pos_embed": variant, "data.name": name}, "base": base}
 
 
-def write_factorial(out: Path, accuracies: Sequence[float] = (0.80, 0.70, 0.90, 0.75), **options: Any) -> Path:
-    """A study of two depths and two heads, from the accuracies of its four combinations."""
-    cells = {f"depth={d}, head={h}": (d, h) for d in (1, 2) for h in ("logits", "softmax")}
+def write_grid(out: Path, factors: Mapping[str, list[Any]], accuracies: Sequence[float], **options: Any) -> Path:
+    """A study of every combination of the factors' levels, named as in `depth=1, head=logits`."""
+    cells = {
+        ", ".join(f"{path.partition('.')[2]}={level}" for path, level in zip(factors, levels)): levels
+        for levels in product(*factors.values())
+    }
     return write_study(
         out,
         accuracy=dict(zip(cells, accuracies, strict=True)),
-        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
-        levels=lambda variant: dict(zip(("model.depth", "model.head"), cells[variant], strict=True)),
+        factors=factors,
+        levels=lambda variant: dict(zip(factors, cells[variant], strict=True)),
         **options,
     )
+
+
+def write_factorial(out: Path, accuracies: Sequence[float] = (0.80, 0.70, 0.90, 0.75), **options: Any) -> Path:
+    """A study of two depths and two heads, from the accuracies of its four combinations."""
+    return write_grid(out, {"model.depth": [1, 2], "model.head": ["logits", "softmax"]}, accuracies, **options)
+
+
+def write_by_dataset(out: Path, accuracies: Sequence[float] = (0.2, 0.3, 0.8, 0.9), **options: Any) -> Path:
+    """A study whose factors are the dataset and the positional embedding."""
+    return write_grid(
+        out, {"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]}, accuracies, **options
+    )
+
+
+def results_of(out: Path, **options: Any) -> StudyResults:
+    """The results of the study that `write_study` writes with these options."""
+    return analyze(read_folder(write_study(out, **options)))
 
 
 def write_run(
@@ -206,8 +229,3 @@ def summary(identity: str, last: Mapping[str, float], reached: float, status: st
             "hardware": {"device": "cpu", "name": "A processor", "threads": 1},
         },
     }
-
-
-def sequence(count: int) -> Sequence[str]:
-    """`count` names of variants: v0, v1, ..."""
-    return [f"v{index}" for index in range(count)]

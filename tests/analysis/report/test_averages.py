@@ -2,22 +2,18 @@
 
 import csv
 import io
-import json
 import re
 import shutil
 
 import pytest
 import study_file
-from synthetic import on_dataset, state_plan, write_study
+from synthetic import on_dataset, results_of, state_plan, write_by_dataset
 
 from analysis.report import write
 from analysis.report.several_studies import across_document, stratified_document
 from analysis.report.text import text
 from analysis.results.conduct import this_look
-from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
-from analysis.sources.read import read
-from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.looks import add_look
@@ -30,7 +26,7 @@ SAME_SIGN = text("averages", "signs", opposite=[], metric=Metric("test/acc"))
 def document_of(tmp_path, accuracies, **options):
     """The report over the datasets of `accuracies`: dataset -> variant -> accuracy."""
     studies = [
-        analyze(read_folder(write_study(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)))
+        results_of(tmp_path / name, accuracy=accuracy, **on_dataset(name), **options)
         for name, accuracy in accuracies.items()
     ]
     return across_document(studies, COMMAND)
@@ -68,28 +64,15 @@ def test_it_is_a_complete_report(tmp_path):
     assert len(files["tables/runs.csv"].decode().splitlines()) == 1 + 3 * 15
 
 
-CELLS = {f"name={d}, pos_embed={e}": (d, e) for d in ("digits", "mnist") for e in ("none", "cpe")}
-
-
-def stratified_folder(tmp_path, **options):
-    """A study whose factors are the dataset and the positional embedding."""
-    return write_study(
-        tmp_path,
-        accuracy=dict(zip(CELLS, (0.2, 0.3, 0.8, 0.9))),
-        factors={"data.name": ["digits", "mnist"], "model.pos_embed": ["none", "cpe"]},
-        levels=lambda variant: dict(zip(("data.name", "model.pos_embed"), CELLS[variant])),
-        **options,
-    )
-
-
 def stratified(tmp_path, **options):
-    """Its report."""
-    return stratified_document(read_folder(stratified_folder(tmp_path, **options)))
+    """The report of a study whose factors are the dataset and the positional embedding."""
+    return stratified_document(read_folder(write_by_dataset(tmp_path, **options)))
 
 
-def absent(dataset="", seeds=range(5), kind=""):
+def absent(dataset=None, seeds=range(5), kinds=("none", "cpe")):
     """Runs that have not started."""
-    return {(cell, seed): "absent" for cell in CELLS for seed in seeds if dataset in cell and kind in cell}
+    datasets = [dataset] if dataset else ["digits", "mnist"]
+    return {(f"name={d}, pos_embed={kind}", seed): "absent" for d in datasets for kind in kinds for seed in seeds}
 
 
 def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
@@ -101,30 +84,30 @@ def test_a_dataset_as_a_factor_is_not_pooled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("statuses", "runs"), [(absent("digits"), 0), (absent("digits", range(1, 5)), 1)], ids=["no run", "one run"]
+    ("options", "dataset", "runs", "left"),
+    [
+        ({"statuses": absent("digits")}, "digits", 0, 10),
+        ({"statuses": absent("digits", range(1, 5))}, "digits", 1, 10),
+        ({"seeds": 1}, "mnist", 1, 2),  # with one seed on each dataset it is the report of the first
+    ],
+    ids=["no run", "one run", "one seed"],
 )
-def test_a_dataset_with_too_few_runs_of_the_baseline_is_left_out(tmp_path, statuses, runs):
+def test_a_dataset_with_too_few_runs_of_the_baseline_is_left_out(tmp_path, options, dataset, runs, left):
     """One dataset remains, so it is the report of that dataset."""
-    document = stratified(tmp_path, statuses=statuses)
-    assert document.warnings[0] == text("averages", "waiting", dataset="digits", baseline="none", runs=runs)
+    document = stratified(tmp_path, **options)
+    assert document.warnings[0] == text("averages", "waiting", dataset=dataset, baseline="none", runs=runs)
     assert "variants" in [table.name for table in document.tables] and "cpe" in document.headline[0]
-    assert len(document.frames["runs"]) == 10
-
-
-def test_with_one_seed_on_each_dataset_it_is_the_report_of_the_first(tmp_path):
-    document = stratified(tmp_path, seeds=1)
-    assert document.warnings[0] == text("averages", "waiting", dataset="mnist", baseline="none", runs=1)
-    assert set(document.frames["runs"]["data.name"]) == {"digits"}
+    assert len(document.frames["runs"]) == left
 
 
 def test_a_variant_with_one_run_is_not_compared(tmp_path):
-    document = stratified(tmp_path, statuses=absent(seeds=range(1, 5), kind="cpe"))
+    document = stratified(tmp_path, statuses=absent(seeds=range(1, 5), kinds=["cpe"]))
     assert "improvement" not in [table.name for table in document.tables]
     assert document.headline[0].startswith("No variant can be compared with none")
 
 
 def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
-    folder = stratified_folder(tmp_path)
+    folder = write_by_dataset(tmp_path)
     state_plan(folder)
     assert "changed" not in " ".join(stratified_document(read_folder(folder)).warnings)
     plan = study_file.read_study(folder)
@@ -134,7 +117,7 @@ def test_a_plan_that_was_kept_is_not_called_changed(tmp_path):
 
 
 def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
-    folder = stratified_folder(tmp_path)
+    folder = write_by_dataset(tmp_path)
     (folder / "v3-s4" / record.METRICS).write_text("epoch\n")
     shutil.copytree(folder / "v0-s0", folder / "extra")
     excluded = stratified_document(read_folder(folder, skip_unreadable=True)).excluded
@@ -143,23 +126,16 @@ def test_an_excluded_record_is_listed_under_its_dataset(tmp_path):
 
 @pytest.mark.parametrize("only", [None, "digits"])
 def test_a_tuned_study_with_a_dataset_as_a_factor(tmp_path, only):
-    levels = {cell: dict(zip(("data.name", "model.pos_embed"), own)) for cell, own in CELLS.items()}
-    tuned = study_file.tuned(levels, {cell: {"optim.lr": 0.1} for cell in CELLS})
+    levels = {
+        f"name={d}, pos_embed={kind}": {"data.name": d, "model.pos_embed": kind}
+        for d in ("digits", "mnist")
+        for kind in ("none", "cpe")
+    }
+    tuned = study_file.tuned(levels, {cell: {"optim.lr": 0.1} for cell in levels})
     document = stratified(tmp_path, tuned=tuned, statuses=absent("mnist") if only else {})
     said = " ".join(document.warnings)
     assert "other settings than the runs" not in said and "at or near an end of" in said
     assert "report.html" in write.make(document)
-
-
-def test_runs_without_a_plan_need_the_same_variants_on_each_dataset(tmp_path):
-    folder = stratified_folder(tmp_path, seeds=2)
-    (folder / record.STUDY).unlink()
-    for path in folder.glob(f"*/{record.CONFIG}"):
-        config = json.loads(path.read_text())
-        if (config["data"]["name"], config["model"]["pos_embed"]) == ("mnist", "none"):
-            shutil.rmtree(path.parent)
-    with pytest.raises(UserError, match="have different variants: 'none' only on digits"):
-        stratified_document(read(str(folder)))
 
 
 def test_nothing_is_tested_before_the_first_planned_look(tmp_path):
@@ -181,7 +157,7 @@ def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
 
 def test_a_repeated_look_without_a_plan_is_said(tmp_path):
     stratified(tmp_path / "three", statuses=absent(seeds=range(3, 5)))
-    folder = stratified_folder(tmp_path / "five")
+    folder = write_by_dataset(tmp_path / "five")
     add_look(folder, this_look(read_folder(tmp_path / "three" / "position")))
     headline = " ".join(stratified_document(read_folder(folder)).headline)
     assert "Looks at this study so far: 2 (first at 3 seeds)" in headline

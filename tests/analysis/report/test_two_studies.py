@@ -2,20 +2,14 @@
 
 import re
 
-from synthetic import write_study
+from synthetic import results_of
 
 from analysis.report import write
 from analysis.report.several_studies import compare_document
 from analysis.report.text import text
-from analysis.results.study_results import analyze
-from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override
 
 COMMAND = "vit-report compare a b"
-
-
-def results_of(tmp_path, **options):
-    return analyze(read_folder(write_study(tmp_path, **options)))
 
 
 def at_depth(depth):

@@ -1,23 +1,18 @@
 """The tables with a row for each variant or pair: their numbers against numbers computed by hand, and their marks."""
 
-import json
-
 import numpy as np
 import pytest
 import shown
-from report_tables import baseline_table, cells, cost_table, main_table, metrics_table, pairs_table, spread_table, texts
 from scipy import stats as scipy_stats
-from synthetic import write_factorial, write_study
+from synthetic import change_summary, results_of, write_factorial, write_study
 
-from analysis.report.sections.metrics import runs_table
-from analysis.report.text import text
+from analysis.report.sections.claims import probe_columns
+from analysis.report.sections.cost import cost_table
+from analysis.report.sections.differences import baseline_table, pairs_table
+from analysis.report.sections.metrics import metrics_table, runs_table, spread_table
+from analysis.report.sections.variants import variants_table
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
-from experiments.runs import record
-
-
-def results_of(tmp_path, **options):
-    return analyze(read_folder(write_study(tmp_path, **options)))
 
 
 def exact(tmp_path, values):
@@ -25,22 +20,33 @@ def exact(tmp_path, values):
     folder = write_study(tmp_path, accuracy=dict.fromkeys(values, 0.5), seeds=len(next(iter(values.values()))))
     for index, runs in enumerate(values.values()):
         for seed, value in enumerate(runs):
-            run = folder / f"v{index}-s{seed}"
-            summary = json.loads((run / "summary.json").read_text())
-            kept = {k: v for k, v in summary.items() if k not in ("schema", "files", "digest")}
-            record.write_summary(run, {**kept, "test/acc": value})
+            change_summary(folder / f"v{index}-s{seed}", **{"test/acc": value})
     return analyze(read_folder(folder))
 
 
+def main_table(results):
+    parts = (results.variants, results.means, results.comparisons, results.cost, results.conduct, results.policy)
+    return variants_table(*parts, probe_columns(results.published.expected, results.means))
+
+
+def versus_baseline(results):
+    """The rows of the table of differences from the baseline: variant -> label of the column -> text."""
+    table = baseline_table(results.variants, results.comparisons, results.policy)
+    return {row["variant"]: row for row in shown.rows(table)}
+
+
 def marks(table):
-    return [row["test accuracy, %"].mark for row in cells(table)]
+    """The marks of the accuracies."""
+    columns, rows = table.shown()
+    place = [column.label for column in columns].index("test accuracy, %")
+    return [row[place].mark for row in rows]
 
 
 def test_main_table_against_a_case_by_hand(tmp_path):
     # none .70 .72 .74: mean .72, sd .02, half = 4.3027 * .02 / sqrt 3 = .04968
     # other differs by .20 .21 .22: mean .21, sd .01, half = .02484
     table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
-    none, other = (list(row.values()) for row in texts(table))
+    none, other = shown.texts(table)
     assert none[:5] == ["none", "3", "72.0 ± 5.0", "", "baseline"]
     assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 2.5", "better"]
     assert marks(table) == ["", "best"]
@@ -68,23 +74,16 @@ def test_variants_that_share_the_highest_mean_are_all_bold(tmp_path):
     assert marks(main_table(results)) == ["", "best", "best", "best"]
 
 
-@pytest.mark.parametrize(("seeds", "note"), [(1, "Bold: highest mean."), (5, "Bold: the best mean, and every mean")])
-def test_bold_means_no_more_than_was_tested(seeds, note, tmp_path):
-    assert main_table(results_of(tmp_path, seeds=seeds)).notes[0].startswith(note)
-
-
-def test_the_note_counts_and_names_every_excluded_run(tmp_path):
+def test_every_excluded_run_is_counted_and_named(tmp_path):
     statuses = {("none", 3): "diverged", ("none", 4): "incomplete", ("learned-1d", 2): "absent"}
     conduct = results_of(tmp_path, statuses=statuses).conduct
     assert (conduct.finished, conduct.planned) == (17, 20)
     assert conduct.excluded == {"diverged": ["none, seed 3"], "incomplete": ["learned-1d, seed 2", "none, seed 4"]}
-    note = text("study", "counts", conduct=conduct)
-    assert note.startswith("17 of 20 ") and ": none, seed 3. " in note and ": learned-1d, seed 2; none, seed 4." in note
 
 
 def test_a_diverged_run_is_excluded_and_counts_as_dropped(tmp_path):
     results = results_of(tmp_path, statuses={("learned-1d", 0): "diverged"})
-    rows = {row["variant"]: row for row in texts(baseline_table(results))}
+    rows = versus_baseline(results)
     assert rows["learned-1d"]["n"] == "4 (1)" and rows["sinusoidal"]["n"] == "5"
     assert results.means.of("learned-1d").n == 4
 
@@ -92,8 +91,9 @@ def test_a_diverged_run_is_excluded_and_counts_as_dropped(tmp_path):
 def test_the_share_of_diverged_runs_has_its_interval(tmp_path):
     lost = {("learned-1d", 1): "diverged"}
     table = main_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, statuses=lost, seeds=6))
-    assert texts(table)[1]["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
-    assert texts(table)[1]["verdict"] == table.data["verdict"][1] == "better (depends on diverged runs)"
+    row = shown.rows(table)[1]
+    assert row["diverged"] == "17 % (0.4 to 64.1)"  # Clopper and Pearson for 1 of 6
+    assert row["verdict"] == table.data["verdict"][1] == "better (depends on diverged runs)"
 
 
 def test_the_data_are_in_full(tmp_path):
@@ -108,14 +108,15 @@ def test_the_data_are_in_full(tmp_path):
 
 def test_a_mean_of_one_seed_has_no_interval(tmp_path):
     table = main_table(results_of(tmp_path, seeds=1))
-    rows = texts(table)
+    rows = shown.rows(table)
     assert "±" not in rows[1]["test accuracy, %"]
     assert {row["verdict"] for row in rows} == {"baseline", "not enough evidence"}
-    assert any("a single seed" in note for note in table.notes)
+    assert table.notes[0].startswith("Bold: highest mean.")
 
 
 def test_cost_against_the_baseline(tmp_path):
-    rows = texts(cost_table(results_of(tmp_path)))
+    results = results_of(tmp_path)
+    rows = shown.rows(cost_table(results.variants, results.cost))
     assert rows[0]["time relative to baseline"] == "× 1.00"
     assert rows[3]["time relative to baseline"] == "× 1.07"  # 4.3 s over 4.0 s: 1.075, which binary rounds down
     assert (rows[2]["parameters"], rows[2]["FLOPs/image"]) == ("26,000", "930 k")
@@ -124,23 +125,23 @@ def test_cost_against_the_baseline(tmp_path):
 def test_a_study_of_two_factors_has_a_column_for_each(tmp_path):
     results = analyze(read_folder(write_factorial(tmp_path, seeds=3)))
     table = main_table(results)
-    assert list(texts(table)[0])[:3] == ["depth", "head", "n"]
+    assert list(shown.rows(table)[0])[:3] == ["depth", "head", "n"]
     levels = [("1", "logits"), ("1", "softmax"), ("2", "logits"), ("2", "softmax")]
-    assert [(row["depth"], row["head"]) for row in texts(table)] == levels
+    assert [(row["depth"], row["head"]) for row in shown.rows(table)] == levels
     assert list(table.data["variant"]) == results.variants.names
     assert list(table.data["model.head"]) == ["logits", "softmax"] * 2
 
 
 def test_seeds_won_counts_ties_as_half_and_p_is_that_of_no_difference(tmp_path):
     values = {"none": [0.5, 0.6, 0.7, 0.8], "learned-1d": [0.6, 0.6, 0.8, 0.7]}
-    (row,) = texts(baseline_table(exact(tmp_path, values)))
+    row = versus_baseline(exact(tmp_path, values))["learned-1d"]
     assert row["seeds won"] == "2.5 of 4"  # better, equal, better, worse
     assert row["p (adjusted)"] == f"{scipy_stats.ttest_rel(*values.values()).pvalue:.3f}"
 
 
 def test_the_table_of_pairs_has_every_pair_once(tmp_path):
     results = results_of(tmp_path, seeds=3)
-    data = pairs_table(results).data
+    data = pairs_table(results.variants, results.comparisons).data
     assert len(data) == 6 and list(zip(data["variant"], data["reference"])) == list(results.comparisons.pairs)
     assert set(data.loc[data["reference"] == "none", "variant"]) == set(results.variants.others)
     versus = [results.comparisons.versus[variant].diff.value for variant in results.variants.others]
@@ -148,12 +149,14 @@ def test_the_table_of_pairs_has_every_pair_once(tmp_path):
 
 
 def test_two_variants_have_no_table_of_pairs(tmp_path):
-    assert pairs_table(results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)) is None
+    results = results_of(tmp_path, accuracy={"none": 0.7, "learned-1d": 0.9}, seeds=2)
+    assert pairs_table(results.variants, results.comparisons) is None
 
 
 def test_half_an_image_has_its_size(tmp_path):
     results = results_of(tmp_path, seeds=2)
-    assert any("half an image (0.14 points)" in note for note in baseline_table(results).notes)  # of 360
+    notes = baseline_table(results.variants, results.comparisons, results.policy).notes
+    assert any("half an image (0.14 points)" in note for note in notes)  # of 360
 
 
 def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
@@ -163,20 +166,22 @@ def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
         factors={"optim.lr": [0.001, 0.01]},
         levels=lambda v: {"optim.lr": float(v)},
     )
-    assert [row["variant"] for row in texts(main_table(results))] == ["lr = 0.001", "lr = 0.01"]
+    assert [row["variant"] for row in shown.rows(main_table(results))] == ["lr = 0.001", "lr = 0.01"]
 
 
 def test_spread_against_numpy(tmp_path):
     results = results_of(tmp_path, seeds=8)
-    for row in spread_table(results).data.to_dict("records"):
+    for row in spread_table(results.variants, results.means).data.to_dict("records"):
         values = sorted(results.means.values[row["variant"]].values())
         assert row["sd"] == pytest.approx(np.std(values, ddof=1), rel=1e-12)
         assert (row["lowest"], row["highest"]) == (values[0], values[-1])
 
 
 def test_the_metrics_of_the_training_images_are_details(tmp_path):
-    columns = {column.label: column.detail for column in metrics_table(results_of(tmp_path, seeds=2)).shown().columns}
-    assert columns["training loss"] and not columns["test accuracy, %"]
+    results = results_of(tmp_path, seeds=2)
+    columns = metrics_table(results.variants, results.means, results.conduct).shown().columns
+    detail = {column.label: column.detail for column in columns}
+    assert detail["training loss"] and not detail["test accuracy, %"]
 
 
 def test_a_run_has_its_own_difference_from_the_baseline(tmp_path):
@@ -186,10 +191,9 @@ def test_a_run_has_its_own_difference_from_the_baseline(tmp_path):
     assert [(row["seed"], row["status"]) for row in rows] == [("0", "finished"), ("1", "incomplete"), ("2", "finished")]
     by_hand = 100 * (results.means.values["learned-1d"][0] - results.means.values["none"][0])
     assert [row["difference from none, points"] for row in rows] == [f"+{by_hand:.2f}", "–", "–"]
-    columns, cells = table.shown()
-    seed = [column.label for column in columns].index("seed")
-    links = [row[seed].link for row in cells if row[0].text == "learned-1d"]
-    assert links == ["../v2-s0/summary.json", "", "../v2-s2/summary.json"]
-    assert not any(
-        row[seed].link for row in runs_table(results.study, results.variants, results.means, linked=False).shown().rows
-    )
+    for made, linked in (
+        (table, True),
+        (runs_table(results.study, results.variants, results.means, linked=False), False),
+    ):
+        links = [cell.link for row in made.shown().rows if row[0].text == "learned-1d" for cell in row if cell.link]
+        assert links == (["../v2-s0/summary.json", "../v2-s2/summary.json"] if linked else [])

@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic import on_dataset, write_study
+from synthetic import on_dataset, results_of
 
 from analysis.results.across import aggregate, studies_by_dataset
-from analysis.results.study_results import analyze
-from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 
 
 def results_on(tmp_path, dataset, **options):
-    return analyze(read_folder(write_study(tmp_path / dataset, **on_dataset(dataset), **options)))
+    return results_of(tmp_path / dataset, **on_dataset(dataset), **options)
 
 
 def across_of(studies):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
-from synthetic import ACCURACY, add_metrics, write_study
+from synthetic import ACCURACY, add_metrics, write_grid, write_study
 
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
@@ -32,14 +32,8 @@ def changes(trend):
 
 def with_limits(tmp_path, kinds, gaps, **options):
     """A study of kinds and numbers of images: the accuracy of a kind is 0.3 plus its value times the gap of the number."""
-    cells = {f"{kind}, {n}": (kind, n) for n in gaps for kind in kinds}
-    folder = write_study(
-        tmp_path,
-        accuracy={cell: 0.3 + gaps[n] * kinds[kind] for cell, (kind, n) in cells.items()},
-        factors={PATHS[0]: list(kinds), PATHS[1]: list(gaps)},
-        levels=lambda cell: dict(zip(PATHS, cells[cell], strict=True)),
-        **options,
-    )
+    accuracies = [0.3 + gaps[n] * kinds[kind] for kind in kinds for n in gaps]
+    folder = write_grid(tmp_path, {PATHS[0]: list(kinds), PATHS[1]: list(gaps)}, accuracies, **options)
     return analyze(read(str(folder)))
 
 
@@ -99,7 +93,12 @@ def test_a_row_without_a_finished_run_is_missing(tmp_path):
 
 
 def test_a_study_whose_runs_all_diverged_has_no_trends(tmp_path):
-    lost = {(f"{kind}, {n}", seed): "diverged" for kind in ("none", "relative") for n in (80, 800) for seed in range(2)}
+    lost = {
+        (f"pos_embed={kind}, train_limit={n}", seed): "diverged"
+        for kind in ("none", "relative")
+        for n in (80, 800)
+        for seed in range(2)
+    }
     assert with_limits(tmp_path, {"none": 0, "relative": 0.1}, {80: 2, 800: 1}, seeds=2, statuses=lost).trends == []
 
 

@@ -3,16 +3,10 @@
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic import write_study
+from synthetic import results_of
 
-from analysis.results.study_results import analyze
 from analysis.results.two_studies import compare_studies, outcome
-from analysis.sources.folder import read_folder
 from experiments.errors import UserError
-
-
-def results_of(tmp_path, **options):
-    return analyze(read_folder(write_study(tmp_path, **options)))
 
 
 def test_differences_are_paired_by_seed_and_agree_with_scipy(tmp_path):

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import shown as shown_table
 import study_file
-from report_tables import texts
 
 from analysis.claims.check import check
 from analysis.claims.literature import PAPER_TABLE_8, paper_places, published_claims
@@ -115,7 +115,7 @@ def test_the_papers_table_has_all_its_figures_and_this_studys():
         [0.94, 0.93, 0.95, 5]
     )
     assert math.isnan(frame.loc["relative", "stem_ours"])
-    rows = texts(made)
+    rows = shown_table.rows(made)
     ours = [row["Default/Stem: this study, %"] for row in rows]
     assert ours == ["70.0 ± 1.0 (5)", "95.0 ± 1.0 (5)", "94.0 ± 1.0 (5)", "–"]
     assert rows[1]["Every Layer: paper, %"] == "63.96" and "Every Layer: this study, %" not in rows[1]
