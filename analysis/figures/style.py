@@ -73,7 +73,7 @@ class Drawing(Figure):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with the name of its file, its caption and its alternative text.
+    """A figure with the name of its file and its caption. `alt`: what it shows and no table holds, for its alternative text.
 
     The ids of artists that belong to the variant with index i start with "vi-".
     """
@@ -81,7 +81,7 @@ class Plot:
     name: str
     figure: Drawing
     caption: str
-    alt: str
+    alt: str = ""
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from analysis.figures.style import BAND, INK, PAPER, Plot
 from analysis.formatting import plain
 from analysis.report import latex, pages
 from analysis.report.document import Document
+from analysis.report.text import text
 from experiments.errors import UserError
 
 MANIFEST = "manifest.json"
@@ -66,7 +67,8 @@ def inline(svg: bytes, plot: Plot) -> Markup:
         body = body.replace(colour, f"var(--{name})")
     opening, rest = body.split(">", 1)
     box = " ".join(re.findall(r'viewBox="[^"]*"', opening))
-    named = f'{box} role="img" aria-label="{escape(plain(plot.alt))}"'
+    alt = plain(text("figures", "alt", plot=plot))
+    named = f'{box} role="img" aria-label="{escape(alt)}"'
     return Markup(f'<svg {named} xmlns:xlink="http://www.w3.org/1999/xlink">{rest}')
 
 

@@ -29,7 +29,7 @@ from analysis.stats import Estimate
 def scores_section(across: AcrossDatasets, notes: list[str]) -> Section:
     """The aggregates of each variant with their intervals. `notes`: on the runs of each dataset."""
     caption = text("averages", "scores", across=across)
-    figure = Plot("across", draw_aggregates(across), caption, text("figures", "alt", caption=caption))
+    figure = Plot("across", draw_aggregates(across), caption)
     tables = [_aggregates_table("across", text("averages", "table"), across.scores, across, notes)]
     if across.normalised:
         caption = text("averages", "normalised", across=across)

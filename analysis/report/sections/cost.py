@@ -44,8 +44,7 @@ def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: S
     """The costs of all variants, and the metric against each cost that is known."""
     kinds = list(known_costs(cost).values())
     caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
-    alt = text("cost", "figure_alt", metric=means.metric, kinds=kinds)
-    plot = Plot("cost", against_cost(cost, means, styles), caption, alt) if kinds else None
+    plot = Plot("cost", against_cost(cost, means, styles), caption) if kinds else None
     return Section("cost", "Cost", present(plot, cost_table(variants, cost)))
 
 

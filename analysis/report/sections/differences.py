@@ -140,14 +140,6 @@ def differences_plot(variants: Variants, comparisons: Comparisons, policy: Polic
     """Return the figure of the differences from the baseline; None where there is nothing to compare."""
     if not variants.others:
         return None
-    metric = variants.metric
     grey = styles.some_grey
     caption = text("differences", "figure_caption", baseline=variants.baseline, policy=policy, some_grey=grey)
-    shown = [(variant, comparisons.versus[variant]) for variant in variants.others]
-    listed = [
-        f"{formatting.plain(variant)}: {formatting.with_interval(compared.diff, metric.scale, signed=True)}{metric.points}, "
-        f"{compared.verdict}"
-        for variant, compared in shown
-    ]
-    alt = text("differences", "figure_alt", baseline=variants.baseline, differences=listed)
-    return Plot("differences", figures.differences(variants, comparisons, styles), caption, alt)
+    return Plot("differences", figures.differences(variants, comparisons, styles), caption)

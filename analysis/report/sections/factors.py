@@ -26,18 +26,18 @@ FOLDED = ("effects", "interactions", "terms")
 
 def factors_section(factors: Factors, variants: Variants, means: Means, policy: Policy) -> Section:
     """Return the section "Factors and interactions"; empty for a study of one factor."""
-    section, model = Section("factors", text("factors", "heading")), factors.model
+    section, model, metric = Section("factors", text("factors", "heading")), factors.model, variants.metric
     if model is not None:
         contrasts, levels_table, *others = factor_tables(model, variants, policy)
-        levels = Plot("main-effects", draw_levels(model, variants), *_texts("means", variants))
+        levels = Plot("main-effects", draw_levels(model, variants), text("factors", "means_figure", metric=metric))
         pairs = None
         if drawn_pairs(model):
-            pairs = Plot("interactions", draw_pairs(model, variants), *_texts("pairs", variants))
+            pairs = Plot("interactions", draw_pairs(model, variants), text("factors", "pairs_figure", metric=metric))
         section.items.extend(present(levels, contrasts, levels_table, pairs, *others))
     elif factors.skipped_reason:
         section.paragraphs.append(text("factors", "skipped", reason=factors.skipped_reason))
     if variants.levels is not None and means.best is not None and not (model and drawn_pairs(model)):
-        section.items.append(Plot("grid", draw_grid(variants, means), *_texts("grid", variants)))
+        section.items.append(Plot("grid", draw_grid(variants, means), text("factors", "grid_figure", metric=metric)))
     return section
 
 
@@ -116,12 +116,6 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
         )
         for table, (frame, columns) in tables.items()
     ]
-
-
-def _texts(figure: str, variants: Variants) -> tuple[str, str]:
-    """Caption and alternative text."""
-    caption = text("factors", f"{figure}_figure", metric=variants.metric)
-    return caption, text("figures", "alt", caption=caption)
 
 
 def _names(variants: Variants) -> dict[str, str]:

@@ -61,8 +61,7 @@ def _disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) -
     settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
     pictures = load_pictures(settings, [image.image for image in shown], images.labels, study.folder)
     caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
-    alt = f"{caption} {text('images', 'alt', images=shown, classes=pictures.classes)}"
-    return Plot("disagreement", disagreement_figure(shown, pictures, styles), caption, alt)
+    return Plot("disagreement", disagreement_figure(shown, pictures, styles), caption)
 
 
 def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:

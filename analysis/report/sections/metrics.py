@@ -40,8 +40,8 @@ def curves_section(curves: Curves, styles: Styles) -> Section:
     if not curves:
         return Section("curves", "Learning curves")
     slots = {"metrics": [metric.label for metric in curves], "styles": styles}
-    caption, alt = text("metrics", "curves", **slots), text("metrics", "curves_alt", **slots)
-    return Section("curves", "Learning curves", [Plot("curves", draw_curves(curves, styles), caption, alt)])
+    plot = Plot("curves", draw_curves(curves, styles), text("metrics", "curves", **slots))
+    return Section("curves", "Learning curves", [plot])
 
 
 def metrics_section(variants: Variants, means: Means, conduct: Conduct) -> Section:

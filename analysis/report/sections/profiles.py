@@ -29,7 +29,7 @@ def profile_sections(profiles: list[Profile], variants: Variants, styles: Styles
 def _plot(profile: Profile, styles: Styles) -> Plot:
     words = {name: text("profiles", name, profile=profile) for name in ("unit", "axis", "values")}
     caption = text("profiles", "figure", profile=profile, grey=styles.some_grey)
-    return Plot(profile.name, draw_profile(profile, styles, **words), caption, text("figures", "alt", caption=caption))
+    return Plot(profile.name, draw_profile(profile, styles, **words), caption)
 
 
 def profile_methods(profiles: list[Profile]) -> list[tuple[str, str]]:

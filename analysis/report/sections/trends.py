@@ -23,7 +23,7 @@ def trend_section(trend: Trend, styles: Styles) -> Section:
     """Return the section on a condition."""
     grey = any(look.colour == FAINT for look in trend_looks(trend, styles).values())
     caption = text("trends", "figure", trend=trend, grey=grey)
-    plot = Plot(f"trend-{trend.name}", draw_trend(trend, styles), caption, text("figures", "alt", caption=caption))
+    plot = Plot(f"trend-{trend.name}", draw_trend(trend, styles), caption)
     items = present(plot, differences_table(trend), changes_table(trend))
     heading = text("trends", "heading", unit=trend.unit)
     said = [text("trends", macro, trend=trend) for macro in ("spread", "pairs", "left_out")]

@@ -26,7 +26,7 @@ def tuning_section(tuning: Tuning, variants: Variants, styles: Styles) -> Sectio
     path, plot = shown_setting(tuning), None
     if path is not None:
         axis, caption = text("tuning", "axis", path=path), text("tuning", "figure", path=path)
-        plot = Plot("tuning", draw_trials(tuning, path, axis, styles), caption, text("figures", "alt", caption=caption))
+        plot = Plot("tuning", draw_trials(tuning, path, axis, styles), caption)
     items = present(choices_table(tuning, variants), plot, importances_table(tuning, variants))
     return Section("tuning", "Tuning", items, [text("tuning", "section", tuning=tuning)])
 

@@ -42,7 +42,7 @@ def result_section(both: TwoStudies, notes: list[str]) -> Section:
     ]
     table = Table("compared", text("two_studies", "compared"), pd.DataFrame(rows), tuple(columns), tuple(notes))
     caption = text("two_studies", "figure", metric=metric)
-    figure = Plot("compared", draw_two(both), caption, text("figures", "alt", caption=caption))
+    figure = Plot("compared", draw_two(both), caption)
     return Section("result", "Results", [table, figure])
 
 

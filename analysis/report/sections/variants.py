@@ -129,6 +129,4 @@ def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: St
     metric, diverged = means.metric, conduct.counts["diverged"].to_dict()
     near = figures.enlarged(means) is not None
     caption = text("variants", "figure_caption", metric=metric, enlarged=near, some_grey=styles.some_grey)
-    listed = [formatting.named_mean(variant, means.of(variant), metric) for variant in variants.names]
-    alt = text("variants", "figure_alt", metric=metric, means=listed)
-    return Plot("accuracy", figures.accuracy(variants, means, styles, diverged), caption, alt)
+    return Plot("accuracy", figures.accuracy(variants, means, styles, diverged), caption)

@@ -58,7 +58,6 @@ def test_the_pictures_are_the_test_images_of_the_dataset(tmp_path, test_set):
     texts = [text.get_text() for text in axes.texts]
     assert texts == [text for i in HARD for text in (f"{test_set.y[i]} (image {i})", "0", "100")]
     assert section.paragraphs == []
-    assert f"Image 7, class {test_set.y[7]}: learned-1d 100 %, none 0 %" in plot.alt
 
 
 def test_the_page_holds_all_pictures(tmp_path, test_set):
@@ -73,7 +72,8 @@ def test_an_exported_study_shows_the_same_pictures(tmp_path, test_set):
     study = study_of(tmp_path, test_set.y.numpy())
     _, one = section_of(study)
     _, other = section_of(read_export(export(study, tmp_path / "exported")))
-    assert (one.alt, one.caption) == (other.alt, other.caption)
+    for image, same in zip(one.figure.axes[0].images, other.figure.axes[0].images, strict=True):
+        np.testing.assert_array_equal(image.get_array(), same.get_array())
 
 
 def test_many_variants_have_bars_for_some(tmp_path, test_set):
