@@ -1,35 +1,29 @@
 """Warnings: each has its paragraph; a changed plan and runs from several batches are found in the records."""
 
-import json
+import math
 from dataclasses import replace
 
+import pytest
 import study_file
 from synthetic import change_summary, write_study
 
 from analysis.report import study_report, write
 from analysis.report.study_report import study_document, study_warnings
+from analysis.report.text import text
+from analysis.results.policy import Policy
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from analysis.stats import BatchEffect
+from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.stated import read_stated
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.9}
 
 
-def study_of(tmp_path, change=lambda run, summary: summary, **plan):
-    """A study of four seeds; `change` edits each summary.json before it is sealed."""
-    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4, **plan)
-    for path in sorted(folder.glob("v*-s*")):
-        summary = json.loads((path / "summary.json").read_text())
-        plain = {key: value for key, value in summary.items() if key not in ("schema", "files", "digest")}
-        record.write_summary(path, change(path.name, plain))
-    return study_warnings(analyze(read_folder(folder)))
-
-
-def test_edited_plan_is_reported(tmp_path):
-    assert study_of(tmp_path / "kept") == []
+def test_an_edited_plan_is_reported(tmp_path):
     folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
+    assert study_warnings(analyze(read_folder(folder))) == []
     change_summary(folder / "v0-s0", planned=read_stated(folder))
     study_file.write_study(folder, {**study_file.read_study(folder), "margin": 0.2})
     results = analyze(read_folder(folder))
@@ -38,35 +32,31 @@ def test_edited_plan_is_reported(tmp_path):
     assert "which was changed after runs had started" in page and "fixes before its runs" not in page
 
 
-def on_machines(machine, shift):
-    def change(run, summary):
-        name = machine(run)
-        summary["provenance"]["hardware"]["name"] = name
-        return {**summary, "test/acc": summary["test/acc"] - (shift if name == "old" else 0)}
-
-    return change
-
-
-def batch_warning(found):
-    (one,) = [sentence for sentence in found if "batches" in sentence]
-    return one
-
-
-def test_a_batch_effect_is_reported_with_its_size_and_p(tmp_path):
+def test_runs_of_other_hardware_are_another_batch(tmp_path):
     """The old machine trained seeds 0 and 1 and is worse by 20 points, far more than the scatter of 0.4 points."""
-    found = batch_warning(study_of(tmp_path / "a", on_machines(lambda run: "old" if run[-1] < "2" else "new", 0.2)))
-    assert (
-        "Within variants, the batch means differ by 20" in found
-        or "Within variants, the batch means differ by 19." in found
-    )
-    assert "F test over seeds, p < 0.001" in found or "F test over seeds, p = 0.00" in found
-    found = batch_warning(study_of(tmp_path / "b", on_machines(lambda run: "old" if run[-1] < "2" else "new", 0)))
-    assert "No batch effect was found" in found
+    folder = write_study(tmp_path, accuracy=VARIANTS, seeds=4)
+    for run in folder.glob("v*-s[01]"):
+        hardware = {"device": "cpu", "name": "old", "threads": 1}
+        change_summary(
+            run, provenance={"hardware": hardware}, **{"test/acc": record.read_summary(run)["test/acc"] - 0.2}
+        )
+    effect = analyze(read_folder(folder)).conduct.batches
+    assert (effect.batches, effect.variants) == (2, 2)
+    assert effect.difference == pytest.approx(0.2, abs=0.01) and effect.p < 0.01
 
 
-def test_batches_that_coincide_with_variants_are_reported(tmp_path):
-    found = batch_warning(study_of(tmp_path, on_machines(lambda run: "old" if run.startswith("v0") else "new", 0)))
-    assert "No variant has runs in two batches" in found
+@pytest.mark.parametrize(
+    ("variants", "p", "said"),
+    [
+        (0, math.nan, "No variant has runs in two batches"),
+        (2, math.nan, "too few seeds to test for a batch effect"),
+        (2, 0.04, "Within variants, the batch means differ by 2.00 points"),
+        (2, 0.06, "No batch effect was found"),
+    ],
+)
+def test_which_sentence_is_on_batches(variants, p, said):
+    policy = Policy(Metric("test/acc"), 0.01, 0.0, {})
+    assert said in text("warnings", "batches", effect=BatchEffect(2, variants, 0.02, p), policy=policy)
 
 
 def test_every_warning_is_a_paragraph_in_order(tmp_path, monkeypatch):
