@@ -1,96 +1,69 @@
-"""How the columns of a table become text: functions that return a `Format`. Fields are those of the table's frame."""
+"""How a column becomes text. A format gets all values of the column, because some columns share a number of decimals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import pandas as pd
-
 from analysis import formatting
-from analysis.report.table import Format
-from analysis.stats.estimates import Estimate
+from analysis.stats import Estimate
 from experiments.metric import Metric
 
-
-def text(field: str) -> Format:
-    """The text as it is; empty where there is none."""
-    return each(field, lambda value: "" if value is None or value != value else str(value))
+Format = Callable[[Sequence[Any]], list[str]]
+"""The values of a column -> their texts."""
 
 
-def count(field: str) -> Format:
-    """`12,345`"""
-    return each(field, formatting.count)
-
-
-def p(field: str) -> Format:
-    """`0.032`, `< 0.001`"""
-    return each(field, formatting.p_value)
-
-
-def number(field: str, places: int = 2, scale: float = 1.0, signed: bool = False) -> Format:
-    """`0.71`: a fixed number of decimals."""
-    return each(field, lambda value: formatting.number(value * scale, places, signed))
-
-
-def each(field: str, show: Callable[[Any], str]) -> Format:
+def each(show: Callable[[Any], str]) -> Format:
     """Every value by itself."""
-    return lambda frame: [show(value) for value in frame[field]]
+    return lambda values: [show(value) for value in values]
 
 
-def rows(show: Callable[[Any], str]) -> Format:
-    """A text made from several fields: `show` gets the row as a Series."""
-    return lambda frame: [show(row) for _, row in frame.iterrows()]
+def number(places: int = 2, scale: float = 1.0, signed: bool = False) -> Format:
+    """`0.71`: a fixed number of decimals."""
+    return each(lambda value: formatting.number(value * scale, places, signed))
 
 
-def interval(
-    field: str,
-    metric: Metric,
-    *,
-    signed: bool = False,
-    low: str = "",
-    high: str = "",
-    blank: str = "",
-    least: float | None = None,
-) -> Format:
-    """`97.12 ± 0.43`: an estimate with its interval in FIELD_low and FIELD_high. A column shares its number of decimals.
+def interval(metric: Metric, signed: bool = False, least: float | None = None) -> Format:
+    """`97.12 ± 0.43`: estimates with their intervals. A column shares its number of decimals.
 
-    `signed`: a difference, which has a sign and no limits; a mean is cut at what the metric can be. `low`, `high`: other
-    fields of the bounds. `blank`: a field that is true where the text is empty. `least`: where a mean is cut instead.
+    `signed`: differences, which have a sign and no limits; means are cut at what the metric can be. `least`: where means
+    are cut instead.
     """
     limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
     limits = limits if least is None else (least, limits[1])
 
-    def show(frame: pd.DataFrame) -> list[str]:
-        estimates, places = _estimates(frame, field, metric, low, high)
-        texts = [formatting.with_interval(e, metric.scale, signed, limits=limits, places=places) for e in estimates]
-        return texts if not blank else ["" if hidden else shown for shown, hidden in zip(texts, frame[blank])]
+    def show(estimates: Sequence[Estimate]) -> list[str]:
+        places = shared_places(estimates, metric)
+        return [formatting.with_interval(e, metric.scale, signed, limits=limits, places=places) for e in estimates]
 
     return show
 
 
-def bounds(field: str, metric: Metric) -> Format:
-    """`[−0.30, +1.21]`: the interval alone, with the decimals of `interval`."""
+def bounds(metric: Metric) -> Format:
+    """`[−0.30, +1.21]`: the intervals of differences alone, with the decimals of `interval`."""
 
-    def show(frame: pd.DataFrame) -> list[str]:
-        estimates, places = _estimates(frame, field, metric)
+    def show(estimates: Sequence[Estimate]) -> list[str]:
+        places = shared_places(estimates, metric)
         return [formatting.bounds(estimate, metric.scale, places=places) for estimate in estimates]
 
     return show
 
 
-def like_interval(field: str, metric: Metric, of: str) -> Format:
-    """A number with the decimals that the column `interval(of)` has."""
-    return lambda frame: [
-        formatting.number(value * metric.scale, _estimates(frame, of, metric)[1]) for value in frame[field]
-    ]
-
-
-def _estimates(
-    frame: pd.DataFrame, field: str, metric: Metric, low: str = "", high: str = ""
-) -> tuple[list[Estimate], int]:
-    """The estimates of a column, and the decimals that they share."""
-    columns = frame[field], frame[low or f"{field}_low"], frame[high or f"{field}_high"]
-    estimates = [Estimate(value, lowest, highest, n=0) for value, lowest, highest in zip(*columns, strict=True)]
+def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
+    """The number of decimals that estimates share in a column."""
     places = formatting.shared_decimals([formatting.half_width(estimate) * metric.scale for estimate in estimates])
-    return estimates, (2 if metric.is_share else 4) if places is None else places
+    return (2 if metric.is_share else 4) if places is None else places
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or value != value else str(value)
+
+
+text = each(_text)
+"""The text as it is, aligned to the left; empty where there is none."""
+digits = each(_text)
+"""The same, aligned to the right."""
+count = each(formatting.count)
+"""`12,345`"""
+p = each(formatting.p_value)
+"""`0.032`, `< 0.001`"""

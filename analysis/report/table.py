@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any, NamedTuple
@@ -11,32 +10,37 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis.formatting import DASH, plain
-from analysis.stats.estimates import estimate_fields as estimate_fields  # where the tables look for it
+from analysis.report import formats
+from analysis.report.formats import Format
+from analysis.stats import Estimate
 
 DAGGER = "†"
-
-Format = Callable[[pd.DataFrame], list[str]]
-"""A frame -> the text of a column, one for each row."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """How a column is shown. `sort`, `link` and `mark` name fields of the frame, as `format` does; "" stands for none.
+    """How a field of the frame is shown. `sort`, `link` and `mark` name fields, too; "" stands for none.
 
-    `note`: shown under the pointer. `key`: whether it identifies the row, as the name of a variant does. `detail`:
-    whether the page shows it in a second, folded table. `link`: an address for each row. `mark`: "best" (bold), "equal"
-    (bold with a dagger) or a verdict (a colour, only in HTML).
+    `sort`: the field that orders the rows, where it is another one. `note`: shown under the pointer. `key`: whether the
+    column identifies the row, as the name of a variant does. `detail`: whether the page shows it in a second, folded
+    table. `link`: an address for each row. `mark`: "best" (bold), "equal" (bold with a dagger) or a verdict (a colour,
+    only in HTML).
     """
 
     label: str
-    format: Format
-    numeric: bool = True
+    field: str
+    show: Format = formats.text
     sort: str = ""
     note: str = ""
     key: bool = False
     detail: bool = False
     link: str = ""
     mark: str = ""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the column is aligned to the right, and ordered by its values and not by its text."""
+        return self.show is not formats.text
 
 
 class Shown(NamedTuple):
@@ -83,7 +87,8 @@ class Grid(NamedTuple):
 class Table:
     """A table. `frame` is what its CSV holds, in full precision and the data's units, and the name of its file is `name`.
 
-    Fields of the frame that start with "_" are for display only (addresses, marks, order). `folded`: whether the page
+    A cell can be an `Estimate`: in the CSV, these are three columns. Fields of the frame that start with "_" are for
+    display only (addresses, marks, order). `folded`: whether the page
     shows only the caption until the reader unfolds it. `group`: the field with the group of each row; a link to
     "#GROUP" leads to its first row. `listing`: a long table that only the page shows; the document has a frame of the
     same name, which is its CSV.
@@ -114,8 +119,18 @@ class Table:
 
     @property
     def data(self) -> pd.DataFrame:
-        """The frame without the fields that are for display only."""
-        return self.frame[[name for name in self.frame if not str(name).startswith("_")]]
+        """The frame without the fields that are for display only; estimates are the columns NAME, NAME_low and NAME_high."""
+        fields: dict[str, list] = {}
+        for name in self.frame:
+            if str(name).startswith("_"):
+                continue
+            values = self.frame[name].tolist()
+            if any(isinstance(value, Estimate) for value in values):
+                parts = {str(name): "value", f"{name}_low": "low", f"{name}_high": "high"}
+                fields |= {field: [getattr(value, part) for value in values] for field, part in parts.items()}
+            else:
+                fields[name] = values
+        return pd.DataFrame(fields)
 
     def csv(self) -> str:
         """The data: numbers in full precision, text in quotes, since a lone "\r" would end a line without them."""
@@ -123,10 +138,11 @@ class Table:
 
     def _cells(self, column: Column) -> list[Shown]:
         unknown = [None] * len(self.frame)
-        fields = [self.frame[name].tolist() if name else unknown for name in (column.link, column.mark, column.sort)]
+        order = column.sort or (column.field if column.numeric else "")
+        fields = [self.frame[name].tolist() if name else unknown for name in (column.link, column.mark, order)]
         return [
-            Shown(plain(text), _known(link), _known(mark), _sort(value) if column.sort else None)
-            for text, link, mark, value in zip(column.format(self.frame), *fields, strict=True)
+            Shown(plain(text), _known(link), _known(mark), _sort(value) if order else None)
+            for text, link, mark, value in zip(column.show(self.frame[column.field].tolist()), *fields, strict=True)
         ]
 
 
@@ -137,4 +153,5 @@ def _known(value: Any) -> Any:
 
 def _sort(value: Any) -> str:
     """A number as the page reads it; an unknown value is empty and stands last."""
-    return "" if _known(value) == "" else repr(float(value)).replace("inf", "Infinity")
+    value = _known(value.value if isinstance(value, Estimate) else value)
+    return "" if value == "" else repr(float(value)).replace("inf", "Infinity")

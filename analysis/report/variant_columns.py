@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
 from analysis import formatting
 from analysis.report import formats
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.results.variants import Variants
-from analysis.stats import Comparison
+from analysis.stats import UNKNOWN, Comparison, Estimate
 from experiments.metric import Metric
 
-NAME = Column("variant", formats.text("variant"), numeric=False, key=True)
+NAME = Column("variant", "variant", key=True)
 """The column of variants in a report on several studies, which has no table of runs."""
 LONG_NAME = 24  # characters of the baseline's name from which a column head says "the baseline"
 
@@ -31,9 +30,7 @@ def variant_fields(variants: Variants, variant: str) -> dict[str, object]:
 def variant_columns(variants: Variants) -> tuple[Column, ...]:
     """The columns that identify a variant: one for each factor of a grid, else one with its name."""
     columns = {"_name": "variant"} if variants.levels is None else variants.factors
-    shown = [
-        Column(label, formats.text(field), numeric=False, key=True, sort="_place") for field, label in columns.items()
-    ]
+    shown = [Column(label, field, key=True, sort="_place") for field, label in columns.items()]
     return (replace(shown[0], link="_runs"), *shown[1:])
 
 
@@ -59,48 +56,34 @@ def baseline_name(variants: Variants) -> str:
 def mean_column(metric: Metric, field: str, prefix: str = "", detail: bool = False) -> Column:
     """The column of a metric's mean."""
     label = f"{prefix}{metric.label}{metric.unit}"
-    return Column(label, formats.interval(field, metric), sort=field, link="_runs", detail=detail)
+    return Column(label, field, formats.interval(metric), link="_runs", detail=detail)
 
 
-def count_column(field: str = "n", note: str = "", label: str = "") -> Column:
-    """A column of counts."""
-    return Column(label or field, formats.count(field), sort=field, note=note)
+def signed_column(metric: Metric, label: str, field: str) -> Column:
+    """The column of a difference with its interval."""
+    return Column(f"{label}{metric.difference_unit}", field, formats.interval(metric, signed=True))
 
 
-def comparison_fields(compared: Comparison) -> dict[str, object]:
-    """Difference and verdict, with whether it depends on diverged runs; `_mark` is the colour."""
-    return {
-        **estimate_fields("diff", compared.diff),
-        "verdict": compared.verdict + " (depends on diverged runs)" * compared.depends_on_diverged,
-        "_mark": compared.verdict.replace(" ", "-"),
-        "_no_difference": compared.verdict == "baseline",
-    }
+def verdict_fields(compared: Comparison, field: str = "verdict", word: str = "") -> dict[str, object]:
+    """The verdict, or a `word` for it, with whether it depends on diverged runs; and its colour."""
+    word = word or compared.verdict
+    shown = word + " (depends on diverged runs)" * compared.depends_on_diverged
+    return {field: shown, f"_{field}_mark": word.replace(" ", "-")}
 
 
-def difference_column(metric: Metric, label: str, note: str = "") -> Column:
-    """The column of a difference with its interval; empty for the baseline itself."""
-    return replace(signed_column(metric, label, "diff", blank="_no_difference"), link="_runs", note=note)
+def verdict_column(label: str = "verdict", field: str = "verdict") -> Column:
+    """The column of verdicts, as `verdict_fields` makes them."""
+    return Column(label, field, mark=f"_{field}_mark")
 
 
-def signed_column(metric: Metric, label: str, field: str, **fields: Any) -> Column:
-    """The column of a difference; `fields`: those of its bounds, and of where it is blank, as in `formats.interval`."""
-    show = formats.interval(field, metric, signed=True, **fields)
-    return Column(f"{label}{metric.difference_unit}", show, sort=field)
+def shown_difference(compared: Comparison) -> Estimate:
+    """The difference; none for the baseline itself."""
+    return UNKNOWN if compared.verdict == "baseline" else compared.diff
 
 
-def verdict_column() -> Column:
-    """The column of verdicts."""
-    return Column("verdict", formats.text("verdict"), numeric=False, mark="_mark")
-
-
-def p_column(label: str, field: str) -> Column:
-    """The column of an adjusted p-value."""
-    return Column(label, formats.p(field), sort=field)
-
-
-def share_text(value: float, low: float, high: float) -> str:
+def share_text(share: Estimate) -> str:
     """`20 % (0.5 to 72)`: a share with its interval."""
-    if not math.isfinite(value):
+    if not math.isfinite(share.value):
         return formatting.DASH
-    low_text, high_text = (formatting.number(100 * bound, 1) for bound in (low, high))
-    return f"{formatting.number(100 * value, 0)} % ({low_text} to {high_text})"
+    low, high = (formatting.number(100 * bound, 1) for bound in (share.low, share.high))
+    return f"{formatting.number(100 * share.value, 0)} % ({low} to {high})"

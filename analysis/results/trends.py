@@ -15,7 +15,6 @@ from analysis.formatting import level_name
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable, factor_levels
-from analysis.stats.estimates import estimates_fields
 from experiments.metric import Metric
 
 CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
@@ -160,8 +159,8 @@ def _change(
     both = table[[(row, at) for at in ends for row in (a, b)]].dropna()
     first, last = (both[a, at] - both[b, at] for at in ends)
     change = stats.size_change(first, last, floor, policy.looks.confidence)
-    fields = estimates_fields({"first": change.first, "last": change.last, "change": change.change})
-    return {"a": a, "b": b, **fields, "p": math.nan if policy.plan else change.p, "shrinks": change.shrinks}
+    estimates = {"first": change.first, "last": change.last, "change": change.change}
+    return {"a": a, "b": b, **estimates, "p": math.nan if policy.plan else change.p, "shrinks": change.shrinks}
 
 
 def _complete(table: pd.DataFrame, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:

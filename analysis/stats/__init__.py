@@ -18,7 +18,7 @@ from analysis.stats.comparisons import (
     paired,
     with_diverged,
 )
-from analysis.stats.estimates import ALPHA, LEVEL, Estimate, accuracy_step, mean, means, proportion
+from analysis.stats.estimates import ALPHA, LEVEL, UNKNOWN, Estimate, accuracy_step, mean, means, proportion
 from analysis.stats.factorial import Factorial, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import ImageEstimate, over_images

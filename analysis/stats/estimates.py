@@ -8,7 +8,6 @@ one of two neighbouring steps has a standard deviation of at most half a step, w
 a sum of runs with weights w is sqrt(sum w²) times that: sqrt(2) times for a difference of two runs.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,14 +34,7 @@ class Estimate:
     n: int
 
 
-def estimate_fields(name: str, estimate: Estimate) -> dict[str, float]:
-    """The fields of an estimate in a frame: NAME, NAME_low and NAME_high."""
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def estimates_fields(estimates: Mapping[str, Estimate]) -> dict[str, float]:
-    """The fields of several estimates in a frame."""
-    return {field: value for name, one in estimates.items() for field, value in estimate_fields(name, one).items()}
+UNKNOWN = Estimate(np.nan, np.nan, np.nan, 0)
 
 
 def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, estimate_fields, mean, means
+from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means
 from analysis.stats.holm import holm
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.student import t_test
@@ -43,7 +43,7 @@ MOST_NAMED = 6  # missing cells that a message names
 class Factorial:
     """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by "+".
 
-    In `contrasts` and `interactions`, `p_holm` is adjusted over the effects of the term, and at least that of the term.
+    Means, differences and effects in frames are estimates. In `contrasts` and `interactions`, `p_holm` is adjusted over the effects of the term, and at least that of the term.
     """
 
     metric: "Metric"
@@ -185,7 +185,7 @@ class _Grid:
         """What each cell has beyond its row's and its column's effects, and how many of these are different."""
         means = self.means((first, second))
         places = [
-            {"factor": f"{first}+{second}", "level": " x ".join(map(str, cell)), **estimate_fields("mean", estimate)}
+            {"factor": f"{first}+{second}", "level": " x ".join(map(str, cell)), "mean": estimate}
             for cell, estimate in means.items()
         ]
         rows = [
@@ -203,8 +203,7 @@ class _Grid:
         pairs = list(product(higher, self.levels[second]))
         diffs = self.estimates([self.weights(term, (high, at)) - self.weights(term, (low, at)) for high, at in pairs])
         return [
-            {"factor": first, "level": high, "reference": low, "other_factor": second, "other_level": at}
-            | estimate_fields("diff", diff)
+            {"factor": first, "level": high, "reference": low, "other_factor": second, "other_level": at, "diff": diff}
             for (high, at), (diff, _) in zip(pairs, diffs, strict=True)
         ]
 
@@ -221,7 +220,7 @@ class _Grid:
             keys.append(first.setdefault((positive + 0.0).tobytes(), i))  # + 0.0 makes -0.0 the same as 0.0
         adjusted = dict(zip(first.values(), holm([estimates[i][1] for i in first.values()]).tolist(), strict=True))
         effects = [
-            {**place, **estimate_fields(name, estimate), "p": p, "p_holm": adjusted[key]}
+            {**place, name: estimate, "p": p, "p_holm": adjusted[key]}
             for place, (estimate, p), key in zip(places, estimates, keys, strict=True)
         ]
         return effects, len(first)

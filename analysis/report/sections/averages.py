@@ -12,16 +12,9 @@ from analysis.figures.several_studies import draw_aggregates
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.report.text import text
-from analysis.report.variant_columns import (
-    NAME,
-    comparison_fields,
-    count_column,
-    p_column,
-    signed_column,
-    verdict_column,
-)
+from analysis.report.variant_columns import NAME, signed_column, verdict_column, verdict_fields
 from analysis.results.across import AGGREGATES, AcrossDatasets, Aggregates
 from analysis.stats import Estimate
 
@@ -42,30 +35,31 @@ def differences_section(across: AcrossDatasets) -> Section:
     metric, count = across.policy.metric, len(across.datasets)
     columns = (
         NAME,
-        signed_column(metric, f"difference from {across.baseline}", "diff", low="low", high="high"),
-        p_column("p", "p_holm"),
+        signed_column(metric, f"difference from {across.baseline}", "_diff"),
+        Column("p", "p_holm", formats.p),
         verdict_column(),
-        Column("datasets with a higher mean", formats.each("higher_on", lambda n: f"{n} of {count}"), sort="higher_on"),
-        Column("probability of improvement, %", formats.rows(_probability), sort="improvement"),
+        Column("datasets with a higher mean", "higher_on", formats.each(lambda n: f"{n} of {count}")),
+        Column("probability of improvement, %", "improvement", formats.each(_probability)),
     )
     rows = [
         {
             "variant": variant,
-            **estimate_fields("diff", compared.diff),
+            "diff": compared.diff.value,
+            "low": compared.diff.low,
+            "high": compared.diff.high,
+            "_diff": compared.diff,
             "p": compared.p,
             "p_holm": compared.p_holm,
-            **comparison_fields(compared),
+            **verdict_fields(compared),
             "higher_on": sum(bool(differences.mean() > 0) for differences in across.by_dataset[variant].values()),
-            **estimate_fields("improvement", across.improvement[variant].estimate),
+            "improvement": across.improvement[variant].estimate,
             **_bootstrap("bootstrap", across.improvement[variant].percentile),
         }
         for variant, compared in across.differences.items()
     ]
-    frame = pd.DataFrame(rows).rename(columns={"diff_low": "low", "diff_high": "high"})
     caption, note = (text("averages", macro, across=across) for macro in ("improvement", "improvement_note"))
-    return Section(
-        "differences", "Differences from the baseline", [Table("improvement", caption, frame, columns, (note,))]
-    )
+    table = Table("improvement", caption, pd.DataFrame(rows), columns, (note,))
+    return Section("differences", "Differences from the baseline", [table])
 
 
 def datasets_section(across: AcrossDatasets) -> Section:
@@ -89,13 +83,12 @@ def _aggregates_table(
     for variant, aggregates in scores.items():
         row: dict[str, Any] = {"variant": variant}
         for key, aggregate in aggregates.items():
-            row |= {**estimate_fields(key, aggregate.estimate), **_bootstrap(f"{key}_bootstrap", aggregate.percentile)}
+            row |= {key: aggregate.estimate, **_bootstrap(f"{key}_bootstrap", aggregate.percentile)}
         rows.append({**row, "runs": aggregate.estimate.n})
-    columns = [
-        Column(f"{AGGREGATES[key]}{metric.unit}", formats.interval(key, metric, least=least), sort=key)
-        for key in aggregates
-    ]
-    return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, count_column("runs")), tuple(notes))
+    show = formats.interval(metric, least=least)
+    columns = [Column(f"{AGGREGATES[key]}{metric.unit}", key, show) for key in aggregates]
+    runs = Column("runs", "runs", formats.count)
+    return Table(name, caption, pd.DataFrame(rows), (NAME, *columns, runs), tuple(notes))
 
 
 def _by_dataset(
@@ -106,12 +99,10 @@ def _by_dataset(
     rows: list[dict[str, Any]] = [{"variant": variant} for variant in next(iter(estimates.values()))]
     for dataset, of in estimates.items():
         for row in rows:
-            row |= {**estimate_fields(dataset, of[row["variant"]]), f"{dataset}_n": of[row["variant"]].n}
-        shown = Column(f"{dataset}{metric.unit}", formats.interval(dataset, metric), sort=dataset)
-        columns += [
-            signed_column(metric, dataset, dataset) if signed else shown,
-            count_column(f"{dataset}_n", label="n"),
-        ]
+            row |= {dataset: of[row["variant"]], f"{dataset}_n": of[row["variant"]].n}
+        unit = metric.difference_unit if signed else metric.unit
+        columns.append(Column(f"{dataset}{unit}", dataset, formats.interval(metric, signed)))
+        columns.append(Column("n", f"{dataset}_n", formats.count))
     return Table(name, text("averages", name.replace("-", "_"), across=across), pd.DataFrame(rows), tuple(columns))
 
 
@@ -119,7 +110,6 @@ def _bootstrap(name: str, percentile: tuple[float, float]) -> dict[str, float]:
     return {f"{name}_low": percentile[0], f"{name}_high": percentile[1]}
 
 
-def _probability(row: pd.Series) -> str:
+def _probability(share: Estimate) -> str:
     """`88 (53 to 99)`: the interval is not symmetric."""
-    share, low, high = (100 * row[field] for field in ("improvement", "improvement_low", "improvement_high"))
-    return f"{share:.0f} ({low:.0f} to {high:.0f})"
+    return f"{100 * share.value:.0f} ({100 * share.low:.0f} to {100 * share.high:.0f})"

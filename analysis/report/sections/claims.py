@@ -12,24 +12,24 @@ from analysis.claims.check import ClaimResult
 from analysis.claims.literature import PAPER_TABLE_8
 from analysis.claims.theory import LEARNED, STANDARD_ERRORS, Expected, verdict
 from analysis.report import formats
+from analysis.report.formats import Format
 from analysis.report.sections.variants import ExtraColumns, mark, mark_note
-from analysis.report.table import Column, Format, Table
+from analysis.report.table import Column, Table
 from analysis.report.text import paragraphs, text
 from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import Estimate
+from analysis.stats import UNKNOWN
 from experiments.data.probes import IMAGES
 from experiments.metric import Metric
 
 ACCURACY = Metric("test/acc")  # claims are about accuracies only
 SITES = {"stem": "Default/Stem", "every-layer": "Every Layer", "every-layer-shared": "Every Layer-Shared"}
 """The columns of Table 8 with the paper's own heads."""
-NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 PROBE_COLUMNS = (
-    Column("expected, %", formats.text("_derived"), sort="derived_alone", note="derived from symmetry"),
-    Column("measured", formats.text("_as_derived"), numeric=False, note="compared with the expected accuracy"),
+    Column("expected, %", "_derived", formats.digits, sort="derived_alone", note="derived from symmetry"),
+    Column("measured", "_as_derived", note="compared with the expected accuracy"),
 )
 MEASURED = {"as derived": "as expected", "less": "lower", "more": "higher", "": formatting.DASH}
 
@@ -40,12 +40,14 @@ def claims_table(claims: Sequence[ClaimResult], variants: Variants, policy: Poli
         return None
     frame = pd.DataFrame([_claim_fields(result) for result in claims], dtype=object)
     columns = (
-        Column("published claim", formats.text("statement"), numeric=False),
-        Column("outcome", formats.text("verdict"), numeric=False, mark="_mark"),
-        Column("evidence", formats.text("evidence"), numeric=False),
-        Column("n", formats.count("n"), sort="n", note=text("claims", "n_note")),
-        Column("additional seeds needed (80 % power)", formats.text("_seeds"), sort="_order"),
-        Column("source", formats.text("source"), numeric=False),
+        Column("published claim", "statement"),
+        Column("outcome", "verdict", mark="_mark"),
+        Column("evidence", "evidence"),
+        Column("n", "n", formats.count, note=text("claims", "n_note")),
+        Column(
+            "additional seeds needed (80 % power)", "_more", formats.each(formatting.seeds_needed), "more_seeds_low"
+        ),
+        Column("source", "source"),
     )
     notes = paragraphs("claims", "notes", claims=claims, variants=variants, policy=policy, tuned=tuned)
     return Table("claims", text("claims", "caption"), frame, columns, tuple(notes))
@@ -63,8 +65,7 @@ def _claim_fields(result: ClaimResult) -> dict[str, object]:
         "more_seeds_high": more and more.high,
         "source": result.claim.source,
         "_mark": result.outcome.replace(" ", "-"),
-        "_seeds": formatting.seeds_needed(more),
-        "_order": more.low if more and more.low else math.inf,
+        "_more": more,
     }
 
 
@@ -84,39 +85,33 @@ def paper_table(
 
     def fields(kind: str, site: str) -> dict[str, object]:
         variant = places.get((kind, site))
-        mean = means.of(variant) if variant else NOTHING
+        mean = means.of(variant) if variant else UNKNOWN
         return {
             f"{site}_paper": PAPER_TABLE_8.get((kind, site), math.nan),
             f"{site}_ours": mean.value,
             f"{site}_low": mean.low,
             f"{site}_high": mean.high,
             f"{site}_n": mean.n if variant else None,
+            f"_{site}": mean,
             f"_{site}_link": variants.anchor(variant) if variant else "",
             f"_{site}_mark": mark(variant, means, comparisons) if variant else "",
         }
 
     kinds = dict.fromkeys(kind for kind, _ in PAPER_TABLE_8)
     rows = [{"kind": kind} | {k: v for site in SITES for k, v in fields(kind, site).items()} for kind in kinds]
-    columns = [Column("positional embedding", formats.text("kind"), numeric=False)]
+    columns, show = [Column("positional embedding", "kind")], _with_seeds(formats.interval(means.metric))
     for site, head in SITES.items():
-        shown = _with_seeds(
-            formats.interval(f"{site}_ours", means.metric, low=f"{site}_low", high=f"{site}_high"), f"{site}_n"
-        )
-        ours, link, marked = f"{head}: this study{means.metric.unit}", f"_{site}_link", f"_{site}_mark"
-        columns += [
-            Column(f"{head}: paper, %", formats.number(f"{site}_paper", 2, 100), sort=f"{site}_paper"),
-            Column(ours, shown, sort=f"{site}_ours", link=link, mark=marked),
-        ]
+        ours = f"{head}: this study{means.metric.unit}"
+        columns.append(Column(f"{head}: paper, %", f"{site}_paper", formats.number(2, 100)))
+        columns.append(Column(ours, f"_{site}", show, link=f"_{site}_link", mark=f"_{site}_mark"))
     caption = text("claims", "paper_caption", metric=means.metric)
     notes = text("claims", "paper_note"), mark_note(means, comparisons, policy)
     return Table("table8", caption, pd.DataFrame(rows, dtype=object), tuple(columns), notes)
 
 
-def _with_seeds(interval: Format, count: str) -> Format:
+def _with_seeds(interval: Format) -> Format:
     """`97.12 ± 0.43 (5)`"""
-    return lambda frame: [
-        shown if shown == formatting.DASH else f"{shown} ({n})" for shown, n in zip(interval(frame), frame[count])
-    ]
+    return lambda means: [f"{shown} ({mean.n})" if mean.n else shown for shown, mean in zip(interval(means), means)]
 
 
 def probe_columns(expected: Mapping[str, Expected], means: Means) -> ExtraColumns | None:

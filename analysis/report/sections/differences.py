@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pandas as pd
 
@@ -12,20 +13,19 @@ from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.report.text import paragraphs, text
 from analysis.report.variant_columns import (
-    comparison_fields,
-    difference_column,
-    p_column,
+    signed_column,
     variant_columns,
     variant_fields,
     verdict_column,
+    verdict_fields,
 )
 from analysis.results.comparisons import Comparisons
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import PairedComparison
+from analysis.stats import Estimate, PairedComparison
 from analysis.stats.power import FEW_SEEDS
 from experiments.metric import Metric
 
@@ -54,7 +54,7 @@ def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy)
         "differences",
         text("differences", "baseline_caption", baseline=variants.baseline),
         pd.DataFrame(rows, dtype=object),
-        (*variant_columns(variants), *_columns(variants.metric)),
+        (*variant_columns(variants), *_columns(variants.metric, compared.values())),
         tuple(paragraphs("differences", "notes", few_seeds=FEW_SEEDS, **slots)),
     )
 
@@ -69,11 +69,12 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
         for (a, b), comparison in comparisons.pairs.items()
     ]
     names = [
-        Column("variant", formats.text("_name"), numeric=False, key=True, sort="_place", link="_runs"),
-        Column("reference", formats.text("_other"), numeric=False, key=True, sort="_other_place", link="_other_runs"),
+        Column("variant", "_name", key=True, sort="_place", link="_runs"),
+        Column("reference", "_other", key=True, sort="_other_place", link="_other_runs"),
     ]
     caption, notes = text("differences", "pairs_caption"), (text("differences", "pairs_note"),)
-    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), (*names, *_columns(variants.metric)), notes)
+    columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
+    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), columns, notes)
 
 
 def _ends(variants: Variants, place: dict[str, int], a: str, b: str) -> dict[str, object]:
@@ -88,51 +89,48 @@ def _ends(variants: Variants, place: dict[str, int], a: str, b: str) -> dict[str
 
 
 def _fields(c: PairedComparison) -> dict[str, object]:
-    needed, wins = c.seeds_needed, c.paired_improvement
-    difference = comparison_fields(c)
-    verdict = {name: difference.pop(name) for name in ("verdict", "_mark")}
+    needed = c.seeds_needed
     return {
         "n": c.n,
         "dropped": c.dropped,
         "_n": f"{c.n}" + (f" ({c.dropped})" if c.dropped else ""),
-        **difference,
+        "diff": c.diff,
         "p": c.p,
         "p_holm": c.p_holm,
         "tost_p": c.tost_p,
         "tost_p_holm": c.tost_p_holm,
-        **verdict,
-        **estimate_fields("paired_improvement", wins),
-        "_won": f"{wins.value * c.n:.3g} of {c.n}" if c.n else formatting.DASH,
+        **verdict_fields(c),
+        "paired_improvement": c.paired_improvement,
         "seed_correlation": c.seed_correlation,
         "detectable": c.detectable,
-        "seeds_needed_low": needed.low if needed else None,
-        "seeds_needed_high": needed.high if needed else None,
-        "_needed": formatting.seeds_needed(needed),
-        "_needed_order": math.inf if needed is None or needed.low is None else needed.low,
+        "seeds_needed_low": needed and needed.low,
+        "seeds_needed_high": needed and needed.high,
+        "_needed": needed,
     }
 
 
-def _columns(metric: Metric) -> tuple[Column, ...]:
-    points = metric.difference_unit
-    minimum = formats.like_interval("detectable", metric, "diff")
+def _won(share: Estimate) -> str:
+    return f"{share.value * share.n:.3g} of {share.n}" if share.n else formatting.DASH
+
+
+def _columns(metric: Metric, comparisons: Iterable[PairedComparison]) -> tuple[Column, ...]:
+    places = formats.shared_places([c.diff for c in comparisons], metric)
+    detectable = f"minimum detectable difference{metric.difference_unit}"
     note = {name: text("differences", name) for name in ("n_note", "won_note", "correlation_note")}
+    details = (
+        Column(f"{formatting.CONFIDENCE} CI", "diff", formats.bounds(metric)),
+        Column("seed correlation", "seed_correlation", formats.number(), note=note["correlation_note"]),
+        Column(detectable, "detectable", formats.number(places, metric.scale)),
+        Column("seeds needed (80 % power)", "_needed", formats.each(formatting.seeds_needed), "seeds_needed_low"),
+    )
     return (
-        Column("n", formats.text("_n"), sort="n", note=note["n_note"]),
-        difference_column(metric, "difference"),
-        p_column("p (adjusted)", "p_holm"),
-        p_column("equivalence p (adjusted)", "tost_p_holm"),
+        Column("n", "_n", formats.digits, sort="n", note=note["n_note"]),
+        replace(signed_column(metric, "difference", "diff"), link="_runs"),
+        Column("p (adjusted)", "p_holm", formats.p),
+        Column("equivalence p (adjusted)", "tost_p_holm", formats.p),
         verdict_column(),
-        Column("seeds won", formats.text("_won"), sort="paired_improvement", note=note["won_note"]),
-        Column(f"{formatting.CONFIDENCE} CI", formats.bounds("diff", metric), sort="diff_low", detail=True),
-        Column(
-            "seed correlation",
-            formats.number("seed_correlation"),
-            sort="seed_correlation",
-            note=note["correlation_note"],
-            detail=True,
-        ),
-        Column(f"minimum detectable difference{points}", minimum, sort="detectable", detail=True),
-        Column("seeds needed (80 % power)", formats.text("_needed"), sort="_needed_order", detail=True),
+        Column("seeds won", "paired_improvement", formats.each(_won), note=note["won_note"]),
+        *(replace(column, detail=True) for column in details),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -11,14 +12,14 @@ from analysis.figures.factor_figures import draw_grid, draw_levels, draw_pairs, 
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.report.text import facts, text
-from analysis.report.variant_columns import count_column, p_column
+from analysis.report.variant_columns import signed_column
 from analysis.results.factors import Factors
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import ALPHA, Estimate, Factorial
+from analysis.stats import ALPHA, Factorial
 
 MOST_LEVELS = 4  # levels of the other factor for which the headline lists the effect of a factor of two levels
 FOLDED = ("effects", "interactions", "terms")
@@ -74,35 +75,56 @@ def factor_methods(factors: Factors) -> tuple[tuple[str, str], ...]:
 def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[Table]:
     """Return all tables of the section."""
     metric, names = variants.metric, _names(variants)
-    points = metric.difference_unit
-    difference = Column(f"difference{points}", formats.interval("diff", metric, signed=True), sort="diff")
-    effect = Column(f"effect{points}", formats.interval("effect", metric, signed=True), sort="effect")
-    mean = Column(f"mean {metric.label}{metric.unit}", formats.interval("mean", metric), sort="mean")
-    p, interaction_p = p_column("p (adjusted)", "p_holm"), p_column("p of interaction (adjusted)", "interaction_p_holm")
-    contrasts = count_column("contrasts", text("factors", "contrasts_column"))
-
-    def name(label: str, field: str = "factor") -> Column:
-        return Column(label, formats.each(field, names.__getitem__), numeric=False, key=True)
-
-    def words(label: str, show: str) -> Column:
-        return Column(label, formats.rows(lambda row: show.format(**row)), numeric=False, key=True)
-
-    change = words("from → to", "{reference} → {level}")
-    at = Column(
-        "with", formats.rows(lambda row: f"{names[row['other_factor']]} = {row['other_level']}"), False, key=True
-    )
-    combination = Column("levels", formats.each("level", lambda level: level.replace(" x ", " × ")), False, key=True)
+    factor, change = Column("factor", "_name", key=True), Column("from → to", "_change", key=True)
+    difference, p = signed_column(metric, "difference", "diff"), Column("p (adjusted)", "p_holm", formats.p)
+    mean = Column(f"mean {metric.label}{metric.unit}", "mean", formats.interval(metric))
     levels = pd.DataFrame(
-        {"factor": factor, "level": level, **estimate_fields("mean", estimate)}
+        {"factor": factor, "level": level, "mean": estimate, "_name": names[factor], "_level": str(level)}
         for factor in model.factors
         for (level,), estimate in model.means[factor,].items()
     )
-    tables = {
-        "contrasts": (model.contrasts, (name("factor"), change, difference, p)),
-        "effects": (levels, (name("factor"), words("level", "{level}"), mean)),
-        "simple-effects": (model.simple, (name("effect of"), change, at, difference, interaction_p)),
-        "interactions": (model.interactions, (name("factors"), combination, mean, effect, p)),
-        "terms": (model.terms, (name("factor or interaction", "term"), contrasts, p)),
+
+    def named(frame: pd.DataFrame, factor: str = "factor") -> pd.DataFrame:
+        return frame.assign(_name=frame[factor].map(names))
+
+    def changes(frame: pd.DataFrame) -> pd.DataFrame:
+        return named(frame).assign(_change=frame["reference"].map(str) + " → " + frame["level"].map(str))
+
+    simple = changes(model.simple).assign(
+        _at=model.simple["other_factor"].map(names) + " = " + model.simple["other_level"].map(str)
+    )
+    cells = model.interactions["level"].str.replace(" x ", " × ")
+    tables: dict[str, tuple[pd.DataFrame, tuple[Column, ...]]] = {
+        "contrasts": (changes(model.contrasts), (factor, change, difference, p)),
+        "effects": (levels, (factor, Column("level", "_level", key=True), mean)),
+        "simple-effects": (
+            simple,
+            (
+                replace(factor, label="effect of"),
+                change,
+                Column("with", "_at", key=True),
+                difference,
+                Column("p of interaction (adjusted)", "interaction_p_holm", formats.p),
+            ),
+        ),
+        "interactions": (
+            named(model.interactions).assign(_levels=cells),
+            (
+                replace(factor, label="factors"),
+                Column("levels", "_levels", key=True),
+                mean,
+                signed_column(metric, "effect", "effect"),
+                p,
+            ),
+        ),
+        "terms": (
+            named(model.terms, "term"),
+            (
+                replace(factor, label="factor or interaction"),
+                Column("contrasts", "contrasts", formats.count, note=text("factors", "contrasts_column")),
+                p,
+            ),
+        ),
     }
     slots = {"metric": metric, "model": model, "planned": bool(policy.plan)}
     return [
@@ -126,20 +148,14 @@ def _names(variants: Variants) -> dict[str, str]:
 
 def _largest(model: Factorial, factor: str) -> dict[str, Any]:
     """The largest difference of two levels; of the significant ones if there are any. `count`: of how many."""
-    contrasts = model.contrasts[model.contrasts["factor"] == factor]
-    significant = contrasts[contrasts["p_holm"] <= ALPHA]
-    shown = contrasts if significant.empty else significant
-    return _effects(shown.loc[[shown["diff"].abs().idxmax()]])[0] | {"count": len(contrasts)}
+    contrasts = model.contrasts[model.contrasts["factor"] == factor].to_dict("records")
+    significant = [contrast for contrast in contrasts if contrast["p_holm"] <= ALPHA]
+    largest = max(significant or contrasts, key=lambda contrast: abs(contrast["diff"].value))
+    return largest | {"count": len(contrasts)}
 
 
 def _simple(model: Factorial, factor: str, other: str) -> list[dict[str, Any]]:
     """The effect of a factor of two levels at each level of another one; empty where these are many."""
     if len(model.levels[factor]) > 2 or len(model.levels[other]) > MOST_LEVELS:
         return []
-    return _effects(model.simple[(model.simple["factor"] == factor) & (model.simple["other_factor"] == other)])
-
-
-def _effects(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame, each difference as an estimate."""
-    rows = frame.to_dict("records")
-    return [{**row, "diff": Estimate(row["diff"], row["diff_low"], row["diff_high"], 0)} for row in rows]
+    return model.simple[(model.simple["factor"] == factor) & (model.simple["other_factor"] == other)].to_dict("records")

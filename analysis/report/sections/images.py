@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -14,21 +13,18 @@ from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
-from analysis.report.table import Column, Format, Table
+from analysis.report.table import Column, Table
 from analysis.report.text import text
-from analysis.report.variant_columns import baseline_name, count_column, mean_column, signed_column, variant_table
-from analysis.results.images import METRIC, ImageResults
+from analysis.report.variant_columns import baseline_name, mean_column, signed_column, variant_table
+from analysis.results.images import METRIC, Disagreement, ImageResults
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import cell_value
-from analysis.stats import Estimate, ImageEstimate
-from analysis.stats.estimates import estimates_fields
+from analysis.stats import UNKNOWN, ImageEstimate
 from experiments.errors import UserError
 
 MOST_COLUMNS = 20  # classes, or variants in the table of agreement
-_NO_ESTIMATE = Estimate(math.nan, math.nan, math.nan, 0)
-UNKNOWN = ImageEstimate(_NO_ESTIMATE, _NO_ESTIMATE, 0)
 
 
 def images_section(
@@ -68,14 +64,19 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
     """Return the intervals for new seeds, and for new seeds and new test images."""
     rows = {}
     for variant, mean in images.means.items():
-        diff = images.versus.get(variant, UNKNOWN)
-        estimates = {"seeds": mean.seeds, "both": mean.both, "diff_seeds": diff.seeds, "diff_both": diff.both}
-        seeds = len(images.hits[variant].seeds)
-        rows[variant] = {"n": seeds, "images": mean.images, **estimates_fields(estimates)}
+        diff = images.versus.get(variant, ImageEstimate(UNKNOWN, UNKNOWN, 0))
+        rows[variant] = {
+            "n": len(images.hits[variant].seeds),
+            "images": mean.images,
+            "seeds": mean.seeds,
+            "both": mean.both,
+            "diff_seeds": diff.seeds,
+            "diff_both": diff.both,
+        }
     difference = f"difference from {baseline_name(variants)}"
     columns = (
-        count_column(note=text("images", "n_note")),
-        Column("test images", formats.count("images"), sort="images"),
+        Column("n", "n", formats.count, note=text("images", "n_note")),
+        Column("test images", "images", formats.count),
         mean_column(METRIC, "seeds", "new seeds: ", detail=True),
         mean_column(METRIC, "both", "new seeds and images: "),
         replace(signed_column(METRIC, f"new seeds: {difference}", "diff_seeds"), detail=True),
@@ -107,7 +108,7 @@ def _percentages(
 ) -> Table:
     """A table of shares; `labels`: field -> label of a column; `values`: variant -> its shares."""
     rows = {variant: dict(zip(labels, shares)) for variant, shares in values.items()}
-    columns = (Column(label, formats.number(field, 1, 100), sort=field) for field, label in labels.items())
+    columns = (Column(label, field, formats.number(1, 100)) for field, label in labels.items())
     return variant_table(name, text("images", name), variants, rows, columns)
 
 
@@ -121,17 +122,19 @@ def disagreement_table(images: ImageResults) -> Table | None:
             "highest_share": image.shares[image.highest],
             "lowest": image.lowest,
             "lowest_share": image.shares[image.lowest],
+            "_highest": _share(image, image.highest),
+            "_lowest": _share(image, image.lowest),
         }
         for image in images.disagreements()
     )
     columns = (
-        Column("test image", formats.text("image"), sort="image", note=text("images", "image_note")),
-        Column("class", formats.text("class"), sort="class"),
-        Column("highest", _share("highest"), numeric=False),
-        Column("lowest", _share("lowest"), numeric=False),
+        Column("test image", "image", formats.digits, note=text("images", "image_note")),
+        Column("class", "class", formats.digits),
+        Column("highest", "_highest"),
+        Column("lowest", "_lowest"),
     )
     return Table("disagreement", text("images", "disagreement"), frame, columns) if len(frame) else None
 
 
-def _share(end: str) -> Format:
-    return formats.rows(lambda row: f"{row[end]}: {100 * row[f'{end}_share']:.0f} %")
+def _share(image: Disagreement, variant: str) -> str:
+    return f"{variant}: {100 * image.shares[variant]:.0f} %"

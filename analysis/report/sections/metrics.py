@@ -12,25 +12,19 @@ from analysis.figures.line_figures import draw_curves
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section
-from analysis.report.table import Column, Format, Table
+from analysis.report.formats import Format
+from analysis.report.table import Column, Table
 from analysis.report.text import text
-from analysis.report.variant_columns import (
-    baseline_name,
-    count_column,
-    mean_column,
-    variant_columns,
-    variant_fields,
-    variant_table,
-)
+from analysis.report.variant_columns import baseline_name, mean_column, variant_columns, variant_fields, variant_table
 from analysis.results.conduct import Conduct
 from analysis.results.means import Means
 from analysis.results.training import Curves
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.estimates import estimate_fields, estimates_fields
 from experiments.metric import METRICS, Metric
 
+SEEDS = Column("n", "n", formats.count)
 SPREAD = {"sd": "standard deviation", "lowest": "minimum", "highest": "maximum"}
 FOLDED = 200  # runs from which the list is folded
 
@@ -53,15 +47,12 @@ def metrics_table(variants: Variants, means: Means, conduct: Conduct) -> Table:
     """The mean of every metric; those of the training images are details."""
     measured = [metric for metric in METRICS if metric in means.by_metric]
     rows = {
-        variant: {
-            "n": means.of(variant).n,
-            **estimates_fields({metric: means.by_metric[metric][variant] for metric in measured}),
-        }
+        variant: {"n": means.of(variant).n, **{metric: means.by_metric[metric][variant] for metric in measured}}
         for variant in variants.names
     }
     columns = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
     notes = (text("study", "counts", conduct=conduct),)
-    return variant_table("metrics", text("metrics", "caption"), variants, rows, (count_column(), *columns), notes)
+    return variant_table("metrics", text("metrics", "caption"), variants, rows, (SEEDS, *columns), notes)
 
 
 def spread_table(variants: Variants, means: Means) -> Table:
@@ -70,12 +61,10 @@ def spread_table(variants: Variants, means: Means) -> Table:
     for variant in variants.names:
         mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
         spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
-        rows[variant] = {"n": mean.n, **estimate_fields("mean", mean), **spread}
-    columns = (
-        count_column(),
-        mean_column(metric, "mean", "mean "),
-        *(Column(label, formats.like_interval(field, metric, "mean"), sort=field) for field, label in SPREAD.items()),
-    )
+        rows[variant] = {"n": mean.n, "mean": mean, **spread}
+    show = formats.number(formats.shared_places(map(means.of, variants.names), metric), metric.scale)
+    spreads = (Column(label, field, show) for field, label in SPREAD.items())
+    columns = (SEEDS, mean_column(metric, "mean", "mean "), *spreads)
     return variant_table("spread", text("metrics", "spread_caption", metric=metric), variants, rows, columns)
 
 
@@ -91,18 +80,18 @@ def runs_table(study: RunsTable, variants: Variants, means: Means, linked: bool 
     metric = study.metric
     others = [other for other in METRICS if other in means.by_metric and other != metric]
     frame = _runs_frame(study, variants, means, [metric, *others], linked)
-    points = metric.difference_unit
+    difference = f"difference from {baseline_name(variants)}{metric.difference_unit}"
     columns = (
         *(replace(column, link="") for column in variant_columns(variants)),
-        Column("seed", formats.text("seed"), sort="seed", key=True, link="_record"),
-        Column("status", formats.text("status"), numeric=False, mark="_mark"),
-        Column(f"{metric.label}{metric.unit}", _number(metric, metric), sort=metric),
-        Column(f"difference from {baseline_name(variants)}{points}", _number("_diff", metric, True), sort="_diff"),
-        Column("device time (s)", formats.number("device_seconds", 1), sort="device_seconds"),
-        Column("epochs", formats.count("epochs"), sort="epochs"),
-        *(Column(f"{other.label}{other.unit}", _number(other, other), sort=other, detail=True) for other in others),
-        Column("run", formats.text("run"), numeric=False, detail=True),
-        Column("run id", formats.text("run_id"), numeric=False, detail=True),
+        Column("seed", "seed", formats.digits, key=True, link="_record"),
+        Column("status", "status", mark="_mark"),
+        Column(f"{metric.label}{metric.unit}", metric, _number(metric)),
+        Column(difference, "_diff", _number(metric, signed=True)),
+        Column("device time (s)", "device_seconds", formats.number(1)),
+        Column("epochs", "epochs", formats.count),
+        *(Column(f"{other.label}{other.unit}", other, _number(other), detail=True) for other in others),
+        Column("run", "run", detail=True),
+        Column("run id", "run_id", detail=True),
     )
     caption = text("metrics", "runs_caption", n=len(frame))
     return Table("runs", caption, frame, columns, folded=len(frame) > FOLDED, group="_group", listing=True)
@@ -126,5 +115,5 @@ def _runs_frame(
     )
 
 
-def _number(field: str, metric: Metric, signed: bool = False) -> Format:
-    return formats.number(field, 2 if metric.is_share else 4, metric.scale, signed)
+def _number(metric: Metric, signed: bool = False) -> Format:
+    return formats.number(2 if metric.is_share else 4, metric.scale, signed)

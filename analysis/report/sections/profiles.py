@@ -11,7 +11,6 @@ from analysis.report.text import text
 from analysis.report.variant_columns import mean_column, variant_table
 from analysis.results.profiles import Profile
 from analysis.results.variants import Variants
-from analysis.stats.estimates import estimates_fields
 from experiments.metric import PERMUTED
 
 
@@ -40,7 +39,7 @@ def profile_methods(profiles: list[Profile]) -> list[tuple[str, str]]:
 
 def profile_table(profile: Profile, variants: Variants) -> Table:
     """Return the table of a metric under several conditions; its further metrics are details."""
-    rows = {v: estimates_fields({metric: means[v] for metric, means in profile.means.items()}) for v in variants.names}
+    rows = {v: {str(metric): means[v] for metric, means in profile.means.items()} for v in variants.names}
     folded = [metric for metric in profile.details if metric != PERMUTED]
     columns = (mean_column(metric, metric, detail=metric in folded) for metric in profile.means)
     return variant_table(profile.name, text("profiles", "caption", profile=profile), variants, rows, columns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from analysis.figures.labels import Styles
@@ -9,14 +11,13 @@ from analysis.figures.line_figures import draw_trend, trend_looks
 from analysis.figures.style import FAINT, Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.report.text import facts, text
+from analysis.report.variant_columns import NAME, signed_column
 from analysis.results.trends import Trend
+from analysis.stats import Estimate
 
-CHANGE = (
-    Column("p, size changes", formats.p("p_holm"), sort="p_holm"),
-    Column("size of the difference", formats.text("verdict"), numeric=False),
-)
+CHANGE = (Column("p, size changes", "p_holm", formats.p), Column("size of the difference", "verdict"))
 
 
 def trend_section(trend: Trend, styles: Styles) -> Section:
@@ -45,35 +46,31 @@ def differences_table(trend: Trend) -> Table:
     with_baseline = trend.changes[trend.changes["b"] == trend.baseline].set_index("a")
     tests = with_baseline[["p", "p_holm", "verdict"]].to_dict("index")
     rows = [
-        {
-            "variant": row,
-            **{field: value for at in trend.points for field, value in estimate_fields(f"at_{at}", diffs[at]).items()},
-            **tests[row],
-        }
+        {"variant": row, **{f"at_{at}": diffs[at] for at in trend.points}, **tests[row]}
         for row, diffs in trend.diffs.items()
     ]
-    spread = {f"at_{at}": sd for at, sd in trend.spreads.items()}
+    spread = {f"at_{at}": Estimate(sd, math.nan, math.nan, 0) for at, sd in trend.spreads.items()}
     p = {"p": trend.spread.p, "p_holm": trend.spread.p, "verdict": trend.spread_verdict}
     frame = pd.DataFrame([*rows, {"variant": text("trends", "last_row"), **spread, **p}])
 
     def column(at: int) -> Column:
-        show = formats.interval(f"at_{at}", trend.metric, signed=True)
-        last = text("trends", "sd", trend=trend, at=at)
-        return Column(_head(trend, at), lambda frame: [*show(frame[:-1]), last], sort=f"at_{at}")
+        show, last = formats.interval(trend.metric, signed=True), text("trends", "sd", trend=trend, at=at)
+        return Column(_head(trend, at), f"at_{at}", lambda diffs: [*show(diffs[:-1]), last])
 
-    columns = (Column("variant", formats.text("variant"), numeric=False, key=True), *map(column, trend.points), *CHANGE)
+    columns = (NAME, *map(column, trend.points), *CHANGE)
     notes = (text("trends", "note", trend=trend), text("trends", "last_row_note", trend=trend))
     return Table(f"trend-{trend.name}", text("trends", "caption", trend=trend), frame, columns, notes)
 
 
 def changes_table(trend: Trend) -> Table:
     """Return how the difference of each pair of rows changes from the first to the last point."""
-    first, last = (_head(trend, trend.points[end]) for end in (0, -1))
-    heads = {"first": first, "last": last, "change": f"change{_points(trend)}"}
+    ends = {"first": trend.points[0], "last": trend.points[-1]}
+    show = formats.interval(trend.metric, signed=True)
     columns = (
-        Column("variant", formats.text("a"), numeric=False, key=True),
-        Column("minus", formats.text("b"), numeric=False, key=True),
-        *(Column(head, formats.interval(name, trend.metric, signed=True), sort=name) for name, head in heads.items()),
+        Column("variant", "a", key=True),
+        Column("minus", "b", key=True),
+        *(Column(_head(trend, at), end, show) for end, at in ends.items()),
+        signed_column(trend.metric, "change", "change"),
         *CHANGE,
     )
     caption, notes = text("trends", "changes_caption", trend=trend), (text("trends", "note", trend=trend),)
@@ -81,8 +78,4 @@ def changes_table(trend: Trend) -> Table:
 
 
 def _head(trend: Trend, at: int) -> str:
-    return f"{at:,} {trend.unit}{_points(trend)}"
-
-
-def _points(trend: Trend) -> str:
-    return trend.metric.difference_unit
+    return f"{at:,} {trend.unit}{trend.metric.difference_unit}"

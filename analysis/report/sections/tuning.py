@@ -14,7 +14,7 @@ from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
 from analysis.report.text import text
-from analysis.report.variant_columns import count_column, variant_columns, variant_fields
+from analysis.report.variant_columns import variant_columns, variant_fields
 from analysis.results.tuning import Tuning
 from analysis.results.variants import Variants
 
@@ -49,24 +49,25 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
         {
             **variant_fields(variants, variant),
             **{path: chosen[variant].settings[path] for path in tuning.plan.space},
+            **{f"_{path}": formatting.setting(chosen[variant].settings[path]) for path in tuning.plan.space},
             metric: chosen[variant].val_acc,
             **counts.loc[variant, statuses],
             "epochs": chosen[variant].epochs,
         }
         for variant in tuning.variants
     )
-    accuracy = formats.number(metric, scale=metric.scale)
+    accuracy = formats.number(scale=metric.scale)
     columns = (
         *variant_columns(variants),
         *(
-            Column(_label(path), formats.each(path, formatting.setting), numeric=False)
+            Column(_label(path), f"_{path}")
             if tried.choices is not None
-            else Column(_label(path), formats.each(path, formatting.setting), sort=path)
+            else Column(_label(path), path, formats.each(formatting.setting))
             for path, tried in tuning.plan.space.items()
         ),
-        Column(f"{metric.label}{metric.unit}", accuracy, sort=metric, note=text("tuning", "accuracy_help")),
-        *(count_column(status, text("tuning", "status_help", status=status)) for status in statuses),
-        count_column("epochs", text("tuning", "epochs_help")),
+        Column(f"{metric.label}{metric.unit}", metric, accuracy, note=text("tuning", "accuracy_help")),
+        *(Column(s, s, formats.count, note=text("tuning", "status_help", status=s)) for s in statuses),
+        Column("epochs", "epochs", formats.count, note=text("tuning", "epochs_help")),
     )
     return Table("tuning", text("tuning", "caption", metric=metric), frame, columns, (text("tuning", "note"),))
 
@@ -80,7 +81,7 @@ def importances_table(tuning: Tuning, variants: Variants) -> Table | None:
     )
     if frame.empty:
         return None
-    importances = (Column(_label(path), formats.number(path), sort=path) for path in tuning.plan.space)
+    importances = (Column(_label(path), path, formats.number()) for path in tuning.plan.space)
     caption, note = text("tuning", "importances_caption"), text("tuning", "importances_note")
     return Table("tuning-importances", caption, frame, (*variant_columns(variants), *importances), (note,))
 

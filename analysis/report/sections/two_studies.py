@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,37 +12,34 @@ from analysis.figures.several_studies import draw_two
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Facts, Section
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.report.text import facts, text
-from analysis.report.variant_columns import NAME, count_column, p_column, signed_column
+from analysis.report.variant_columns import NAME, shown_difference, signed_column, verdict_column, verdict_fields
 from analysis.results.two_studies import TwoStudies, outcome
-from analysis.stats import Comparison
+from analysis.stats import UNKNOWN
 
 
 def result_section(both: TwoStudies, notes: list[str]) -> Section:
     """The means of A and B, and B − A. `notes`: on the runs of the studies."""
-    rows, columns, metric = [], [NAME], both.a.means.metric
+    rows, metric = [], both.a.means.metric
     for variant, change in both.changes.items():
-        row: dict[str, Any] = {"variant": variant}
-        for side, results in both.sides.items():
-            mean = results.means.of(variant)
-            row |= {**estimate_fields(side.lower(), mean), f"{side.lower()}_n": mean.n}
-        row |= {**estimate_fields("diff", change.diff), "pairs": change.n, "dropped": change.dropped}
-        rows.append({**row, "p_holm": change.p_holm, **_word("word", change, outcome(change))})
-    for field, side in (("a", "A"), ("b", "B")):
-        head = f"{side}: {metric.label}{metric.unit}"
-        columns += [
-            Column(head, formats.interval(field, metric), sort=field),
-            count_column(f"{field}_n", label=f"{side}: n"),
-        ]
-    columns += [
+        a, b = (results.means.of(variant) for results in both.sides.values())
+        row = {"variant": variant, "a": a, "a_n": a.n, "b": b, "b_n": b.n, "diff": change.diff, "pairs": change.n}
+        row |= {"dropped": change.dropped, "p_holm": change.p_holm, **verdict_fields(change, "word", outcome(change))}
+        rows.append(row)
+    columns = (
+        NAME,
+        Column(f"A: {metric.label}{metric.unit}", "a", formats.interval(metric)),
+        Column("A: n", "a_n", formats.count),
+        Column(f"B: {metric.label}{metric.unit}", "b", formats.interval(metric)),
+        Column("B: n", "b_n", formats.count),
         signed_column(metric, "B − A", "diff"),
-        count_column("pairs", label="n"),
-        count_column("dropped", label="seeds without a pair"),
-        p_column("p", "p_holm"),
-        _word_column("B is", "word"),
-    ]
-    table = Table("compared", text("two_studies", "compared"), pd.DataFrame(rows), tuple(columns), tuple(notes))
+        Column("n", "pairs", formats.count),
+        Column("seeds without a pair", "dropped", formats.count),
+        Column("p", "p_holm", formats.p),
+        verdict_column("B is", "word"),
+    )
+    table = Table("compared", text("two_studies", "compared"), pd.DataFrame(rows), columns, tuple(notes))
     caption = text("two_studies", "figure", metric=metric)
     figure = Plot("compared", draw_two(both), caption)
     return Section("result", "Results", [table, figure])
@@ -48,26 +47,28 @@ def result_section(both: TwoStudies, notes: list[str]) -> Section:
 
 def shifts_section(both: TwoStudies) -> Section:
     """The differences from the baseline in A and in B, and a test of how they change."""
-    rows: list[dict[str, Any]] = [{"variant": variant} for variant in both.changes]
-    columns, metric = [NAME], both.a.means.metric
-    for side, results in both.sides.items():
-        name = side.lower()
-        for row in rows:
-            compared = results.comparisons.versus[row["variant"]]
+    rows, columns, metric = [], [NAME], both.a.means.metric
+    for variant in both.changes:
+        row: dict[str, Any] = {"variant": variant}
+        for side, results in both.sides.items():
+            compared, name = results.comparisons.versus[variant], side.lower()
             diff = compared.diff
             row |= {f"{name}_diff": diff.value, f"{name}_low": diff.low, f"{name}_high": diff.high}
-            row |= {**_word(f"{name}_verdict", compared, compared.verdict), f"_{name}": compared.verdict == "baseline"}
-        bounds = {"low": f"{name}_low", "high": f"{name}_high", "blank": f"_{name}"}
-        columns.append(signed_column(metric, f"{side}: difference", f"{name}_diff", **bounds))
-        columns.append(_word_column(f"{side}: verdict", f"{name}_verdict"))
+            row |= {f"_{name}": shown_difference(compared), **verdict_fields(compared, f"{name}_verdict")}
+        if change := both.shifts.get(variant):
+            row |= {"shift": change.diff, "shift_p_holm": change.p_holm}
+            row |= verdict_fields(change, "shift_word", outcome(change))
+        elif both.shifts:
+            row |= {"shift": UNKNOWN, "shift_p_holm": math.nan}
+        rows.append(row)
+    for side in both.sides:
+        name = side.lower()
+        columns.append(replace(signed_column(metric, f"{side}: difference", f"_{name}"), sort=f"{name}_diff"))
+        columns.append(verdict_column(f"{side}: verdict", f"{name}_verdict"))
     if both.shifts:
-        for row in rows:
-            if change := both.shifts.get(row["variant"]):
-                row |= {**estimate_fields("shift", change.diff), "shift_p_holm": change.p_holm}
-                row |= _word("shift_word", change, outcome(change))
-        columns += [signed_column(metric, "change, B − A", "shift"), p_column("p", "shift_p_holm")]
-        columns.append(_word_column("B's difference is", "shift_word"))
-    caption, note = (text("two_studies", macro, both=both) for macro in ("verdicts", "verdicts_note"))
+        columns += [signed_column(metric, "change, B − A", "shift"), Column("p", "shift_p_holm", formats.p)]
+        columns.append(verdict_column("B's difference is", "shift_word"))
+    caption, note = text("two_studies", "verdicts", both=both), text("two_studies", "verdicts_note")
     table = Table("verdicts", caption, pd.DataFrame(rows), tuple(columns), (note,))
     return Section("verdicts", "Differences from the baseline", [table])
 
@@ -80,13 +81,3 @@ def settings_section(both: TwoStudies) -> Section:
     ]
     items = facts("two_studies", "settings", both=both, origins=origins)
     return Section("settings", "Settings that differ", [Facts(items)])
-
-
-def _word(field: str, compared: Comparison, word: str) -> dict[str, str]:
-    """A verdict in the table, with whether it depends on diverged runs, and its colour."""
-    shown = word + " (depends on diverged runs)" * compared.depends_on_diverged
-    return {field: shown, f"_{field}_mark": word.replace(" ", "-")}
-
-
-def _word_column(label: str, field: str) -> Column:
-    return Column(label, formats.text(field), numeric=False, mark=f"_{field}_mark")

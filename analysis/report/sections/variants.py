@@ -14,18 +14,18 @@ from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.sections.cost import cost_columns, cost_fields
-from analysis.report.table import Column, Table, estimate_fields
+from analysis.report.table import Column, Table
 from analysis.report.text import paragraphs, text
 from analysis.report.variant_columns import (
     baseline_name,
-    comparison_fields,
-    count_column,
-    difference_column,
     mean_column,
     share_text,
+    shown_difference,
+    signed_column,
     variant_columns,
     variant_fields,
     verdict_column,
+    verdict_fields,
 )
 from analysis.results.comparisons import Comparisons
 from analysis.results.conduct import Conduct
@@ -60,22 +60,24 @@ def variants_table(
         {
             **variant_fields(variants, variant),
             "n": means.of(variant).n,
-            **(_diverged(conduct, variant) if lost else {}),
-            **estimate_fields(metric, means.of(variant)),
+            **({"diverged": conduct.divergence[variant]} if lost else {}),
+            metric: means.of(variant),
             "_best": mark(variant, means, comparisons),
-            **comparison_fields(comparisons.versus[variant]),
+            "diff": comparisons.versus[variant].diff,
+            "_diff": shown_difference(comparisons.versus[variant]),
+            **verdict_fields(comparisons.versus[variant]),
             **(extra.fields[variant] if extra else {}),
             **cost_fields(cost, variant, COST),
         }
         for variant in variants.names
     ]
-    diverged = Column("diverged", formats.text("_diverged"), sort="diverged", note=text("variants", "diverged_note"))
+    difference = signed_column(metric, f"difference from {baseline}", "_diff")
     columns = (
         *variant_columns(variants),
-        count_column(note=text("variants", "n_note")),
-        *((diverged,) if lost else ()),
+        Column("n", "n", formats.count, note=text("variants", "n_note")),
+        *([Column("diverged", "diverged", formats.each(share_text), note=text("variants", "diverged_note"))] * lost),
         replace(mean_column(metric, metric), mark="_best"),
-        difference_column(metric, f"difference from {baseline}", text("variants", "difference_note")),
+        replace(difference, sort="diff", link="_runs", note=text("variants", "difference_note")),
         verdict_column(),
         *(extra.columns if extra else ()),
         *(replace(column, detail=True) for column in cost_columns(COST)),
@@ -117,11 +119,6 @@ def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
     tested, equal = comparisons.with_variant(means.best), comparisons.equivalent_to(means.best)
     known = {"best_tested": bool(tested), "has_best": means.best is not None, "equal": bool(equal)}
     return text("variants", "marks", policy=policy, **known)
-
-
-def _diverged(conduct: Conduct, variant: str) -> dict[str, object]:
-    rate = conduct.divergence[variant]
-    return {**estimate_fields("diverged", rate), "_diverged": share_text(rate.value, rate.low, rate.high)}
 
 
 def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:

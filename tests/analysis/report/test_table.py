@@ -23,6 +23,7 @@ from analysis.report.study_report import study_document
 from analysis.report.table import Column, Table
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
+from analysis.stats import Estimate
 from experiments.metric import Metric
 
 HOSTILE = [
@@ -36,7 +37,7 @@ HOSTILE = [
 
 def table_of(*names: str) -> Table:
     frame = pd.DataFrame({"name": names, "_mark": ["best", "equal", *[""] * len(names)][: len(names)]})
-    return Table("t", "Caption.", frame, (Column("name", formats.text("name"), numeric=False, key=True, mark="_mark"),))
+    return Table("t", "Caption.", frame, (Column("name", "name", key=True, mark="_mark"),))
 
 
 def children_of_cells(table: Table):
@@ -116,8 +117,8 @@ def test_bold_and_dagger():
 
 def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
     frame = pd.DataFrame({"name": ["", ""], "known": [1.0, 2.0], "unknown": [float("nan")] * 2})
-    columns = [Column(field, formats.number(field), detail=True) for field in ("known", "unknown")]
-    key = Column("name", formats.text("name"), key=True)
+    columns = [Column(field, field, formats.number(), detail=True) for field in ("known", "unknown")]
+    key = Column("name", "name", key=True)
     made = Table("t", "Caption.", frame, (key, *columns))
     assert shown.texts(made) == [["", "1.00"], ["", "2.00"]]
     assert [column.label for column in made.shown().main.columns] == ["name"]
@@ -127,16 +128,22 @@ def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
 
 def test_intervals_of_a_column_have_the_same_decimals():
     """Two significant digits each would give 72.0 ± 5.0 and 93.00 ± 0.35."""
-    frame = pd.DataFrame(
-        {"acc": [0.72, 0.93, 0.99], "acc_low": [0.6703, 0.9265, 0.97], "acc_high": [0.7697, 0.9335, 1.01]}
-    )
-    accuracy = Metric("test/acc")
-    assert formats.interval("acc", accuracy)(frame) == ["72.0 ± 5.0", "93.0 ± 0.4", "99.0 (97.0 to 100)"]
-    two = frame.head(2)
-    assert formats.interval("acc", accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
-    assert formats.interval("acc", accuracy, signed=True)(two) == ["+72.00 ± 4.97", "+93.00 ± 0.35"]
-    assert formats.bounds("acc", accuracy)(two) == ["[+67.03, +76.97]", "[+92.65, +93.35]"]
-    assert formats.like_interval("acc_low", accuracy, "acc")(two) == ["67.03", "92.65"]
+    two = [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.93, 0.9265, 0.9335, 3)]
+    three, accuracy = [*two, Estimate(0.99, 0.97, 1.01, 3)], Metric("test/acc")
+    assert formats.interval(accuracy)(three) == ["72.0 ± 5.0", "93.0 ± 0.4", "99.0 (97.0 to 100)"]
+    assert formats.interval(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
+    assert formats.interval(accuracy, signed=True)(two) == ["+72.00 ± 4.97", "+93.00 ± 0.35"]
+    assert formats.bounds(accuracy)(two) == ["[+67.03, +76.97]", "[+92.65, +93.35]"]
+    assert (formats.shared_places(three, accuracy), formats.shared_places(two, accuracy)) == (1, 2)
+    assert formats.shared_places([], accuracy) == 2
+
+
+def test_an_estimate_is_three_columns_of_the_csv():
+    accuracy, nan = Metric("test/acc"), float("nan")
+    frame = pd.DataFrame({"name": ["a", "b"], "acc": [Estimate(0.72, 0.6703, 0.7697, 3), Estimate(0.5, nan, nan, 1)]})
+    made = Table("t", "Caption.", frame, (Column("accuracy", "acc", formats.interval(accuracy)),))
+    assert made.csv().splitlines() == ['"name","acc","acc_low","acc_high"', '"a",0.72,0.6703,0.7697', '"b",0.5,"",""']
+    assert [(cell.text, cell.sort) for (cell,) in made.shown().rows] == [("72.0 ± 5.0", "0.72"), ("50.0", "0.5")]
 
 
 def test_a_missing_slot_of_a_template_is_an_error():

@@ -47,7 +47,7 @@ def test_main_table_against_a_case_by_hand(tmp_path):
     # other differs by .20 .21 .22: mean .21, sd .01, half = .02484
     table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.90, 0.93, 0.96]}))
     none, other = shown.texts(table)
-    assert none[:5] == ["none", "3", "72.0 ± 5.0", "", "baseline"]
+    assert none[:5] == ["none", "3", "72.0 ± 5.0", "–", "baseline"]
     assert other[:5] == ["learned-1d", "3", "93.0 (85.5 to 100)", "+21.0 ± 2.5", "better"]
     assert marks(table) == ["", "best"]
 

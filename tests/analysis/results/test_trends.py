@@ -114,4 +114,4 @@ def test_with_planned_looks_the_intervals_are_those_of_the_look_and_nothing_is_t
         last, final = trend.diffs[variant][4], results.comparisons.versus[variant].diff
         assert (last.n, last.low, last.high) == pytest.approx((final.n, final.low, final.high))
         change = changes(trend).loc[variant, "none"]
-        assert (change["last_low"], change["last_high"]) == pytest.approx((final.low, final.high))
+        assert (change["last"].low, change["last"].high) == pytest.approx((final.low, final.high))

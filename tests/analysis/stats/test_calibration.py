@@ -185,8 +185,8 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
         noise += crossed * (rng.normal(0, SD, (3, 1, n)) + rng.normal(0, SD, (1, 2, n)))
         frame["acc"] = frame["kind"].map(shift) + noise.ravel()
         found = stats.factorial(frame, "acc", ["kind", "site"])
-        contrasts = found.contrasts[["level", "reference", "diff_low", "diff_high"]].itertuples(index=False)
-        covered += [low <= true[level, reference] <= high for level, reference, low, high in contrasts]
+        contrasts = found.contrasts[["level", "reference", "diff"]].itertuples(index=False)
+        covered += [diff.low <= true[level, reference] <= diff.high for level, reference, diff in contrasts]
         cell_covered += [m.low <= shift[kind] <= m.high for (kind, _), m in found.means["kind", "site"].items()]
         false.append(any(found.terms.set_index("term").loc[["site", "kind+site"], "p_holm"] <= ALPHA))
     assert np.mean(covered) >= 0.93 and np.mean(cell_covered) >= 0.92

@@ -18,7 +18,7 @@ from wandb_server import Run
 
 from analysis.figures.style import Drawing, Plot
 from analysis.main import main
-from analysis.report import formats, write
+from analysis.report import write
 from analysis.report.document import Document, Section
 from analysis.report.table import Column, Table
 from analysis.sources.read import read
@@ -47,7 +47,7 @@ def mirrored_study(server: PagesServer, tmp_path: Path) -> Path:
 
 def quick_document() -> Document:
     """A report with a headline, a table and a figure."""
-    columns = tuple(Column(name, formats.text(name)) for name in ("variant", "accuracy"))
+    columns = tuple(Column(name, name) for name in ("variant", "accuracy"))
     table = Table("variants", "A caption.", pd.DataFrame({"variant": [HOSTILE], "accuracy": ["71.95"]}), columns)
     plot = Plot("accuracy", Drawing(1), "A figure.", "Alternative text.")
     sections = [Section("result", "Results", [table, plot], ["A paragraph."])]

@@ -76,7 +76,9 @@ def test_effects_and_interactions_that_are_shown_have_their_differences(tmp_path
         r"depth 1 → 2 (\S+) points .*; head logits → softmax (\S+) points ", main.replace("−", "-")
     ).groups()
     model = results.factors.model
-    assert [float(depth), float(head)] == pytest.approx((100 * model.contrasts["diff"]).tolist(), abs=0.06)
+    assert [float(depth), float(head)] == pytest.approx(
+        [100 * diff.value for diff in model.contrasts["diff"]], abs=0.06
+    )
     assert interactions.startswith("Interaction: the effect of depth depends on head (p < 0.001): depth 1 → 2 +")
     assert interactions.count("with head = ") == 2
     adjusted = 2 * multipletests(model.terms["p"], method="holm")[1]  # pairs and factors share alpha
@@ -109,7 +111,7 @@ def test_the_largest_of_the_significant_differences_is_named():
     diffs = means["b"] - means["a"]
     interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
     assert (effect["level"], effect["reference"], effect["p_holm"] < 0.001, effect["count"]) == ("b", "a", True, 3)
-    assert tuple(effect[field] for field in ("diff_low", "diff_high")) == pytest.approx(interval)
+    assert (effect["diff"].low, effect["diff"].high) == pytest.approx(interval)
     assert effect["diff"].value == pytest.approx(diffs.mean())
     none_significant = stats.factorial(frame[frame["seed"] < 2], "test/acc", ["kind", "depth"])
     largest = none_significant.contrasts.loc[none_significant.contrasts["diff"].abs().idxmax()]

@@ -37,7 +37,7 @@ def test_intervals_of_differences_by_hand(tmp_path):
         record.write_summary(folder / name, {**body, "test/acc": sum(row) / 4})
     results = analyze(read(str(folder)))
     table = images_table(results.images, results.variants, results.policy)
-    none, learned = table.frame.to_dict("records")
+    none, learned = table.data.to_dict("records")
     half = t.ppf(0.975, 1) * 0.25
     assert [learned[f"diff_seeds{end}"] for end in ("", "_low", "_high")] == pytest.approx(
         [0.5, 0.5 - half, 0.5 + half]
