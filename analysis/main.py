@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from argparse import SUPPRESS
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def body(argv: Sequence[str]) -> int:
             raise UserError(f"{flag}: is a command now: {PROG} {RENAMED[flag]}")
     name = argv[0] if argv and argv[0] in ("compare", "across", "export") else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
+    if name == "report" and arguments.more:
+        raise UserError(f"{arguments.more[0]}: is a second study; {PROG} compare A B, or {PROG} across A B C")
     from analysis import commands
 
     arguments.command = shlex.join([PROG, *argv])
@@ -98,6 +101,7 @@ def _parser(name: str) -> Parser:
         parser.add_argument("--png", action="store_true", help="also write the figures as PNG")
         parser.add_argument("--open", action="store_true", help="open the report in the web browser")
     if name == "report":
+        parser.add_argument("more", nargs="*", help=SUPPRESS)
         _add_report_flags(parser)
     return parser
 

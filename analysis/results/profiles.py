@@ -8,7 +8,6 @@ from typing import Any
 
 from analysis.results.means import Means
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.settings import cell_value
 from analysis.stats import Estimate
 from experiments.data.catalogue import DATASETS
 from experiments.metric import FEWSHOT, PERMUTED, Metric
@@ -100,7 +99,7 @@ def _trained_size(study: RunsTable) -> int:
     """The size at which all variants were trained, in px; 0 where it differs or is not known."""
     settings = study.settings()
     sizes = {
-        cell_value(side) or (DATASETS[name].img_size if name in DATASETS else None)
+        side or (DATASETS[name].img_size if name in DATASETS else None)
         for name, side in zip(settings.get("data.name", []), settings.get("data.img_size", []))
     }
     side = sizes.pop() if len(sizes) == 1 else None

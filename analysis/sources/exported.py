@@ -13,9 +13,11 @@ import csv
 import hashlib
 import io
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -23,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from analysis.sources import hits
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, nested
-from analysis.sources.source_run import COLUMNS, ENDED
+from analysis.sources.source_run import COLUMNS, ENDED, check_row
 from experiments.config import completed
 from experiments.errors import UserError, first_line, writing
 from experiments.files import RecordError, canonical, finite, read_json, reading, write_bytes
@@ -37,7 +39,7 @@ CellType = Literal["boolean", "integer", "number", "string", "string or null", "
 PARSERS: dict[CellType, Callable[[str], Any]] = {
     "boolean": {"True": True, "False": False, "": None}.__getitem__,
     "integer": lambda cell: int(cell) if cell else None,
-    "number": lambda cell: float(cell) if cell else float("nan"),
+    "number": lambda cell: float(cell) if cell else None,
     "string": str,
     "string or null": lambda cell: cell or None,
     "any": lambda cell: json.loads(cell) if cell else None,
@@ -98,14 +100,22 @@ def export(study: RunsTable, folder: Path) -> Path:
 
 
 def read_export(folder: Path) -> RunsTable:
-    """Read an exported study. Raises `RecordError` naming the file that is missing or was changed."""
+    """Read an exported study. Raises `RecordError` naming the file that is missing, was changed, or holds something else."""
     folder = Path(folder)
     plan = StudyPlan.read(folder)
-    part = _checked(plan, folder / STUDY)
-    runs, curves = (
-        _from_csv(_read(folder / name, part.tables[name].digest, _cells_digest), part.tables[name].types)
-        for name in (RUNS, CURVES)
-    )
+    try:
+        part = Export.model_validate(plan.export)
+    except ValidationError as error:
+        raise RecordError(f"{folder / STUDY}: export.{first_line(error)}") from error
+    if part.digest != _digest(plan.tree()):
+        raise RecordError(f"{folder / STUDY}: does not match its own digest; it was changed after the export")
+    runs, curves = (_read(folder / name, part.tables.get(name), _from_csv) for name in (RUNS, CURVES))
+    for row in runs:
+        check_row(row, f"{folder / RUNS}: {row.get('run')}")
+    planned = {(run.name, run.variant, run.seed) for run in plan.runs}
+    held = {(row["run"], row["variant"], row["seed"]) for row in runs if row["status"] != "unplanned"}
+    if differing := sorted(map(str, planned ^ held)):
+        raise RecordError(f"{folder / RUNS}: its runs are not those of {STUDY}: {differing[0]}")
     if plan.source is None:
         runs = [_completed(row) for row in runs]
     return RunsTable.of_rows(
@@ -113,8 +123,8 @@ def read_export(folder: Path) -> RunsTable:
         runs,
         curves,
         troubles=part.troubles,
-        hits=hits.from_bytes(_read(folder / HITS, part.hits.digest, _sha256)) if part.hits else {},
-        sources=json.loads(_read(folder / PLUGINS, part.plugins.digest, _sha256)) if part.plugins else {},
+        hits=_read(folder / HITS, part.hits, lambda body, _: hits.from_bytes(body)) if part.hits else {},
+        sources=_read(folder / PLUGINS, part.plugins, lambda body, _: json.loads(body)) if part.plugins else {},
         looks=part.looks or (),
     )
 
@@ -151,28 +161,17 @@ def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def _checked(plan: StudyPlan, path: Path) -> Export:
-    """What the export adds to the plan, its digest checked."""
-    try:
-        part = Export.model_validate(plan.export)
-    except ValidationError as error:
-        raise RecordError(f"{path}: export.{first_line(error)}") from error
-    if part.digest != _digest(plan.tree()):
-        raise RecordError(f"{path}: does not match its own digest; it was changed after the export")
-    return part
-
-
-def _read(path: Path, digest: str, digest_of: Callable[[bytes], str]) -> bytes:
-    """The content of a file. Raises `RecordError` where it does not have this digest."""
+def _read(path: Path, stated: Any, parse: Callable[[bytes, Any], Any]) -> Any:
+    """What a file of an export holds. `stated`: what study.json states of it. Raises `RecordError`."""
     with reading(path):
         body = path.read_bytes()
     try:
-        unchanged = digest_of(body) == digest
-    except csv.Error:
-        unchanged = False
-    if not unchanged:
-        raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
-    return body
+        digest = _cells_digest(body) if path.suffix == ".csv" else _sha256(body)
+        if digest == stated.digest:
+            return parse(body, stated)
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, csv.Error, BadZipFile, zlib.error) as error:
+        raise RecordError(f"{path}: is not what an export holds: {error!r}") from error
+    raise RecordError(f"{path}: does not match its digest in {STUDY}; it was changed after the export")
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
@@ -214,10 +213,10 @@ def _to_csv(frame: pd.DataFrame) -> tuple[bytes, dict[str, CellType]]:
     return text.to_csv(index=False, lineterminator="\n").encode(), types
 
 
-def _from_csv(body: bytes, types: Mapping[str, CellType]) -> list[dict[str, Any]]:
+def _from_csv(body: bytes, stated: TableDigest) -> list[dict[str, Any]]:
     """The rows of a table that `_to_csv` wrote."""
     header, *lines = _cells(body)
-    parsers = [PARSERS[types[name]] for name in header]
+    parsers = [PARSERS[stated.types[name]] for name in header]
     return [{name: parse(cell) for name, parse, cell in zip(header, parsers, line, strict=True)} for line in lines]
 
 
@@ -231,10 +230,10 @@ def _cells(body: bytes) -> list[list[str]]:
 
 
 def _type(column: pd.Series) -> CellType:
-    if pd.api.types.is_float_dtype(column):
-        return "number"
     values, missing = column.dropna().tolist(), bool(column.isna().any())
     kinds = set(map(type, values))
+    if pd.api.types.is_float_dtype(column) or kinds == {float}:
+        return "number"
     if kinds == {bool}:
         return "boolean"
     if kinds == {int}:

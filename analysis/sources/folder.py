@@ -6,21 +6,17 @@ that has not ended has the status "incomplete". No planned run is left out.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
 
 from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.inferred import infer
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, level_text
-from analysis.sources.source_run import SourceRun
+from analysis.sources.source_run import SourceRun, check_row
 from experiments.config import completed
-from experiments.errors import first_line
-from experiments.metric import known_metrics
 from experiments.runs import record
 from experiments.runs.looks import read_looks
 from experiments.study import RunSpec, StudyPlan
@@ -82,12 +78,13 @@ class _Reader:
             if not record.is_finished(folder):
                 return SourceRun(name, "incomplete", {} if planned else completed(record.read_config(folder)))
             run = record.read_run(folder)
-            _check_values(run)
+            config = completed(run.config)
+            read = SourceRun(name, run.summary["status"], config, "", run.summary, run.rows)
+            check_row(read.row, folder / record.SUMMARY)
             if planned:
                 _check_plan(run, planned)
-            config = completed(run.config)
-            hits = read_hits(run, config, self.labels)
-            self._read_plugin(run)
+            hits = read_hits(run, config, read.row["image_files"], self.labels)
+            self._read_plugin(run, read.row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:
                 advice = "delete the folder and train the run again, or report without it by --skip-unreadable"
@@ -96,12 +93,11 @@ class _Reader:
             return SourceRun(name, "unreadable")
         if hits is not None:
             self.hits[name] = hits
-        return SourceRun(name, run.summary["status"], config, "", run.summary, run.rows)
+        return read
 
-    def _read_plugin(self, run: record.RunRecord) -> None:
+    def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:
         """Keep the source of a run's plug-in. Raises `RecordError` where the copy was changed."""
-        plugin = (run.summary.get("provenance") or {}).get("plugin") or {}
-        if not plugin.get("digest") or plugin["digest"] in self.sources:
+        if expected is None or expected in self.sources:
             return
         prefix = f"{record.PLUGIN}/"
         files = {
@@ -109,54 +105,9 @@ class _Reader:
             for name, sha256 in run.summary["files"].items()
             if name.startswith(prefix)
         }
-        if digest(files) != plugin["digest"]:
+        if digest(files) != expected:
             raise record.RecordError(f"{run.dir / record.PLUGIN}: does not match its digest in {record.SUMMARY}")
-        self.sources[plugin["digest"]] = {name: body.decode(errors="replace") for name, body in files.items()}
-
-
-class _Planned(BaseModel):
-    fields: dict[str, str] | None = None
-
-
-class _Provenance(BaseModel):
-    commit: StrictStr | None = None
-    started: StrictStr | None = None
-    finished: StrictStr | None = None
-    command: StrictStr | None = None
-    plugin: dict[str, Any] | None = None
-
-
-class _Summary(BaseModel):
-    """The values of summary.json that a table uses: a digest shows that they are unchanged, not that they are possible."""
-
-    model_config = ConfigDict(extra="allow")
-
-    epochs: Annotated[int, Field(strict=True, ge=0)] = 0
-    cost: dict[str, Any] | None = None
-    data: dict[str, Any] | None = None
-    planned: _Planned | None = None
-    provenance: _Provenance | None = None
-
-    @model_validator(mode="after")
-    def _check_metrics(self) -> _Summary:
-        values = self.model_extra or {}
-        for metric in known_metrics(values):
-            value = values.get(metric)
-            if value is None:
-                continue
-            if type(value) not in (int, float) or not math.isfinite(value):
-                raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
-            if metric.is_share and not 0 <= value <= 1:
-                raise ValueError(f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1")
-        return self
-
-
-def _check_values(run: record.RunRecord) -> None:
-    """Raise `RecordError` where a value has another type or cannot be, such as an accuracy of 70."""
-    try:
-        _Summary.model_validate(run.summary)
-    except ValidationError as error:
-        raise record.RecordError(f"{run.dir / record.SUMMARY}: {first_line(error)}") from error
+        self.sources[expected] = {name: body.decode(errors="replace") for name, body in files.items()}
 
 
 def _check_plan(run: record.RunRecord, planned: RunSpec) -> None:

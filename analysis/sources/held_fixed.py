@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.sources.runs_table import RunsTable, factor_levels
-from analysis.sources.settings import PLACES, cell_value, level_text
+from analysis.sources.settings import PLACES, level_text
 from analysis.sources.source_run import ENDED, IMAGES
 from experiments.config import flatten, locations
 from experiments.data.catalogue import DATASETS
@@ -90,7 +90,7 @@ def not_held_fixed(study: RunsTable) -> dict[str, list[str]]:
     ignored = {*study.varied, *PLACES, *study.plan.tuned_settings}
     ignored |= {"init_weights"} if "init_from" in study.varied else set()
     settings = [column for column in ended.columns if column in study.base and column not in ignored]
-    values = {path: list(dict.fromkeys(level_text(cell_value(v)) for v in ended[path].unique())) for path in settings}
+    values = {path: list(dict.fromkeys(level_text(value) for value in ended[path].unique())) for path in settings}
     return {path: texts for path, texts in values.items() if len(texts) > 1}
 
 
@@ -128,4 +128,4 @@ def _digests_today(study: RunsTable, runs: pd.DataFrame) -> list[dict[str, str]]
     def digests(*located: Any) -> dict[str, str]:
         return field_digests(plan.model_copy(update={"base": settings | dict(zip(places, located, strict=True))}))
 
-    return [digests(*map(cell_value, row)) for row in runs[places].itertuples(index=False)]
+    return [digests(*row) for row in runs[places].itertuples(index=False)]

@@ -38,23 +38,23 @@ class VariantHits:
     images: str
 
 
-def read_hits(run: record.RunRecord, config: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
+def read_hits(
+    run: record.RunRecord, config: Mapping[str, Any], files: str | None, labels: dict[str, np.ndarray]
+) -> RunHits | None:
     """Read the hits of a run with a completed configuration; None for a record without test predictions.
 
-    `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
+    `files`: the hash of the user's own files, None for other datasets and for old records. `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
     """
     digest = run.summary["files"].get(record.PREDICTIONS)
     if digest is None:
         return None
     stored = predictions.read(run.dir, digest)
-    images = _identity(config, stored.labels, (run.summary.get("data") or {}).get("files"))
+    images = _identity(config, stored.labels, files)
     return RunHits(stored.hits, labels.setdefault(images, stored.labels), images)
 
 
 def _identity(config: Mapping[str, Any], labels: np.ndarray, files: str | None) -> str:
-    """The text that identifies the test images. The split counts where the test images depend on it; `files` is the hash of
-    the user's own files, None for other datasets and for old records.
-    """
+    """The text that identifies the test images. The split counts where the test images depend on it."""
     data = config["data"]
     parts = [data["name"], hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
     if data["name"] not in DATASETS or DATASETS[data["name"]].source != "torchvision":

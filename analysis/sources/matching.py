@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.settings import cell_value, level_text
+from analysis.sources.settings import level_text
 from analysis.sources.source_run import IMAGES
 from experiments.config import LOCATIONS, locations
 from experiments.data.catalogue import DATASETS
@@ -69,5 +69,5 @@ def _settings(study: RunsTable, variant: str) -> dict[str, str]:
     """The recorded settings and images of a variant as text; one that differs between its runs is left out."""
     runs = study.runs[study.runs["variant"] == variant]
     paths = [path for path in runs if "." in str(path) or path in (*IMAGES, "image_files")]
-    texts = {str(path): {level_text(cell_value(cell)) for cell in runs[path].dropna()} for path in paths}
+    texts = {str(path): {level_text(cell) for cell in runs[path].dropna()} for path in paths}
     return {path: values.pop() for path, values in texts.items() if len(values) == 1}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +11,10 @@ from typing import Any
 import pandas as pd
 
 from analysis.sources.hits import RunHits
-from analysis.sources.settings import cell_value, flatten, level_text
-from analysis.sources.source_run import COLUMNS, ENDED, NUMBERS, SourceRun, run_row
+from analysis.sources.settings import flatten, level_text
+from analysis.sources.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
 from experiments.config import completed
+from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
 from experiments.runs.looks import Look
 from experiments.study import StudyPlan
@@ -45,14 +45,15 @@ class RunsTable:
 
     @classmethod
     def of_runs(cls, plan: StudyPlan, runs: Iterable[SourceRun], **parts: Any) -> RunsTable:
-        """A table of these runs, in their order. `parts`: the other fields."""
-        planned, runs = {run.name: run for run in plan.runs}, list(runs)
-        rows = [run_row(run, planned.get(run.name)) for run in runs]
-        curves = [
-            {"run": run.name, "variant": planned[run.name].variant, "seed": planned[run.name].seed, **row}
-            for run in runs
-            for row in run.rows
-        ]
+        """A table of these runs, in their order. `parts`: the other fields. Runs that have not ended have planned settings."""
+        rows, curves, planned = [], [], {run.name: run for run in plan.runs}
+        for run in runs:
+            if spec := planned.get(run.name):
+                known = {"run_id": run.row["run_id"] or spec.run_id or None, "variant": spec.variant, "seed": spec.seed}
+                rows.append({**({} if run.config else dict(flatten(spec.levels))), **run.row, **known})
+                curves += [{"run": run.name, "variant": spec.variant, "seed": spec.seed, **row} for row in run.rows]
+            else:
+                rows.append(run.row)
         return cls.of_rows(plan, rows, curves, **parts)
 
     @classmethod
@@ -61,18 +62,20 @@ class RunsTable:
     ) -> RunsTable:
         """A table from the rows of runs and epochs.
 
-        The base of a plan that was not inferred gets the defaults of settings that are newer than the plan.
+        The base of a plan that was not inferred gets the defaults of settings that are newer than the plan. Raises
+        `RecordError` where a value of an epoch is no number.
         """
         if plan.source is None:
             plan = plan.model_copy(update={"base": completed(plan.base)})
-        runs = _frame(COLUMNS, rows)
-        if plan.metric not in runs:
-            runs[plan.metric] = math.nan  # no run has measured it yet
-        for column in dict.fromkeys([*NUMBERS, *known_metrics(runs.columns)]):
-            runs[column] = pd.to_numeric(runs[column], errors="coerce")
-        seeds = [row["seed"] for row in rows]
-        runs["seed"] = pd.Series(seeds, dtype=object)  # a run without a seed must not turn the others into floats
-        return cls(plan, runs, _frame(("run", "variant", "seed", "epoch"), curves), **parts)
+        runs, epochs = _frame([*COLUMNS, plan.metric], rows), _frame(("run", "variant", "seed", "epoch"), curves)
+        numbers = [*NUMBERS, *known_metrics(runs.columns)]
+        runs[numbers] = runs[numbers].apply(pd.to_numeric)
+        for name in epochs.columns[3:]:
+            try:
+                epochs[name] = pd.to_numeric(epochs[name])
+            except (ValueError, TypeError) as error:
+                raise RecordError(f"{plan.name}: the epochs have a {name} that is no number: {error}") from error
+        return cls(plan, runs, epochs.infer_objects(), **parts)
 
     @property
     def name(self) -> str:
@@ -153,11 +156,14 @@ def factor_levels(runs: pd.DataFrame, factor: str) -> pd.Series:
     paths = factor.split("+")
     if any(path not in runs for path in paths):
         return pd.Series([None] * len(runs), index=runs.index, dtype=object)
-    columns = [runs[path].astype(object) for path in paths]
-    levels = [level_text([cell_value(cell) for cell in row]) for row in zip(*columns)]
+    levels = [level_text(list(row)) for row in zip(*(runs[path] for path in paths))]
     return pd.Series(levels, index=runs.index, dtype=object)
 
 
 def _frame(first: Iterable[str], rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """The rows as a frame. The columns are `first`, then every other key in the order of the rows."""
-    return pd.DataFrame(rows, columns=list(dict.fromkeys([*first, *(key for row in rows for key in row)])))
+    """The rows as a frame. The columns are `first`, then every other key in the order of the rows.
+
+    Values stay as they are; pandas would make a column of integers with a missing one floats.
+    """
+    missing = dict.fromkeys([*first, *(key for row in rows for key in row)])
+    return pd.DataFrame([{**missing, **row} for row in rows], columns=list(missing), dtype=object)

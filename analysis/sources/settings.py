@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,11 +42,6 @@ def level_text(level: Any) -> str:
         return texts[0] if len(set(texts)) == 1 else ", ".join(texts)
     if isinstance(level, bool) or level is None:
         return {True: "true", False: "false", None: "not set"}[level]
-    return f"{level:g}" if isinstance(level, float) and float(f"{level:g}") == level else str(level) or "empty"
-
-
-def cell_value(cell: Any) -> Any:
-    """A setting as it was before pandas stored it in a column: 28.0 becomes 28, NaN becomes None."""
-    if isinstance(cell, float):
-        return None if math.isnan(cell) else int(cell) if cell.is_integer() else cell
-    return cell
+    if isinstance(level, float):
+        return str(int(level)) if level.is_integer() else f"{level:g}" if float(f"{level:g}") == level else str(level)
+    return str(level) or "empty"

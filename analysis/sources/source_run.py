@@ -1,15 +1,20 @@
-"""A run as its source holds it, and its row in a table of runs."""
+"""A run as its source holds it, its row in a table of runs, and what the values of a row may be."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_validator
 
 from analysis.sources.settings import flatten
+from experiments.errors import first_line
+from experiments.files import RecordError
 from experiments.metric import METRICS, known_metrics
 from experiments.runs import record
-from experiments.study import RunSpec
 
 ENDED = record.STATUSES
 SPEED = ("wall_seconds", "device_seconds", "images_per_second")
@@ -36,7 +41,7 @@ COLUMNS = (
 )
 """The columns of `RunsTable.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
-NUMBERS = ("epochs", *METRICS, *COST, *IMAGES, "planned_margin")
+NUMBERS = ("epochs", *COST, *IMAGES, "planned_margin")
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class SourceRun:
 
     `status`: one of `ENDED`, "incomplete", "unreadable" (the record is damaged) or "unplanned" (the plan lacks the run).
     `config`: nested settings. `variant`: its name, or "" where a plan states it or the source has none. `summary`: as in
-    summary.json. `rows`: its epochs, as in metrics.csv.
+    summary.json. `rows`: its epochs, as in metrics.csv. `study`: the name of its study, where the source has one.
     """
 
     name: str
@@ -54,28 +59,74 @@ class SourceRun:
     variant: str = ""
     summary: Mapping[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
+    study: str = ""
+
+    @cached_property
+    def row(self) -> dict[str, Any]:
+        """The row of `RunsTable.runs`, without what a plan says of the run."""
+        summary = dict(flatten(self.summary))
+        versions = _part(summary, "provenance.versions")
+        return {
+            **dict(flatten(self.config)),
+            "run": self.name,
+            "run_id": summary.get("run_id") or None,
+            "variant": "",
+            "seed": None,
+            "status": self.status,
+            "epochs": summary.get("epochs", 0),
+            **{metric: summary.get(metric) for metric in known_metrics(summary)},
+            **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
+            "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
+            "hardware": _hardware(_part(summary, "provenance.hardware")),
+            "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
+            "digest": summary.get("digest"),
+        }
 
 
-def run_row(run: SourceRun, planned: RunSpec | None) -> dict[str, Any]:
-    """The row of `RunsTable.runs` of a run. `planned`: what the plan says of it; None for a run that the plan lacks."""
-    summary = dict(flatten(run.summary))
-    settings = dict(flatten(run.config)) or (dict(planned.levels) if planned else {})
-    versions = _part(summary, "provenance.versions")
-    return {
-        **settings,
-        "run": run.name,
-        "run_id": summary.get("run_id") or (planned.run_id if planned else None) or None,
-        "variant": planned.variant if planned else "",
-        "seed": planned.seed if planned else None,
-        "status": run.status,
-        "epochs": summary.get("epochs", 0),
-        **{metric: summary.get(metric) for metric in known_metrics(summary)},
-        **{column: summary.get(path) for column, path in FROM_SUMMARY.items()},
-        "planned_fields": " ".join(f"{name}={hex}" for name, hex in _part(summary, PLANNED_FIELDS).items()) or None,
-        "hardware": _hardware(_part(summary, "provenance.hardware")),
-        "versions": ", ".join(f"{package} {version}" for package, version in sorted(versions.items())),
-        "digest": summary.get("digest"),
-    }
+class _Settings(BaseModel):
+    """The columns of a row that are not in `COLUMNS`: metrics and settings."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    @model_validator(mode="after")
+    def _check(self) -> _Settings:
+        values = self.model_extra or {}
+        for metric in known_metrics(values):
+            value = values.get(metric)
+            if value is None:
+                continue
+            if type(value) not in (int, float) or not math.isfinite(value):
+                raise ValueError(f"{metric}: {str(value)[:60]!r} is not allowed: expected a number")
+            if metric.is_share and not 0 <= value <= 1:
+                raise ValueError(f"{metric}: {value:g} is not allowed: expected a fraction from 0 to 1")
+        if nested := [name for name, value in values.items() if isinstance(value, dict | list)]:
+            raise ValueError(f"{nested[0]}: {str(values[nested[0]])[:60]!r} is not allowed: expected one value")
+        return self
+
+
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys((name for name in COLUMNS if name not in METRICS), str | None),
+    **dict.fromkeys(("run", "variant", "hardware", "versions"), str),
+    **dict.fromkeys(NUMBERS, Annotated[float, Field(ge=0, allow_inf_nan=False)] | None),
+    **dict.fromkeys(("dirty", "plugin_committed"), bool | None),
+    "status": Literal[*ENDED, "incomplete", "unreadable", "unplanned"],
+    "seed": int | None,
+    "planned_fields": Annotated[str, Field(pattern=r"^(\S+=\S+( |$))*$")] | None,
+}
+_REQUIRED = ("run", "variant", "seed", "status")  # older exports lack some of the others
+_FIELDS: dict[str, Any] = {name: (kind, ... if name in _REQUIRED else None) for name, kind in _TYPES.items()}
+_Row = create_model("_Row", __base__=_Settings, **_FIELDS)
+
+
+def check_row(row: Mapping[str, Any], source: object) -> None:
+    """Raise `RecordError` where a value has another type or cannot be, such as an accuracy of 70.
+
+    Every source checks its rows: a digest shows that values are unchanged, not that they are possible.
+    """
+    try:
+        _Row.model_validate(row)
+    except ValidationError as error:
+        raise RecordError(f"{source}: {first_line(error)}") from error
 
 
 def _part(summary: Mapping[str, Any], section: str) -> dict[str, Any]:

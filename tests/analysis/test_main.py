@@ -69,7 +69,7 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
         (["export", "a", "b", "--out", "c"], "--out: no such flag"),
         (["across"], "required: STUDY"),
         (["across", "a", "b"], "a: no such folder"),
-        (["a", "b"], "unrecognized arguments: b"),
+        (["a", "b"], "b: is a second study; vit-report compare A B, or vit-report across A B C"),
         (["export", "nowhere", "b"], "nowhere: no such folder"),
         (["--compare", "a", "b"], "--compare: is a command now: vit-report compare A B"),
         (["a", "b", "--across"], "--across: is a command now: vit-report across A B C"),

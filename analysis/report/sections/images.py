@@ -20,7 +20,6 @@ from analysis.results.images import METRIC, Disagreement, ImageResults
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.settings import cell_value
 from analysis.stats import UNKNOWN, ImageEstimate
 from experiments.errors import UserError
 
@@ -54,7 +53,7 @@ def _disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) -
     """The images on which variants differ most, from the dataset. Raises `UserError` or `KeyError` where that is missing."""
     shown, finished = images.disagreements(), study.of("finished")
     run = finished[finished["variant"] == images.comparable[0]].iloc[0]
-    settings = {str(path): cell_value(value) for path, value in run.items() if path == "seed" or "." in str(path)}
+    settings = {str(path): value for path, value in run.items() if path == "seed" or "." in str(path)}
     pictures = load_pictures(settings, [image.image for image in shown], images.labels, study.folder)
     caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
     return Plot("disagreement", disagreement_figure(shown, pictures, styles), caption)

@@ -101,6 +101,24 @@ def test_a_changed_export_is_refused_by_name(tmp_path, name):
         read(str(folder))
 
 
+@pytest.mark.parametrize(
+    ("table", "values", "reason"),
+    [
+        ("runs", {"test/acc": 70.0}, "runs.csv: v0-s0: test/acc: 70 is not allowed: expected a fraction from 0 to 1"),
+        ("runs", {"params": "x"}, "runs.csv: v0-s0: params: 'x' is not allowed"),
+        ("runs", {"status": ["odd", *["finished"] * 7]}, "runs.csv: v0-s0: status: 'odd' is not allowed"),
+        ("runs", {"model.depth": [[1]] * 8}, "runs.csv: v0-s0: model.depth: .* is not allowed: expected one value"),
+        ("runs", {"seed": 7}, "runs.csv: its runs are not those of study.json: .*'v0-s0', 'none', 0"),
+        ("curves", {"val/acc": "x"}, "the epochs have a val/acc that is no number"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_although_the_digests_fit(tmp_path, table, values, reason):
+    study = read_folder(write_study(tmp_path, seeds=2))
+    nonsense = dataclasses.replace(study, **{table: getattr(study, table).assign(**values)})
+    with pytest.raises(record.RecordError, match=reason):
+        read(str(export(nonsense, tmp_path / "exported")))
+
+
 def test_line_endings_do_not_matter(tmp_path):
     """Git on Windows may change them."""
     study = read_folder(write_study(tmp_path, seeds=2))
