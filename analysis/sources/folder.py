@@ -53,7 +53,7 @@ def read_runs(folder: Path, skip_unreadable: bool, metric: str | None, baseline:
     reader = _Reader(folder, skip_unreadable)
     runs = [reader.read(path.parent.name) for path in sorted(folder.glob(f"*/{record.CONFIG}"))]
     readable = [run for run in runs if run.status != "unreadable"]
-    return infer(folder.resolve().name, str(folder), readable, metric, baseline, **reader.parts())
+    return infer(str(folder), readable, metric, baseline, **reader.parts())
 
 
 class _Reader:

@@ -6,16 +6,16 @@ runs. The user gives baseline and metric, or they have defaults; the report says
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES, flatten, level_text, nested
-from analysis.sources.source_run import COLUMNS, ENDED, SourceRun
+from analysis.sources.source_run import COLUMNS, ENDED, SourceRun, check_row
 from experiments.errors import UserError
-from experiments.metric import Metric
+from experiments.metric import known_metrics
 from experiments.study import StudyPlan
 
 METRIC = "test/acc"  # the default
@@ -24,7 +24,6 @@ PREFERENCE = (*ENDED, "incomplete")  # which of several copies of one run counts
 
 
 def infer(
-    name: str,
     source: str,
     source_runs: Iterable[SourceRun],
     metric: str | None = None,
@@ -32,18 +31,21 @@ def infer(
     troubles: Mapping[str, str] | None = None,
     **parts: Any,
 ) -> RunsTable:
-    """A `RunsTable` from runs without a plan. `parts`: its other fields.
+    """A `RunsTable` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
 
+    The metric is that given, else the default, or the only one that was measured.
     A variant of the source whose runs have different settings is split by these. Of several copies of one run (same
     settings and seed), the one that got furthest counts. Raises `UserError` where there are no runs, or where they cannot
     be told apart.
     """
-    metric = metric or METRIC
     runs = sorted(source_runs, key=lambda run: (PREFERENCE.index(run.status), run.name))
     if not runs:
         raise UserError(f"{source}: holds no runs")
-    _check_units(source, runs, metric)
     runs = [replace(run, config=_apart_from_columns(run.config)) for run in runs]
+    for run in runs:
+        check_row(run.row, f"{source}: {run.name}")
+    measured = {name for run in runs for name in known_metrics(run.row) if run.row.get(name) is not None}
+    metric = metric or (METRIC if METRIC in measured or len(measured) != 1 else measured.pop())
     settings = [dict(flatten(run.config)) for run in runs]
     factors = _factors(settings)
     kept, copies = _without_copies(source, runs, _variant_names(runs, settings, factors), settings)
@@ -53,7 +55,7 @@ def infer(
     kept = dict(sorted(kept.items(), key=lambda item: (variants.index(item[0][0]), item[0][1])))
     varied = [path for paths in factors for path in paths]
     tree = {
-        "name": name,
+        "name": runs[0].study or Path(source).resolve().name,
         "factors": {"+".join(paths): levels for paths, levels in factors.items()},
         "baseline": variants[0],
         "metric": metric,
@@ -80,14 +82,6 @@ def infer(
 def _apart_from_columns(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of another program, `config.epochs` for one that is named like a column of `RunsTable.runs`."""
     return {f"config.{name}" if name in COLUMNS and name != "seed" else name: value for name, value in config.items()}
-
-
-def _check_units(source: str, runs: Iterable[SourceRun], metric: str) -> None:
-    """Raise `UserError` where an accuracy is not a fraction: other programs log percent."""
-    for run in runs:
-        value = run.summary.get(metric)
-        if Metric(metric).is_share and isinstance(value, int | float) and not (0 <= value <= 1 or math.isnan(value)):
-            raise UserError(f"{source}: {run.name}: {metric} is {value:g}; expected a fraction from 0 to 1")
 
 
 def _factors(settings: list[dict[str, Any]]) -> dict[tuple[str, ...], list[Any]]:

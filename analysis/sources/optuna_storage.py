@@ -5,41 +5,39 @@ What the values are is known from the metric names of the study, which `vit-swee
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from analysis.sources.settings import nested
-from analysis.sources.source_run import ENDED, SourceRun
+from analysis.sources.source_run import ENDED, SourceRun, one_study
 from experiments.errors import UserError
 from experiments.metric import METRICS, Metric, is_metric
 
 
-def find_runs(place: str, metric: str | None) -> tuple[str, str, list[SourceRun]]:
-    """The study's name, the metric and the trials. `place`: a SQLite file or a storage URL, "#STUDY" where it holds several.
+def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
+    """The trials of a study. `address`: a SQLite file or a storage URL, "#STUDY" where it holds several.
 
     `metric`: what the user says that the values are. Raises `UserError` where this is wrong, or there is no such study.
     """
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 
-    where, _, wanted = place.partition("#")
+    where, _, wanted = address.partition("#")
     url = where if "://" in where else f"sqlite:///{where}"
     if url != where and not Path(where).is_file():
         raise UserError(f"optuna:{where}: no such file")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         storage = optuna.storages.RDBStorage(url, skip_table_creation=True)
-        names = optuna.get_all_study_names(storage)
-        if wanted not in names and (wanted or len(names) != 1):
-            reason = f"no study {wanted!r}" if wanted else "holds several studies"
-            raise UserError(f"optuna:{where}: {reason}; add #STUDY, one of: {', '.join(names) or 'none'}")
-        study = optuna.load_study(study_name=wanted or names[0], storage=storage)
+        name = one_study(f"optuna:{where}", "#", wanted, optuna.get_all_study_names(storage))
+        study = optuna.load_study(study_name=name, storage=storage)
         trials = study.get_trials(deepcopy=False)
         directions = [direction.name for direction in study.directions]
-        index, metric = _choose(f"optuna:{place}", study.metric_names or [], directions, metric)
+        index, metric = _choose(f"optuna:{address}", study.metric_names or [], directions, metric)
     except (SQLAlchemyError, optuna.exceptions.OptunaError, RuntimeError, ImportError) as error:
         raise UserError(f"optuna:{where}: is not an Optuna storage that can be read") from error
-    return study.study_name, metric, [source_run(trial, metric, index) for trial in trials]
+    return [replace(source_run(trial, metric, index), study=name) for trial in trials]
 
 
 def _choose(source: str, held: list[str], directions: list[str], metric: str | None) -> tuple[int, str]:

@@ -18,7 +18,7 @@ from experiments.runs import record
 from vit.registry import nearest
 
 FIND_RUNS = {"wandb": wandb_project.find_runs, "optuna": optuna_storage.find_runs}
-"""Sources without a plan: the first word of their address -> (the rest, metric) to (name of the study, metric, runs)."""
+"""Sources without a plan: the first word -> from the rest of the address, and what the user says is measured, the runs."""
 
 
 def is_imported(source: str) -> bool:
@@ -45,9 +45,8 @@ def read(
     source = locate(source)
     folder = Path(source)
     if is_imported(source):
-        kind, _, place = source.partition(":")
-        name, metric, runs = FIND_RUNS[kind](place, metric)
-        study = infer(name, source, runs, metric, baseline)
+        kind, _, address = source.partition(":")
+        study = infer(source, FIND_RUNS[kind](address, metric), metric, baseline)
     elif not has_plan(source):
         study = read_runs(folder, skip_unreadable, metric, baseline)
     else:

@@ -6,9 +6,10 @@ It is for runs whose local records are not at hand: a record has digests and pro
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
-from analysis.sources.source_run import ENDED, SourceRun
+from analysis.sources.source_run import ENDED, SourceRun, one_study
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS
@@ -20,32 +21,30 @@ OURS = {"run", "variant", "data", "model", "optim", "train", "seed"}  # in the c
 MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 
 
-def find_runs(place: str, metric: str | None) -> tuple[str, str | None, list[SourceRun]]:
-    """The study's name, the metric as given, and the runs. `place`: ENTITY/PROJECT[/STUDY].
+def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
+    """The runs of ENTITY/PROJECT[/STUDY]. W&B names what it holds, so it does not need the metric.
 
     The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are none, or no answer.
     """
     import wandb
 
-    parts = place.split("/")
+    parts = address.split("/")
     if len(parts) not in (2, 3) or not all(parts):
-        raise UserError(f"wandb:{place}: is not ENTITY/PROJECT[/STUDY]")
+        raise UserError(f"wandb:{address}: is not ENTITY/PROJECT[/STUDY]")
     entity, project, wanted = [*parts, ""][:3]
-    where, studies = f"wandb:{entity}/{project}", dict[str, list[SourceRun]]()
+    where, runs = f"wandb:{entity}/{project}", dict[str, list[Any]]()
     try:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
             if FIGURES_OF not in run.config:
-                studies.setdefault(run.job_type or WITHOUT_TYPE, []).append(source_run(run))
+                runs.setdefault(run.job_type or WITHOUT_TYPE, []).append(run)
+        study = one_study(where, "/", wanted, runs)
+        name = project if study == WITHOUT_TYPE else study
+        return [replace(source_run(run), study=name) for run in runs[study]]
+    except UserError:
+        raise
     except (wandb.errors.Error, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
-    if not studies:
-        raise UserError(f"{where}: holds no runs")
-    study = wanted or next(iter(studies))
-    if study not in studies or (len(studies) > 1 and not wanted):
-        reason = f"no study {wanted!r}" if wanted else "holds several studies"
-        raise UserError(f"{where}: {reason}; add /STUDY, one of: {', '.join(sorted(studies))}")
-    return project if study == WITHOUT_TYPE else study, metric, studies[study]
 
 
 def source_run(run: Any) -> SourceRun:

@@ -69,7 +69,7 @@ def test_settings_of_any_type_are_read_back_as_they_were(tmp_path):
         {"seed": at, "odd": value, "text": str(value), "whole": at, "flag": at > 3} for at, value in enumerate(values)
     ]
     runs = [SourceRun(f"r{one['seed']}/x", "finished", one, f"v{one['seed']}") for one in settings]
-    study = infer("theirs", "wandb:me/project", runs)
+    study = infer("wandb:me/project", runs)
     back = read(str(export(study, tmp_path / "exported")))
     same(back, study)
     assert list(map(repr, back.runs["odd"].dropna())) == [repr(value) for value in values if value is not None]

@@ -22,7 +22,7 @@ def run(name, seed, depth=1, status="finished", **model):
 
 
 def inferred(*runs, **given):
-    return infer("x", "wandb:x", runs, **given)
+    return infer("wandb:x", runs, **given)
 
 
 def test_factors_are_what_differs_and_what_moves_together_is_one():

@@ -71,7 +71,7 @@ def test_a_storage_that_does_not_exist_is_one_line(tmp_path, place, reason):
         ({"names": ["error"]}, "val/loss", "--metric: 'val/loss' is not allowed: the study has the direction maximize"),
         ({"names": ["score"]}, None, "its values are score; give --metric: expected train/loss, .*"),
         ({}, None, "its values are not named; give --metric: expected train/loss, .*"),
-        ({"values": (70.0, 90.0)}, "test/acc", "trial 0: test/acc is 70; expected a fraction from 0 to 1"),
+        ({"values": (70.0, 90.0)}, "test/acc", "trial 0: test/acc: 70 is not allowed: expected a fraction from 0 to 1"),
     ],
 )
 def test_values_are_not_taken_for_another_metric(tmp_path, options, metric, reason):

@@ -51,8 +51,7 @@ def test_optunas_own_views_of_the_study_make_sense(trained):
 
 
 def test_a_report_reads_the_seeds_and_values_of_the_queue(trained):
-    _, metric, runs = find_runs(str(trained.dir / "optuna.db"), None)
-    assert metric == "val/acc"
+    runs = find_runs(str(trained.dir / "optuna.db"))
     found = {(run.variant, run.config["seed"]): (run.status, run.summary["val/acc"]) for run in runs}
     assert found == {
         (head, seed): ("finished", 0.5 + seed / 100) for head in ("logits", "softmax") for seed in range(3)
