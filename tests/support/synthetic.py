@@ -165,10 +165,14 @@ def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None
         if body["status"] != "finished":
             continue
         noise = 0.1 * np.random.default_rng([1, number]).standard_normal(images)
-        hits = difficulty + noise < body["test/acc"]
-        labels = np.arange(images) % 10
-        record.write_bytes(path.parent / record.PREDICTIONS, to_bytes(hits, np.where(hits, 0.75, 0.25), labels))
-        change_summary(path.parent, **{"test/acc": float(hits.mean())})
+        add_hits(path.parent, difficulty + noise < body["test/acc"], np.arange(images) % 10)
+
+
+def add_hits(run_dir: Path, hits: Sequence[int] | np.ndarray, labels: Sequence[int] | np.ndarray) -> None:
+    """Give a run these test predictions, and the test accuracy that follows from them."""
+    hits = np.array(hits, dtype=bool)
+    record.write_bytes(run_dir / record.PREDICTIONS, to_bytes(hits, np.where(hits, 0.75, 0.25), np.array(labels)))
+    change_summary(run_dir, **{"test/acc": float(hits.mean())})
 
 
 def add_metrics(study_dir: Path, value: Callable[[dict[str, Any], str, int], dict[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from synthetic import on_dataset, write_study
+from synthetic import add_hits, on_dataset, write_study
 
 from analysis.figures.labels import study_styles
 from analysis.figures.style import Plot
@@ -18,7 +18,6 @@ from analysis.sources.folder import read_folder
 from experiments.config import RunConfig
 from experiments.data import loading
 from experiments.runs import record
-from experiments.runs.predictions import to_bytes
 
 ACCURACY = {"none": 0.5, "learned-1d": 0.9}
 HARD = (7, 100, 359)  # images that only learned-1d classifies correctly
@@ -36,9 +35,7 @@ def study_of(tmp_path, labels, accuracy=ACCURACY, hard=HARD, dataset="digits"):
         hits = np.ones(len(labels), dtype=bool)
         if path.parent.name.startswith("v0"):
             hits[list(hard)] = False
-        body = {k: v for k, v in record.read_summary(path.parent).items() if k not in ("files", "digest")}
-        record.write_bytes(path.parent / record.PREDICTIONS, to_bytes(hits, np.full(len(hits), 0.5), labels))
-        record.write_summary(path.parent, {**body, "test/acc": float(hits.mean())})
+        add_hits(path.parent, hits, labels)
     return read_folder(folder)
 
 

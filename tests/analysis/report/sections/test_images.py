@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shown
 from scipy.stats import t
-from synthetic import add_predictions, write_study
+from synthetic import add_hits, add_predictions, write_study
 
 from analysis.report.sections.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.study_report import study_document, study_headline
@@ -13,8 +13,6 @@ from analysis.results.images import ImageResults
 from analysis.results.study_results import analyze
 from analysis.sources.hits import VariantHits
 from analysis.sources.read import read
-from experiments.runs import record
-from experiments.runs.predictions import to_bytes
 
 NONE = [[1, 1, 0, 0], [1, 0, 0, 0]]  # hits of two seeds on four images
 LEARNED = [[1, 1, 1, 0], [1, 1, 1, 1]]
@@ -32,9 +30,7 @@ def test_intervals_of_differences_by_hand(tmp_path):
     """learned-1d - none: seed 0: 0 0 1 0, seed 1: 0 1 1 1. Means of seeds 1/4 and 3/4."""
     folder = write_study(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.5}, seeds=2)
     for name, row in {"v0-s0": NONE[0], "v0-s1": NONE[1], "v1-s0": LEARNED[0], "v1-s1": LEARNED[1]}.items():
-        body = {k: v for k, v in record.read_summary(folder / name).items() if k not in ("files", "digest")}
-        record.write_bytes(folder / name / record.PREDICTIONS, to_bytes(row, np.full(4, 0.5), LABELS))
-        record.write_summary(folder / name, {**body, "test/acc": sum(row) / 4})
+        add_hits(folder / name, row, LABELS)
     results = analyze(read(str(folder)))
     table = images_table(results.images, results.variants, results.policy)
     none, learned = table.data.to_dict("records")
