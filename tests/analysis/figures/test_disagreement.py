@@ -13,7 +13,6 @@ from analysis.results.images import MOST_IMAGES, image_results
 from analysis.results.means import study_means
 from analysis.results.policy import study_policy
 from analysis.results.variants import study_variants
-from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from experiments.config import RunConfig
 from experiments.data import loading
@@ -63,14 +62,6 @@ def test_the_page_holds_all_pictures(tmp_path, test_set):
     assert sum(len(axes.images) for axes in plot.figure.axes) == MOST_IMAGES
     page = write.make(Document("t", "", "s", (), [], [section]))["report.html"].decode()
     assert page.count("data:image/png;base64") >= MOST_IMAGES and 'href="http' not in page and 'src="' not in page
-
-
-def test_an_exported_study_shows_the_same_pictures(tmp_path, test_set):
-    study = study_of(tmp_path, test_set.y.numpy())
-    _, one = section_of(study)
-    _, other = section_of(read_export(export(study, tmp_path / "exported")))
-    for image, same in zip(one.figure.axes[0].images, other.figure.axes[0].images, strict=True):
-        np.testing.assert_array_equal(image.get_array(), same.get_array())
 
 
 def test_many_variants_have_bars_for_some(tmp_path, test_set):

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save
-from synthetic import change_summary, write_study
+from synthetic import change_summary, results_of, write_study
 
 from analysis.figures import inspect, model_figures
 from analysis.figures.labels import study_styles
-from analysis.report import write
 from analysis.report.sections import models
-from analysis.report.study_report import study_document
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 from experiments import config as configuration
@@ -48,43 +46,31 @@ def inspections(study_dir):
 
 
 def test_predictions_are_the_models_own(study_dir, inspections):
-    folder = study_dir / inspections["learned-1d"].run
+    inspected = inspections["learned-1d"]
+    folder = study_dir / inspected.run
     config = configuration.load(json.loads((folder / "config.json").read_text()))
     splits = loading.load(config)
     model = ViT(config.vit_config(10)).eval()
     model.load_state_dict(load_file(folder / record.CHECKPOINT))
-    x = splits.test.x[: inspect.EXAMPLES]
+    x, y = splits.test.x[: inspect.EXAMPLES], splits.test.y[: inspect.EXAMPLES]
     with torch.no_grad():
         answers = model(splits.normalized(splits.scaled(x))).argmax(-1)
-    assert inspections["learned-1d"].predicted == tuple(splits.classes[label] for label in answers)
-    assert inspections["learned-1d"].truth == tuple(
-        splits.classes[label] for label in splits.test.y[: inspect.EXAMPLES]
-    )
-    assert inspections["learned-1d"].images[0, :, :, 0] == pytest.approx(x[0, 0].numpy() / 255)
+    assert inspected.predicted == tuple(splits.classes[label] for label in answers)
+    assert inspected.truth == tuple(splits.classes[label] for label in y)
+    assert inspected.images[0, :, :, 0] == pytest.approx(x[0, 0].numpy() / 255)
 
 
 def test_each_kind_has_the_arrays_that_apply_to_it(inspections):
-    assert (
-        inspections["none"].similarity is None
-        and inspections["none"].table is None
-        and inspections["none"].logits is None
-    )
-    assert inspections["learned-2d"].similarity.shape == (4, 4, 4, 4) and inspections["learned-2d"].table.shape == (
-        17,
-        32,
-    )
-    assert inspections["rope-2d"].similarity is None and inspections["rope-2d"].logits.shape == (4, 4, 4, 4)
-    own = [inspections["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
-    assert own == pytest.approx([1] * 16, abs=1e-6)  # a position is like itself
+    none, learned, rope = (inspections[kind] for kind in ("none", "learned-2d", "rope-2d"))
+    assert none.similarity is None and none.table is None and none.logits is None
+    assert learned.similarity.shape == (4, 4, 4, 4) and learned.table.shape == (17, 32)
+    assert rope.similarity is None and rope.logits.shape == (4, 4, 4, 4)
+    to_itself = [inspections["learned-1d"].similarity[r, c, r, c] for r in range(4) for c in range(4)]
+    assert to_itself == pytest.approx([1] * 16, abs=1e-6)
     for model in inspections.values():
-        assert model.distance.shape == (2, 4) and model.attention.shape == model.rollout.shape == (
-            inspect.EXAMPLES,
-            8,
-            8,
-        )
-        assert model.distance.min() > 0 and model.distance.max() < 6 * np.sqrt(
-            2
-        )  # at most corner to corner: three patches of 2 px
+        assert model.attention.shape == model.rollout.shape == (inspect.EXAMPLES, 8, 8)
+        assert model.distance.shape == (2, 4) and model.distance.min() > 0
+        assert model.distance.max() < 6 * np.sqrt(2)  # at most corner to corner: three patches of 2 px
 
 
 def test_a_mosaic_has_each_patchs_tile_in_its_place():
@@ -99,22 +85,10 @@ def test_a_mosaic_has_each_patchs_tile_in_its_place():
     np.testing.assert_array_equal(model_figures.mosaic(similarity), expected)
 
 
-@pytest.mark.slow
-def test_the_report_has_the_figures(study_dir):
-    results = analyze(read_folder(study_dir))
-    files = write.make(study_document(results, section_of(results)))
-    names = {name for name in files if name.startswith("figures/") and name.endswith(".svg")}
-    expected = {
-        "position-similarity",
-        "position-logits",
-        "position-table",
-        "attention-distance",
-        "attention-v0-s0",
-        "attention-v3-s0",
-    }  # baseline and best
-    assert {f"figures/{name}.svg" for name in expected} <= names
-    assert b'id="model-figures"' in files["report.html"]
-    assert files == write.make(study_document(results, section_of(results)))
+def test_the_section_has_the_figures_of_every_variant_and_the_attention_of_baseline_and_best(study_dir):
+    names = {plot.name for plot in section_of(analyze(read_folder(study_dir))).items}
+    of_variants = {"position-similarity", "position-logits", "position-table", "attention-distance"}
+    assert names == of_variants | {"attention-v0-s0", "attention-v3-s0"}
 
 
 def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
@@ -132,13 +106,10 @@ def test_titles_of_neighbouring_panels_do_not_overlap(inspections):
 
 
 def test_overlays_show_class_and_prediction(inspections):
-    figure = model_figures.overlay(inspections["learned-1d"])
-    words = [text.get_text() for axes in figure.axes for text in axes.texts]
+    inspected = inspections["learned-1d"]
+    words = [text.get_text() for axes in model_figures.overlay(inspected).axes for text in axes.texts]
     titles = [text for text in words if text not in ("true\npredicted", "attention", "rollout")]
-    assert titles == [
-        f"{truth}\n{answer}"
-        for truth, answer in zip(inspections["learned-1d"].truth, inspections["learned-1d"].predicted)
-    ]
+    assert titles == [f"{truth}\n{answer}" for truth, answer in zip(inspected.truth, inspected.predicted)]
 
 
 def test_a_checkpoint_that_cannot_be_used_is_named(tmp_path):
@@ -184,11 +155,5 @@ def test_models_are_run_again_only_if_their_records_or_the_code_changed(tmp_path
 
 def test_without_the_data_the_section_has_a_reason(tmp_path):
     levels = lambda variant: {"model.pos_embed": variant, "data.name": "cifar10", "model.patch_size": 8}  # noqa: E731
-    folder = write_study(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained)
-    results = analyze(read_folder(folder))
-    section = section_of(results)
-    assert (
-        section.items == []
-        and "data.root" in section.paragraphs[0]
-        and section.paragraphs[-1] == "No figures for 1 more."
-    )
+    section = section_of(results_of(tmp_path, accuracy=ACCURACY, seeds=1, levels=levels, weights=untrained))
+    assert section.items == [] and "data.root" in section.paragraphs[0]

@@ -209,16 +209,6 @@ def test_a_folder_that_cannot_be_moved_leaves_nothing_behind(tmp_path, monkeypat
     assert [path.name for path in tmp_path.rglob("*")] == ["report"]
 
 
-def test_excluded_records_are_the_last_section(tmp_path):
-    folder = write_study(tmp_path)
-    file = folder / "v1-s2" / "config.json"
-    file.write_text(file.read_text() + " ")
-    files = write.make(study_document(analyze(read_folder(folder, skip_unreadable=True))))
-    said = "".join(Page(files["report.html"].decode()).text)
-    assert "v1-s2/config.json: does not match the digest" in said.partition("Excluded records")[2]
-    assert b"## Excluded records" in files["report.md"]
-
-
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian: chromium)")
 def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_path):
     html = files["report.html"].decode()

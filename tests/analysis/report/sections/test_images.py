@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import shown
 from scipy.stats import t
-from synthetic import add_hits, add_predictions, write_study
+from synthetic import add_hits, add_predictions, results_of, write_study
 
 from analysis.report.sections.images import agreement_table, classes_table, disagreement_table, images_table
 from analysis.report.study_report import study_document, study_headline
-from analysis.report.text import facts
 from analysis.results.images import ImageResults
 from analysis.results.study_results import analyze
 from analysis.sources.hits import VariantHits
@@ -86,37 +85,28 @@ def test_of_images_with_equal_differences_the_one_that_divides_the_variants_come
 
 def test_the_report_shows_the_tables(tmp_path):
     folder = write_study(tmp_path)
-    results = analyze(read(str(folder)))
-    assert results.images is None and "images" not in [section.id for section in study_document(results).sections]
+    assert analyze(read(str(folder))).images is None
     add_predictions(folder)
     results = analyze(read(str(folder)))
     names = [table.name for table in study_document(results).tables]
     at = names.index("images")
     assert names[at : at + 4] == ["images", "classes", "agreement", "disagreement"]
-    classes, agreement = (
-        classes_table(results.images, results.variants),
-        agreement_table(results.images, results.variants),
-    )
+    classes, agreement = (table(results.images, results.variants).frame for table in (classes_table, agreement_table))
     for place, name in enumerate(results.variants.names):
-        assert classes.frame["class_3"][place] == results.images.by_class(name)[3]
-        assert agreement.frame["agreement: none"][place] == results.images.agreement(name, "none")
+        assert classes["class_3"][place] == results.images.by_class(name)[3]
+        assert agreement["agreement: none"][place] == results.images.agreement(name, "none")
 
 
 @pytest.mark.parametrize(
-    ("splits", "words"),
-    [
-        ([0, 0], "to other seeds on the same images, and not to other images"),
-        (["per-seed", "per-seed"], "to other seeds and other splits of the same dataset"),
-        ([0, "per-seed"], "in some variants the split"),
-    ],
+    ("splits", "split"),
+    [([0, 0], "fixed"), (["per-seed", "per-seed"], "by seed"), ([0, "per-seed"], "by seed in some variants")],
 )
-def test_methods_say_what_an_interval_covers(splits, words, tmp_path):
-    folder = write_study(
+def test_what_an_interval_covers_follows_from_the_split_of_each_variant(splits, split, tmp_path):
+    results = results_of(
         tmp_path,
         accuracy={"a": 0.5, "b": 0.6},
         factors={"data.split_seed": splits},
         levels=lambda variant: {"data.split_seed": splits["ab".index(variant)]},
     )
-    results = analyze(read(str(folder)))
-    assert words in facts("methods", "scope", split=results.conduct.split)[0][1]
-    assert ("the same training and test images" in study_headline(results)[-1]) == ("per-seed" not in splits)
+    assert results.conduct.split == split
+    assert ("the same training and test images" in study_headline(results)[-1]) == (split == "fixed")
