@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
@@ -23,19 +23,20 @@ NAME_LINE = 22  # characters of a line of a row's name
 LEGEND_LINE, LEGEND_ROW = 58, 0.19  # characters of a row of a legend, with 8 for each mark; its height in inches
 
 
-def rows(names: Sequence[str], columns: int = 1) -> tuple[Drawing, list[Axes]]:
-    """Make a figure with one row for each name, the first at the top, and `columns` panels side by side."""
-    names = [textwrap.fill(name, NAME_LINE, break_on_hyphens=False) for name in names]
-    lines = max((name.count("\n") + 1 for name in names), default=1)
-    height = max(ROW if len(names) <= MANY_ROWS else 0.7 * ROW, LINE * lines + 0.04)
-    figure = Drawing(max(1.5, 0.9 + height * len(names)))
-    panels = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
-    panels[0].set_yticks(range(len(names)), names, fontsize=9.5)
-    panels[0].set_ylim(len(names) - 0.4, -0.6)
-    for axes in panels:
+def rows(*panels: Sequence[str]) -> tuple[Drawing, list[Axes]]:
+    """Make a figure of panels below each other, each with one row for each of its names, the first at the top."""
+    wrapped = [[textwrap.fill(name, NAME_LINE, break_on_hyphens=False) for name in names] for names in panels]
+    lines = max((name.count("\n") + 1 for names in wrapped for name in names), default=1)
+    height = max(ROW if len(panels[0]) <= MANY_ROWS else 0.7 * ROW, LINE * lines + 0.04)
+    heights = [max(1.5, 0.9 + height * len(names)) for names in wrapped]
+    figure = Drawing(sum(heights))
+    drawn = list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
+    for axes, names in zip(drawn, wrapped):
+        axes.set_yticks(range(len(names)), names, fontsize=9.5)
+        axes.set_ylim(len(names) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-    return figure, panels
+    return figure, drawn
 
 
 def panels(count: int, height: float) -> tuple[Drawing, list[Axes]]:
@@ -65,8 +66,10 @@ def intervals(
     for each estimate, `id`: see `identify`.
     """
     limits = formatting.UNBOUNDED if difference else formatting.limits(metric)
-    values = [estimate.value * metric.scale for estimate in estimates]
-    bars = _bars(estimates, metric.scale, limits)
+    values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T
+    bars = np.maximum([values - np.maximum(low, limits[0]), np.minimum(high, limits[1]) - values], 0) * metric.scale
+    bars[:, ~np.isfinite(high - low)] = 0
+    values = values * metric.scale
     points: dict[str, Any] = (
         {"x": places, "y": values, "yerr": bars} if vertical else {"x": values, "y": places, "xerr": bars}
     )
@@ -74,20 +77,8 @@ def intervals(
         **points, color=look.colour, marker=look.marker, ms=size, ls=line, lw=1.2, elinewidth=1.8, zorder=3
     )
     mark, _, segments = drawn.lines
-    known = [tip for tip, value in zip(tips, values) if math.isfinite(value)]
-    identify([mark, *segments], id, known)
+    identify([mark, *segments], id, [tip for tip, value in zip(tips, values) if np.isfinite(value)])
     return drawn
-
-
-def _bars(estimates: Sequence[Estimate], scale: float, limits: tuple[float, float]) -> list[list[float]]:
-    """The lengths of the bars below and above each value, cut at `limits`; 0 where there is no interval."""
-    sides = [
-        (estimate.value - max(estimate.low, limits[0]), min(estimate.high, limits[1]) - estimate.value)
-        if math.isfinite(formatting.half_width(estimate))
-        else (0.0, 0.0)
-        for estimate in estimates
-    ]
-    return [[max(length, 0.0) * scale for length in side] for side in zip(*sides, strict=True)]
 
 
 def identify(artists: Sequence[Artist], id: str, tips: Sequence[str] = ()) -> None:
@@ -99,17 +90,15 @@ def identify(artists: Sequence[Artist], id: str, tips: Sequence[str] = ()) -> No
         figure.tips[f"{id}-0"] = tuple(tips)
 
 
-def legend(figure: Drawing, handles: Sequence[Any], names: Sequence[str], ids: Sequence[str] = ()) -> None:
-    """Add a legend below the panels and make the figure higher by it. `ids`: of the names, for those that hide a variant."""
+def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = None) -> None:
+    """Add a legend below the panels and make the figure higher by it. `handles`: name -> what stands before it.
+
+    With `styles`, the names are variants: those without a colour are left out, and the page hides a variant by its name.
+    """
+    shown = [variant for variant in styles.coloured if variant in handles] if styles else list(handles)
+    names = [styles.names[variant] for variant in shown] if styles else shown
     columns = max(1, min(4, LEGEND_LINE // (max(map(len, names)) + 8)))
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * -(-len(names) // columns))
-    drawn = figure.legend(handles, names, loc="outside lower center", ncols=columns)
-    for text, id in zip(drawn.get_texts(), ids):
-        identify([text], id)
-
-
-def variants_legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles) -> None:
-    """Add a legend of the variants with a colour, whose names hide and show them on the page. `handles`: by variant."""
-    ids = [f"{styles.id(variant)}-legend" for variant in styles.coloured]
-    names = [styles.names[variant] for variant in styles.coloured]
-    legend(figure, [handles[variant] for variant in styles.coloured], names, ids)
+    drawn = figure.legend([handles[name] for name in shown], names, loc="outside lower center", ncols=columns)
+    for text, name in zip(drawn.get_texts(), shown):
+        identify([text], f"{styles.id(name)}-legend" if styles else "")

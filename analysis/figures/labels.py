@@ -68,6 +68,14 @@ def numbered_style(index: int) -> VariantStyle:
     return VariantStyle(PALETTE[index], MARKERS[index], ("-", "--", "-.", ":")[index % 4])
 
 
+def row_styles(rows: Sequence[str], styles: Styles) -> Styles:
+    """Return the styles of rows that may be no variants: those of the variants, else by their numbers."""
+    if styles.by_variant.keys() >= set(rows):
+        return styles
+    numbered = {row: numbered_style(index) for index, row in enumerate(rows)}
+    return Styles(numbered, dict(zip(rows, shorts(rows), strict=True)), list(rows[:MOST_COLOURED]))
+
+
 def short(name: str, longest: int = LONGEST) -> str:
     """Return a name that fits into a figure: the middle of a long one is left out. Tables show it in full."""
     name = plain(name)

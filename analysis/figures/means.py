@@ -1,28 +1,29 @@
-"""The main figures of a study: the means of the variants, their differences from the baseline, and the means against the cost."""
+"""Figures with a row for each variant: means, differences from the baseline, and those of several studies."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import formatting
-from analysis.figures.drawing import identify, intervals, legend, panels, rows, variants_legend
-from analysis.figures.labels import Styles, VariantStyle
-from analysis.figures.style import BAND, FAINT, INK, VERDICTS, Drawing, style
+from analysis.figures.drawing import identify, intervals, legend, rows
+from analysis.figures.labels import Styles, VariantStyle, shorts
+from analysis.figures.style import BAND, FAINT, INK, PALETTE, VERDICTS, Drawing, style
+from analysis.results.across import AGGREGATES, AcrossDatasets
 from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
+from analysis.results.two_studies import TwoStudies
 from analysis.results.variants import Variants
 
 MANY_POINTS = 1500  # from this number on, points are drawn as pixels, also in SVG
 MOST_ENLARGED = 40  # variants up to which a second panel enlarges a range
-COSTS = {"params": "parameters", "flops_per_image": "FLOPs/image", "device_seconds": "device time (s/run)"}
 WIDE_GAP = 0.5  # of the whole range; a gap between variants from which the rest is enlarged
+SIDES = ((-0.14, VariantStyle(PALETTE[1], "o")), (0.14, VariantStyle(PALETTE[0], "D")))  # of studies A and B
 
 
 @style()
@@ -31,19 +32,56 @@ def accuracy(variants: Variants, means: Means, styles: Styles, diverged: Mapping
 
     `diverged`: variant -> how many runs have no dot.
     """
-    near, metric = enlarged(means), means.metric
-    figure, sides = rows([styles.names[variant] for variant in variants.names], columns=2 if near else 1)
-    for number, axes in enumerate(sides):
-        _draw_runs(axes, variants, means, styles, number, near if number else None)
-        axes.set_xlabel(f"{metric.label}{metric.unit}")
+    shown = list(filter(None, (variants.names, enlarged(means))))
+    figure, sides = rows(*([styles.names[variant] for variant in names] for names in shown))
+    for number, (axes, names) in enumerate(zip(sides, shown, strict=True)):
+        axes.set_title("enlarged" if number else "", loc="left", fontweight="normal")
+        axes.set_xlabel(f"{means.metric.label}{means.metric.unit}")
+        _draw_runs(axes, names, f"{number}", variants, means, styles)
     for row, variant in enumerate(variants.names):
         if diverged[variant]:
             place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "fontsize": 8}
             sides[0].annotate(f" {diverged[variant]} diverged", (1, row), color=VERDICTS["worse"][0], **place)
-    if near:
-        sides[1].set_xlim(*(bound * metric.scale for bound in near))
-        sides[1].set_title("enlarged", loc="left", fontweight="normal")
     return figure
+
+
+def _draw_runs(axes: Axes, names: Sequence[str], panel: str, variants: Variants, means: Means, styles: Styles) -> None:
+    """Draw the runs of the variants `names` as dots, with jitter, and the mean of each above them."""
+    generator, metric = np.random.default_rng(0), means.metric
+    many = sum(map(len, means.values.values())) > MANY_POINTS
+    for row, variant in enumerate(names):
+        look, name, id = styles.by_variant[variant], variants.brief[variant], styles.id(variant)
+        runs = {seed: value for seed, value in means.values[variant].items() if math.isfinite(value)}
+        jitter = generator.uniform(-0.09, 0.09, len(runs)) * (len(runs) > 1)
+        # pixels cannot change with the page's colours
+        dot: dict[str, Any] = {"color": FAINT if many and look.colour == INK else look.colour, "rasterized": many}
+        values = [value * metric.scale for value in runs.values()]
+        dots = axes.plot(values, row + 0.16 + jitter, "o", ms=4, mew=0, alpha=0.6, **dot)
+        tips = [f"{name}, seed {seed}: {formatting.value(value, metric)}" for seed, value in runs.items()]
+        identify(dots, f"{id}-runs-{panel}", [] if many else tips)
+        mean, diamond = means.of(variant), VariantStyle(look.colour, "D")
+        tips = [formatting.named_mean(name, mean, metric)]
+        intervals(axes, [mean], [row - 0.14], metric, diamond, size=5, id=f"{id}-mean-{panel}", tips=tips)
+
+
+def enlarged(means: Means) -> list[str]:
+    """Return the variants on the side of the widest gap where most are, in their order; none if no gap is wide."""
+    spans, (lowest, highest) = [], formatting.limits(means.metric)
+    for variant, runs in means.values.items():
+        mean = means.of(variant)
+        shown = [v for v in (*runs.values(), max(mean.low, lowest), min(mean.high, highest)) if math.isfinite(v)]
+        spans += [(min(shown), max(shown), variant)] if shown else []
+    if not 3 <= len(spans) <= MOST_ENLARGED:
+        return []
+    spans.sort()
+    ends = list(accumulate((high for _, high, _ in spans), max))
+    gap, at = max((spans[at][0] - ends[at - 1], at) for at in range(1, len(spans)))
+    group = max(spans[at:], spans[:at], key=len)
+    has_width = max(high for _, high, _ in group) > group[0][0]
+    if len(group) < 2 or not has_width or gap < WIDE_GAP * (ends[-1] - spans[0][0]):
+        return []
+    chosen = {variant for *_, variant in group}
+    return [variant for variant in means.values if variant in chosen]
 
 
 @style()
@@ -60,85 +98,38 @@ def differences(variants: Variants, comparisons: Comparisons, styles: Styles) ->
         tips, id = [f"{variants.brief[variant]}: {value}{metric.points}, {compared.verdict}"], styles.id(variant)
         intervals(axes, [compared.diff], [row], metric, look, difference=True, id=f"{id}-difference", tips=tips)
     shown = [word for word in VERDICTS if any(compared.verdict == word for compared in versus.values())]
-    legend(figure, [axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown], shown)
+    legend(figure, {word: axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown})
     baseline = styles.names[variants.baseline]
     baseline = "the baseline" if "," in baseline else baseline
     axes.set_xlabel(f"difference from {baseline}{metric.difference_unit}")
     return figure
 
 
-def _draw_runs(
-    axes: Axes, variants: Variants, means: Means, styles: Styles, panel: int, near: tuple[float, float] | None
-) -> None:
-    """Draw each variant's runs as dots, with jitter, and their mean above them; only what is within `near`."""
-    generator, metric = np.random.default_rng(0), means.metric
-    many = sum(map(len, means.values.values())) > MANY_POINTS
-    low, high = near or (-math.inf, math.inf)
-    for row, (variant, look) in enumerate(styles.by_variant.items()):
-        seeds = [(seed, value) for seed, value in means.values[variant].items() if math.isfinite(value)]
-        jitter = generator.uniform(-0.09, 0.09, len(seeds)) if len(seeds) > 1 else np.zeros(len(seeds))
-        inside = [low <= value <= high for _, value in seeds]
-        shown = [run for run, keep in zip(seeds, inside, strict=True) if keep]
-        # pixels cannot change with the page's colours
-        dot: dict[str, Any] = {"color": FAINT if many and look.colour == INK else look.colour, "rasterized": many}
-        places = row + 0.16 + jitter[inside]
-        dots = axes.plot([value * metric.scale for _, value in shown], places, "o", ms=4, mew=0, alpha=0.6, **dot)
-        texts = [f"{variants.brief[variant]}, seed {seed}: {formatting.value(value, metric)}" for seed, value in shown]
-        identify(dots, f"{styles.id(variant)}-runs-{panel}", [] if many else texts)
-        mean = means.of(variant)
-        if not (mean.value < low or mean.value > high):
-            tips, id = [formatting.named_mean(variants.brief[variant], mean, metric)], styles.id(variant)
-            diamond = VariantStyle(look.colour, "D")
-            intervals(axes, [mean], [row - 0.14], metric, diamond, size=5, id=f"{id}-mean-{panel}", tips=tips)
-
-
-def enlarged(means: Means) -> tuple[float, float] | None:
-    """Return the range on the side of the widest gap where most variants lie; None if no gap is wide."""
-    spans, (lowest, highest) = [], formatting.limits(means.metric)
-    for variant, runs in means.values.items():
-        mean = means.of(variant)
-        shown = [v for v in (*runs.values(), max(mean.low, lowest), min(mean.high, highest)) if math.isfinite(v)]
-        spans += [(min(shown), max(shown))] if shown else []
-    spans.sort()
-    if not 3 <= len(spans) <= MOST_ENLARGED:
-        return None
-    highest, gaps = spans[0][1], []
-    for at, (low, high) in enumerate(spans[1:], start=1):
-        gaps.append((low - highest, at))
-        highest = max(highest, high)
-    gap, at = max(gaps)
-    group = spans[at:] if len(spans) - at >= at else spans[:at]
-    low, high = min(span[0] for span in group), max(span[1] for span in group)
-    if len(group) < 2 or gap < WIDE_GAP * (highest - spans[0][0]) or high <= low:
-        return None
-    return low - 0.05 * (high - low), high + 0.05 * (high - low)
-
-
-def known_costs(cost: pd.DataFrame) -> dict[str, str]:
-    """Return the kinds of cost that are known: column -> words."""
-    return {name: words for name, words in COSTS.items() if cost[name].notna().any()}
+@style()
+def draw_two(both: TwoStudies) -> Drawing:
+    """Draw the means of A and B with their intervals, one line for each variant."""
+    metric, handles, variants = both.a.means.metric, {}, list(both.changes)
+    figure, (axes,) = rows(shorts(variants))
+    for (side, results), (offset, look) in zip(both.sides.items(), SIDES):
+        estimates = [results.means.of(variant) for variant in variants]
+        tips = [formatting.named_mean(f"{side}: {variant}", mean, metric) for variant, mean in zip(variants, estimates)]
+        places = [row + offset for row in range(len(variants))]
+        handles[side] = intervals(axes, estimates, places, metric, look, id=side, tips=tips)
+    axes.set_xlabel(f"{metric.label}{metric.unit}")
+    legend(figure, handles)
+    return figure
 
 
 @style()
-def against_cost(cost: pd.DataFrame, means: Means, styles: Styles) -> Drawing:
-    """Draw the mean of each variant against each known cost."""
-    metric, kinds = means.metric, known_costs(cost)
-    figure, below = panels(len(kinds), 1.9)
-    for axes, (kind, words) in zip(below, kinds.items(), strict=True):
-        handles = {}
-        for variant, look in styles.by_variant.items():
-            mean, place = means.of(variant), float(cost.loc[variant, kind])
-            tips = [
-                f"{formatting.named_mean(styles.names[variant], mean, metric)}, {words}: {formatting.magnitude(place)}"
-            ]
-            size, id = 3 if look.colour == FAINT else 6, f"{styles.id(variant)}-{kind}"
-            handles[variant] = intervals(
-                axes, [mean], [place], metric, look, vertical=True, size=size, id=id, tips=tips
-            )
-        axes.set_xlabel(words)
-        axes.set_ylabel(f"{metric.label}{metric.unit}")
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value, 5)))
-        axes.grid()
-    variants_legend(figure, handles, styles)
+def draw_aggregates(across: AcrossDatasets) -> Drawing:
+    """Draw one panel for each aggregate, with a row for each variant."""
+    metric, variants = across.policy.metric, list(across.scores)
+    names = list(across.scores[across.baseline])
+    figure, panels = rows(*[shorts(variants)] * len(names))
+    for axes, name in zip(panels, names):
+        for row, variant in enumerate(variants):
+            look = VariantStyle(INK, "D") if variant == across.baseline else VariantStyle(PALETTE[0], "o")
+            intervals(axes, [across.scores[variant][name].estimate], [row], metric, look)
+        axes.set_title(AGGREGATES[name], loc="left", fontweight="normal")
+        axes.set_xlabel(f"{metric.label}{metric.unit}")
     return figure

@@ -1,9 +1,9 @@
-"""Figures of trained models: position embeddings and attention. Arrays in, figures out; nothing is read or written."""
+"""Figures of trained models and test images: embeddings, attention, and images on which variants differ. Arrays in, figures out."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -13,15 +13,21 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.ticker import MaxNLocator
 
 from analysis.figures.drawing import legend
-from analysis.figures.inspect import ModelInspection
+from analysis.figures.inspect import ModelInspection, Pictures
 from analysis.figures.labels import Styles, short
-from analysis.figures.style import VERDICTS, WIDTH, Drawing, style
+from analysis.figures.style import BAND, FAINT, VERDICTS, WIDTH, Drawing, style
 from analysis.formatting import MINUS, plain
+from analysis.results.images import Disagreement
 
 ACROSS = 2  # heat maps side by side
 IMAGES_ACROSS = 4
 TITLE_LINE = 24  # characters of the title of a heat map
 CLASS_NAME = 9  # characters of a class that fit above an image
+PICTURES_ACROSS = 2  # images with their bars side by side
+HEIGHT, PITCH = 1.24, 2.5  # of an image with its title, and of an image with its bars; the side of an image is 1
+UNIT = 0.95  # inches: about the side of an image
+MOST_NUMBERED = 6  # variants up to which bars show their value
+LONGEST_CLASS = 20  # characters
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
@@ -75,19 +81,20 @@ def heat_maps(values: Mapping[str, np.ndarray], kind: str) -> Drawing:
 def attention_distance(distances: Mapping[str, np.ndarray], styles: Styles) -> Drawing:
     """Draw the attention distance [depth, heads] of each variant by layer: heads as dots, and their mean."""
     figure = Drawing(2.6)
-    axes = figure.subplots()
-    handles = []
+    axes, handles = figure.subplots(), {}
     for index, (variant, distance) in enumerate(distances.items()):
         layers = np.arange(1, len(distance) + 1) + 0.06 * (index - (len(distances) - 1) / 2)
         look = styles.by_variant[variant]
         heads = np.repeat(layers, distance.shape[1])
         axes.plot(heads, distance.ravel(), "o", ms=3, mew=0, alpha=0.5, color=look.colour)
-        handles += axes.plot(layers, distance.mean(1), "-", marker=look.marker, ms=6, lw=1.4, color=look.colour)
+        (handles[styles.names[variant]],) = axes.plot(
+            layers, distance.mean(1), "-", marker=look.marker, ms=6, lw=1.4, color=look.colour
+        )
     axes.set_xlabel("layer")
     axes.set_ylabel("attention distance, pixels")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y")
-    legend(figure, handles, [styles.names[variant] for variant in distances])
+    legend(figure, handles)
     return figure
 
 
@@ -133,3 +140,37 @@ def _over(grey: np.ndarray, attention: np.ndarray) -> np.ndarray:
 def _name(text: str) -> str:
     text = plain(text)
     return text if len(text) <= CLASS_NAME else f"{text[: CLASS_NAME - 1]}…"
+
+
+@style()
+def disagreement_figure(shown: Sequence[Disagreement], pictures: Pictures, styles: Styles) -> Drawing:
+    """Draw each image with its class, and beside it a bar for each variant that has a colour."""
+    down = -(-len(shown) // PICTURES_ACROSS)
+    figure = Drawing(UNIT * HEIGHT * down)
+    axes = figure.subplots()
+    axes.set_axis_off()
+    variants = [variant for variant in styles.coloured if variant in shown[0].shares]
+    colours = [styles.by_variant[variant].colour for variant in variants]
+    for place, (disagreement, picture, name) in enumerate(zip(shown, pictures.images, pictures.classes)):
+        top, left = HEIGHT * (place // PICTURES_ACROSS), PITCH * (place % PICTURES_ACROSS)
+        extent = (left, left + 1, top + 1, top)
+        axes.imshow(picture.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none", extent=extent)
+        title = f"{short(name, LONGEST_CLASS)} (image {disagreement.image})"
+        axes.text(left, top - 0.03, title, fontsize=8, va="bottom")
+        _bars(axes, left + 1.1, top, [disagreement.shares[variant] for variant in variants], colours)
+    axes.set_xlim(0, PITCH * PICTURES_ACROSS - 0.1)
+    axes.set_ylim(HEIGHT * down - 0.2, 1 - HEIGHT)
+    handles = [axes.plot([], [], "s", color=colour, ms=7)[0] for colour in colours]
+    legend(figure, dict(zip([styles.names[variant] for variant in variants], handles)))
+    return figure
+
+
+def _bars(axes: Axes, left: float, top: float, shares: Sequence[float], colours: Sequence[str]) -> None:
+    """Draw shares of correct runs from 0 to 100 %, on a grey track, beside an image."""
+    rows = top + (np.arange(len(shares)) + 0.5) / len(shares)
+    axes.barh(rows, 1, height=0.7 / len(shares), left=left, color=BAND, lw=0)
+    axes.barh(rows, shares, height=0.7 / len(shares), left=left, color=colours, lw=0)
+    axes.plot([left, left], [top, top + 1], color=FAINT, lw=1)
+    if len(shares) <= MOST_NUMBERED:
+        for row, share in zip(rows, shares):
+            axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=7)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.figures.several_studies import draw_aggregates
+from analysis.figures.means import draw_aggregates
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.figures.labels import Styles
-from analysis.figures.means import against_cost, known_costs
+from analysis.figures.points import against_cost
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
@@ -37,14 +37,15 @@ _COLUMNS = {
     "peak_memory_bytes": ("peak memory", _bytes),
     "device_seconds_ratio": ("time relative to baseline", _times),
 }
+_DRAWN = ("params", "flops_per_image", "device_seconds")
 _WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
 def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: Styles) -> Section:
     """The costs of all variants, and the metric against each cost that is known."""
-    kinds = list(known_costs(cost).values())
+    kinds = {name: _COLUMNS[name][0] for name in _DRAWN if cost[name].notna().any()}
     caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
-    plot = Plot("cost", against_cost(cost, means, styles), caption) if kinds else None
+    plot = Plot("cost", against_cost(cost, kinds, means, styles), caption) if kinds else None
     return Section("cost", "Cost", present(plot, cost_table(variants, cost)))
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pandas as pd
 
-from analysis.figures.disagreement import disagreement_figure
 from analysis.figures.inspect import load_pictures
 from analysis.figures.labels import Styles
+from analysis.figures.model_figures import disagreement_figure
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present

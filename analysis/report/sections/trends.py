@@ -6,9 +6,9 @@ import math
 
 import pandas as pd
 
-from analysis.figures.labels import Styles
-from analysis.figures.line_figures import draw_trend, trend_looks
-from analysis.figures.style import FAINT, Plot
+from analysis.figures.labels import Styles, row_styles
+from analysis.figures.line_figures import draw_trend
+from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
@@ -22,8 +22,8 @@ CHANGE = (Column("p, size changes", "p_holm", formats.p), Column("size of the di
 
 def trend_section(trend: Trend, styles: Styles) -> Section:
     """Return the section on a condition."""
-    grey = any(look.colour == FAINT for look in trend_looks(trend, styles).values())
-    caption = text("trends", "figure", trend=trend, grey=grey)
+    styles = row_styles(list(trend.diffs), styles)
+    caption = text("trends", "figure", trend=trend, grey=styles.some_grey)
     plot = Plot(f"trend-{trend.name}", draw_trend(trend, styles), caption)
     items = present(plot, differences_table(trend), changes_table(trend))
     heading = text("trends", "heading", unit=trend.unit)

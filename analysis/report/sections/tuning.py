@@ -8,8 +8,8 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.figures.labels import Styles
+from analysis.figures.points import draw_trials, shown_setting
 from analysis.figures.style import Plot
-from analysis.figures.tuning_figures import draw_trials, shown_setting
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table

@@ -124,6 +124,6 @@ def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
 def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:
     """Return the main figure: every run and the mean of each variant."""
     metric, diverged = means.metric, conduct.counts["diverged"].to_dict()
-    near = figures.enlarged(means) is not None
-    caption = text("variants", "figure_caption", metric=metric, enlarged=near, some_grey=styles.some_grey)
+    enlarged = bool(figures.enlarged(means))
+    caption = text("variants", "figure_caption", metric=metric, enlarged=enlarged, some_grey=styles.some_grey)
     return Plot("accuracy", figures.accuracy(variants, means, styles, diverged), caption)

@@ -1,18 +1,43 @@
-"""The figure of a tuning: the validation accuracy of every trial against a tuned setting."""
+"""Figures of points: the means of the variants against their cost, and the trials of a tuning against a setting."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from analysis import formatting
-from analysis.figures.drawing import identify, legend, panels
+from analysis.figures.drawing import identify, intervals, legend, panels
 from analysis.figures.labels import Styles
-from analysis.figures.style import Drawing, style
+from analysis.figures.style import FAINT, Drawing, style
+from analysis.results.means import Means
 from analysis.results.tuning import Tuning
 
 RATE = "optim.lr"
+
+
+@style()
+def against_cost(cost: pd.DataFrame, kinds: Mapping[str, str], means: Means, styles: Styles) -> Drawing:
+    """Draw the mean of each variant against each cost. `kinds`: columns of `cost`, with their labels."""
+    metric = means.metric
+    figure, below = panels(len(kinds), 1.9)
+    for axes, (kind, words) in zip(below, kinds.items(), strict=True):
+        handles = {}
+        for variant, look in styles.by_variant.items():
+            mean, place = means.of(variant), float(cost.loc[variant, kind])
+            name = formatting.named_mean(styles.names[variant], mean, metric)
+            mark: dict[str, Any] = {"size": 3 if look.colour == FAINT else 6, "id": f"{styles.id(variant)}-{kind}"}
+            tips = [f"{name}, {words}: {formatting.magnitude(place)}"]
+            handles[variant] = intervals(axes, [mean], [place], metric, look, vertical=True, tips=tips, **mark)
+        axes.set_xlabel(words)
+        axes.set_ylabel(f"{metric.label}{metric.unit}")
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: formatting.magnitude(value, 5)))
+        axes.grid()
+    legend(figure, handles, styles)
+    return figure
 
 
 def shown_setting(tuning: Tuning) -> str | None:
@@ -28,8 +53,8 @@ def draw_trials(tuning: Tuning, path: str, label: str, styles: Styles) -> Drawin
     Filled marks: finished trials. Hollow marks: trials that were stopped early. Large marks: the choices.
     """
     figure, (axes,) = panels(1, 2.8)
-    metric, shown, handles = tuning.metric, [v for v in styles.coloured if v in tuning.variants], []
-    for variant in shown:
+    metric, handles = tuning.metric, {}
+    for variant in (variant for variant in styles.coloured if variant in tuning.variants):
         (colour, marker, _), id = styles.by_variant[variant], styles.id(variant)
         look: dict[str, Any] = {"color": colour, "marker": marker, "ls": ""}
         trials, choice = tuning.of(variant).dropna(subset=[metric]), tuning.plan.variants[variant]
@@ -41,7 +66,7 @@ def draw_trials(tuning: Tuning, path: str, label: str, styles: Styles) -> Drawin
         place = choice.settings[path], choice.val_acc * metric.scale
         best = axes.plot(*place, ms=10, mec="white", mew=0.8, zorder=3, **look)
         identify(best, f"{id}-chosen", [f"chosen for {styles.names[variant]}"])
-        handles.append(best[0])
+        handles[variant] = best[0]
     if tuning.plan.space[path].log:
         axes.set_xscale("log")
         low, high = axes.get_xlim()
@@ -52,7 +77,7 @@ def draw_trials(tuning: Tuning, path: str, label: str, styles: Styles) -> Drawin
     axes.set_xlabel(label)
     axes.set_ylabel(f"{metric.label}{metric.unit}")
     axes.grid()
-    legend(figure, handles, [styles.names[v] for v in shown], [f"{styles.id(v)}-legend" for v in shown])
+    legend(figure, handles, styles)
     return figure
 
 
