@@ -17,14 +17,14 @@ statement as a rule, not the source's measurement.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from analysis.claims.claim import Claim
 from analysis.claims.hypotheses import Hypothesis
-from analysis.stats.comparisons import Values
+from analysis.stats.comparisons import Decided, Values, with_diverged
 from analysis.stats.estimates import ALPHA, Estimate
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.looks import NO_PLAN, Looks
@@ -35,17 +35,12 @@ from experiments.study import StudyPlan
 Outcome = Literal["holds here", "does not hold here", "undecided here"]
 
 
-@dataclass(frozen=True)
-class ClaimResult:
-    """What a study says about a claim."""
+@dataclass(frozen=True, kw_only=True)
+class ClaimResult(Decided):
+    """What a study says about a claim. `decisive` and `hits` are about the verdict of the finished runs."""
 
     claim: Claim
-    outcome: Outcome
-    finished: Outcome
-    """the outcome of the finished runs alone, which `decisive` and `hits` are about; `outcome` is another one where it
-    changes if diverged runs count as runs at chance level"""
-    p: float
-    """p of the claim being false, adjusted over the claims"""
+    verdict: Outcome
     hypotheses: tuple[Hypothesis, ...]
     decisive: Hypothesis
     """of the hypotheses that stand as the outcome says, the one with the weakest support"""
@@ -58,6 +53,11 @@ class ClaimResult:
     few seeds to say, or looks are planned"""
 
     @property
+    def outcome(self) -> Outcome:
+        """The verdict, unless it depends on diverged runs."""
+        return "undecided here" if self.depends_on_diverged else self.verdict
+
+    @property
     def n(self) -> int:
         """Seeds behind the hypothesis with the fewest."""
         return min(hypothesis.moments[2] for hypothesis in self.hypotheses)
@@ -68,12 +68,12 @@ def check(
     study: StudyPlan,
     values: Values,
     floor: float = 0.0,
-    with_diverged: Values | None = None,
+    at_chance: Values | None = None,
     looks: Looks = NO_PLAN,
 ) -> list[ClaimResult]:
     """Check each claim that makes a hypothesis about the study, with its margin.
 
-    `floor` is the smallest standard deviation of one run. `with_diverged` are the values where diverged runs count as runs
+    `floor` is the smallest standard deviation of one run. `at_chance` are the values where diverged runs count as runs
     at chance level; None where no run diverged. With planned `looks`, the values are those of the current look, in the planned
     order of the seeds. A claim with the same hypotheses as an earlier one is left out. All claims
     are about accuracies (`Metric.is_accuracy`): a study of another metric yields none.
@@ -85,14 +85,11 @@ def check(
         if hypotheses := claim.hypotheses(study, values, floor):
             key = type(claim), frozenset(hypothesis.variants for hypothesis in hypotheses)
             distinct.setdefault(key, (claim, hypotheses))
-    results = _judge(list(distinct.values()), looks)
-    if with_diverged is None:
-        return results
-    counted = [(claim, claim.hypotheses(study, with_diverged, floor)) for claim, _ in distinct.values()]
-    return [
-        result if result.finished == other.finished else replace(result, outcome="undecided here")
-        for result, other in zip(results, _judge(counted, looks), strict=True)
-    ]
+    results = dict(enumerate(_judge(list(distinct.values()), looks)))
+    if at_chance is None:
+        return list(results.values())
+    counted = [(claim, claim.hypotheses(study, at_chance, floor)) for claim, _ in distinct.values()]
+    return list(with_diverged(results, dict(enumerate(_judge(counted, looks)))).values())
 
 
 def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[ClaimResult]:
@@ -115,9 +112,7 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
         results.append(
             ClaimResult(
                 claim=claim,
-                outcome=outcome,
-                finished=outcome,
-                p=float(p),
+                verdict=outcome,
                 hypotheses=tuple(hypotheses),
                 decisive=decisive,
                 estimate=decisive.estimate(looks.level()),

@@ -14,6 +14,7 @@ import numpy as np
 from analysis.claims.hypotheses import Hypothesis
 from analysis.sources.settings import PLACES
 from analysis.stats.comparisons import Values, paired
+from analysis.stats.estimates import floor_of_difference
 from experiments.data.catalogue import DATASETS
 from experiments.study import StudyPlan
 from vit.registry import REGISTRY
@@ -116,7 +117,7 @@ def _on_pairs(
     if not pairs:
         return []
     a, b, _ = paired(values, pairs)
-    return [Hypothesis(pair, row, relation, bound, math.sqrt(2) * floor) for pair, row in zip(pairs, a - b)]
+    return [Hypothesis(pair, row, relation, bound, floor_of_difference(floor)) for pair, row in zip(pairs, a - b)]
 
 
 def site_of(kind: str, site: str | None = None) -> str:

@@ -102,7 +102,7 @@ def _document(
     `slots`: of the title, the headline and the methods in the template. `further`: methods.
     """
     lost = {name: len(results.study.of("diverged")) for name, results in studies.items()}
-    planned = any(results.policy.plan for results in studies.values())
+    planned = any(results.policy.looks for results in studies.values())
     methods = [*facts(template, "methods", planned=planned, **slots), *further]
     scopes = dict.fromkeys(
         fact for results in studies.values() for fact in facts("methods", "scope", split=results.conduct.split)

@@ -104,14 +104,14 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     parts = list(studies.values())
     study, names = parts[0].study, parts[0].variants.names
     baseline, margin = study.baseline, min(part.study.margin for part in parts)
-    policy = replace(whole or Policy(study.metric, margin, floor=0.0, chance={}), margin=margin)
+    policy = replace(whole or Policy(study.metric, margin, floor=0.0, chance={}), margin=margin, families=1)
     floors, finished = [part.policy.floor for part in parts], [part.means.values for part in parts]
     counted = [part.policy.count_diverged(part.means.values) for part in parts]
     unknown = set().union(*(part.policy.unknown_chance for part in parts))
 
     def sides(values: Sequence[Values], variant: str) -> list[np.ndarray]:
         """For each dataset the runs of the variant and of the baseline (2, seeds), in the planned order."""
-        tested = values if policy.waiting else map(policy.limit, values)
+        tested = values if policy.looks.waiting else map(policy.looks.limit, values)
         return [
             np.array([(x, runs[baseline].get(seed, np.nan)) for seed, x in runs[variant].items()]).reshape(-1, 2).T
             for runs in tested
@@ -128,7 +128,7 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     if baseline in left_out:
         raise UserError(f"across: the baseline {baseline!r} has {left_out[baseline]}; it needs {FEWEST} on each")
     scored = [variant for variant in names if variant not in left_out]
-    compared = [variant for variant in scored if variant != baseline and not policy.waiting]
+    compared = [variant for variant in scored if variant != baseline and not policy.looks.waiting]
     chance = _chance(studies)
     lowest = list(chance.values())
     return AcrossDatasets(

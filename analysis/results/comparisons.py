@@ -64,5 +64,5 @@ def study_comparisons(variants: Variants, means: Means, policy: Policy) -> Compa
         else [(variant, baseline) for variant in variants.others]
     )
     compared = policy.compare(means.values, pairs)
-    versus = stats.against_baseline(compared, policy.limit(means.values), baseline)
+    versus = stats.against_baseline(compared, policy.looks.limit(means.values), baseline)
     return Comparisons(baseline, versus, compared if few else {})

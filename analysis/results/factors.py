@@ -30,40 +30,47 @@ def study_factors(study: RunsTable, means: Means, policy: Policy) -> Factors:
     """The effects of a study's factors."""
     if len(study.factors) < 2:
         return Factors()
-    finished, policy = study.of("finished"), policy.sharing_alpha(2)
-    model, reason = _model(finished, study, policy)
-    return Factors(model, reason, _sensitive(model, study, means, policy))
+    if policy.families == 1:
+        return Factors(
+            skipped_reason="it needs two factors or more with two levels each, and every combination in the plan"
+        )
+    if policy.looks.waiting:
+        return Factors(skipped_reason=f"the first planned look is at {policy.looks.next} seeds")
+    try:
+        model = _model(study.of("finished"), study, policy)
+    except UserError as error:
+        return Factors(skipped_reason=str(error))
+    return Factors(model, divergence_sensitive_terms=_sensitive(model, study, means, policy))
 
 
-def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> tuple[stats.Factorial | None, str]:
-    """The effects, or why there are none."""
-    if policy.waiting:
-        return None, f"the first planned look is at {policy.plan[0]} seeds"
-    runs = runs.loc[[policy.may_test(seed) for seed in runs["seed"]]]
+def _model(runs: pd.DataFrame, study: RunsTable, policy: Policy) -> stats.Factorial:
+    runs = runs.loc[[policy.looks.may_test(seed) for seed in runs["seed"]]]
     frame = runs[["seed", study.metric]].copy()
     for factor in study.factors:
         frame[factor] = factor_levels(runs, factor)
-    names, families, looks = list(study.factors), policy.families, policy.looks
-    try:
-        return stats.factorial(frame, study.metric, names, floor=policy.floor, families=families, looks=looks), ""
-    except UserError as error:
-        return None, str(error)
+    return stats.factorial(frame, study.metric, list(study.factors), policy.floor, policy.families, policy.looks)
 
 
-def _sensitive(model: stats.Factorial | None, study: RunsTable, means: Means, policy: Policy) -> tuple[str, ...]:
-    """Every significant term where the chance level of a diverged run is not known."""
-    if model is None or not policy.chance:
+def _sensitive(model: stats.Factorial, study: RunsTable, means: Means, policy: Policy) -> tuple[str, ...]:
+    """Every significant term where the chance level of a diverged run is not known, or leaves no complete grid."""
+    if not policy.chance:
         return ()
-    significant = _significant(model)
-    if policy.unknown_chance:
-        return tuple(significant)
-    again, _ = _model(_at_chance(study, policy.count_diverged(means.values)), study, policy)
-    counted = _significant(again) if again else []
-    return tuple(term for term in model.terms["term"] if (term in significant) != (term in counted))
+    verdicts = counted = _verdicts(model)
+    unknown = list(verdicts) if policy.unknown_chance else []
+    try:
+        counted = _verdicts(_model(_at_chance(study, policy.count_diverged(means.values)), study, policy))
+    except UserError:
+        unknown = list(verdicts)
+    decided = stats.with_diverged(verdicts, counted, unknown)
+    return tuple(term for term, verdict in decided.items() if verdict.depends_on_diverged)
 
 
-def _significant(model: stats.Factorial) -> list[str]:
-    return model.terms.loc[model.terms["p_holm"] <= stats.ALPHA, "term"].tolist()
+def _verdicts(model: stats.Factorial) -> dict[str, stats.Decided]:
+    """Term -> whether it is shown."""
+    return {
+        term: stats.Decided(verdict="shown" if p <= stats.ALPHA else "not enough evidence")
+        for term, p in zip(model.terms["term"], model.terms["p_holm"])
+    }
 
 
 def _at_chance(study: RunsTable, counted: dict[str, dict[int, float]]) -> pd.DataFrame:

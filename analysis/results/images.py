@@ -111,7 +111,7 @@ def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
     for variant, runs in hits.items():
         differences = _differences(runs, hits.get(study.baseline), policy)
         if variant != study.baseline and len(differences):
-            versus[variant] = stats.over_images(differences, policy.looks.confidence, math.sqrt(2) * floor)
+            versus[variant] = stats.over_images(differences, policy.looks.confidence, stats.floor_of_difference(floor))
     return ImageResults(hits, means, versus)
 
 
@@ -119,6 +119,6 @@ def _differences(a: VariantHits, b: VariantHits | None, policy: Policy) -> np.nd
     """a - b on the seeds that both have and that may be tested: [seeds, images], -1, 0 or 1; empty for other images."""
     if b is None or a.images != b.images:
         return np.empty((0, 0))
-    common = [seed for seed in sorted(set(a.seeds) & set(b.seeds)) if policy.may_test(seed)]
+    common = [seed for seed in sorted(set(a.seeds) & set(b.seeds)) if policy.looks.may_test(seed)]
     rows_a, rows_b = ([runs.seeds.index(seed) for seed in common] for runs in (a, b))
     return a.hits[rows_a].astype(np.int8) - b.hits[rows_b].astype(np.int8)

@@ -33,10 +33,9 @@ def published_results(study: RunsTable, means: Means, policy: Policy) -> Publish
 
 def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
     """None where the study's margin is of another unit than its metric."""
-    if policy.waiting or Metric(study.stated_plan.metric).is_share != study.metric.is_share:
+    if policy.looks.waiting or Metric(study.stated_plan.metric).is_share != study.metric.is_share:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
-    known = policy.chance and not policy.unknown_chance
-    counted = policy.limit(policy.count_diverged(means.values)) if known else None
-    values = policy.limit(means.values)
+    values = policy.looks.limit(means.values)
+    counted = policy.looks.limit(policy.count_diverged(means.values)) if policy.chance else None
     return check(published_claims(), plan, values, policy.floor, counted, policy.looks)

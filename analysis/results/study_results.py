@@ -50,15 +50,13 @@ def analyze(study: RunsTable) -> StudyResults:
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to report")
     policy, variants, means = study_policy(study), study_variants(study), study_means(study)
-    factors = study_factors(study, means, policy)
-    pairs_policy = policy.sharing_alpha(1 if factors.model is None else 2)
     return StudyResults(
         study=study,
-        policy=pairs_policy,
+        policy=policy,
         variants=variants,
         means=means,
-        comparisons=study_comparisons(variants, means, pairs_policy),
-        factors=factors,
+        comparisons=study_comparisons(variants, means, policy),
+        factors=study_factors(study, means, policy),
         published=published_results(study, means, policy),
         images=image_results(study, policy),
         profiles=study_profiles(study, means),

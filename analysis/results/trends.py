@@ -11,9 +11,8 @@ import numpy as np
 import pandas as pd
 
 from analysis import stats
-from analysis.formatting import level_name
 from analysis.results.policy import Policy
-from analysis.results.variants import Variants
+from analysis.results.variants import Variants, levels_by_variant, names_by_levels
 from analysis.sources.runs_table import RunsTable, factor_levels
 from experiments.metric import Metric
 
@@ -72,7 +71,7 @@ def study_trends(study: RunsTable, variants: Variants, policy: Policy) -> list[T
     With planned looks, p-values are NaN: the tests are for one look.
     """
     finished = study.of("finished")
-    runs = finished.loc[[policy.may_test(seed) for seed in finished["seed"]]]
+    runs = finished.loc[[policy.looks.may_test(seed) for seed in finished["seed"]]]
     if runs.empty:
         return []
     trends = [_lengths(study, runs, policy)]
@@ -97,11 +96,7 @@ def _lengths(study: RunsTable, runs: pd.DataFrame, policy: Policy) -> Trend | No
 
 def _along(study: RunsTable, variants: Variants, runs: pd.DataFrame, condition: str, policy: Policy) -> Trend | None:
     """The trend along a factor of the study."""
-    others = {factor: name for factor, name in variants.factors.items() if factor != condition}
-    planned = study.runs[study.runs["status"] != "unplanned"].drop_duplicates("variant")
-    levels = zip(*(factor_levels(planned, factor) for factor in others), strict=True)
-    names = [", ".join(level_name(name, str(level)) for name, level in zip(others.values(), row)) for row in levels]
-    rows = dict(zip(planned["variant"], names))
+    rows = names_by_levels(levels_by_variant(study).drop(columns=condition), variants.factors)
     points = pd.to_numeric(factor_levels(runs, condition), errors="coerce")
     if condition == "data.train_limit":  # not set: all images
         points = points.fillna(runs["train_images"])
@@ -121,7 +116,7 @@ def _trend(
         return None
     table = values.pivot_table(index="seed", columns=["row", "point"], values="value", aggfunc="last", dropna=False)
     table = table.reindex(columns=pd.MultiIndex.from_product([rows, points]))
-    others, floor = [row for row in rows if row != baseline], math.sqrt(2) * policy.floor  # of a difference of two runs
+    others, floor = [row for row in rows if row != baseline], policy.rule.floor
     pairs = combinations([*others, baseline], 2)  # the baseline comes second, as in the table of pairs
     changes = pd.DataFrame(_change(table, *pair, (points[0], points[-1]), floor, policy) for pair in pairs)
     changes["p_holm"] = stats.holm(changes["p"])
@@ -129,7 +124,7 @@ def _trend(
     kinds = _kinds(study, rows_of, rows)
     first, last = points[0], points[-1]
     spread = stats.spread_change(*_complete(table, kinds, (first, last)))
-    if policy.plan:
+    if policy.looks:
         spread = replace(spread, p=math.nan)
     return Trend(
         name=name,
@@ -148,7 +143,7 @@ def _trend(
         spreads={at: stats.sd_of_means(_complete(table, kinds, (first, last, at))[-1]) for at in points},
         missing=[row for row in planned if row not in rows],
         diverged=len(study.of("diverged")),
-        planned=bool(policy.plan),
+        planned=bool(policy.looks),
     )
 
 
@@ -160,7 +155,7 @@ def _change(
     first, last = (both[a, at] - both[b, at] for at in ends)
     change = stats.size_change(first, last, floor, policy.looks.confidence)
     estimates = {"first": change.first, "last": change.last, "change": change.change}
-    return {"a": a, "b": b, **estimates, "p": math.nan if policy.plan else change.p, "shrinks": change.shrinks}
+    return {"a": a, "b": b, **estimates, "p": math.nan if policy.looks else change.p, "shrinks": change.shrinks}
 
 
 def _complete(table: pd.DataFrame, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:

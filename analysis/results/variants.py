@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -45,7 +46,7 @@ class Variants:
 def study_variants(study: RunsTable) -> Variants:
     """The variants of a study."""
     names, factors = study.variants, {factor: factor_name(factor, study.names) for factor in study.factors}
-    levels = _grid(study, names)
+    levels = _grid(study)
     return Variants(names, study.baseline, study.metric, study.margin, _brief(study, names, factors), factors, levels)
 
 
@@ -55,20 +56,33 @@ def _brief(study: RunsTable, variants: list[str], factors: dict[str, str]) -> di
         return {variant: variant for variant in variants}
     if len(heads) == 1:
         return {variant: level_name(heads[0], variant) for variant in variants}
-    rows = _levels(study, variants).itertuples(index=False)
-    brief = [", ".join(level_name(head, str(level)) for head, level in zip(heads, row)) for row in rows]
-    return dict(zip(variants, brief if len(set(brief)) == len(brief) else variants))
+    brief = names_by_levels(levels_by_variant(study), factors)
+    return brief if len(set(brief.values())) == len(brief) else dict(zip(variants, variants))
 
 
-def _levels(study: RunsTable, variants: list[str]) -> pd.DataFrame:
+def levels_by_variant(study: RunsTable) -> pd.DataFrame:
     """A row for each variant, a column for each factor."""
-    runs = study.runs.drop_duplicates("variant").set_index("variant").reindex(variants)
-    return pd.DataFrame({factor: factor_levels(runs, factor) for factor in study.factors}, index=variants)
+    runs = study.runs.drop_duplicates("variant").set_index("variant").reindex(study.variants)
+    return pd.DataFrame({factor: factor_levels(runs, factor) for factor in study.factors}, index=study.variants)
 
 
-def _grid(study: RunsTable, variants: list[str]) -> pd.DataFrame | None:
+def names_by_levels(levels: pd.DataFrame, factors: Mapping[str, str]) -> dict[str, str]:
+    """Variant -> its levels as a name, by a row of levels for each variant. `factors`: factor -> what the study calls it."""
+    heads = [factors[factor] for factor in levels]
+    names = (", ".join(map(level_name, heads, map(str, row))) for row in levels.itertuples(index=False))
+    return dict(zip(levels.index, names))
+
+
+def has_grid(study: RunsTable) -> bool:
+    """Whether the study plans every combination of two levels or more of two factors or more."""
+    levels = levels_by_variant(study).fillna("not set")
+    numbers = levels.nunique()
+    return len(numbers) > 1 and numbers.min() > 1 and len(levels.drop_duplicates()) == numbers.prod()
+
+
+def _grid(study: RunsTable) -> pd.DataFrame | None:
     if len(study.factors) < 2:
         return None
-    levels = _levels(study, variants)
+    levels = levels_by_variant(study)
     unknown = levels.isna().any(axis=None) or (levels == "nan").any(axis=None)
     return None if unknown or levels.duplicated().any() else levels

@@ -11,6 +11,7 @@ from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, im
 from analysis.stats.batches import BatchEffect, batch_effect
 from analysis.stats.comparisons import (
     Comparison,
+    Decided,
     PairedComparison,
     Rule,
     against_baseline,
@@ -18,7 +19,17 @@ from analysis.stats.comparisons import (
     paired,
     with_diverged,
 )
-from analysis.stats.estimates import ALPHA, LEVEL, UNKNOWN, Estimate, accuracy_step, mean, means, proportion
+from analysis.stats.estimates import (
+    ALPHA,
+    LEVEL,
+    UNKNOWN,
+    Estimate,
+    accuracy_step,
+    floor_of_difference,
+    mean,
+    means,
+    proportion,
+)
 from analysis.stats.factorial import Factorial, factorial
 from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.images import ImageEstimate, over_images

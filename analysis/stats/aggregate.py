@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.stats.comparisons import Comparison, Rule, decide
-from analysis.stats.estimates import ALPHA, Estimate, estimates, moments, proportion, t_interval
+from analysis.stats.estimates import ALPHA, Estimate, estimates, floor_of_difference, moments, proportion, t_interval
 from analysis.stats.student import t_test_of
 
 REPLICATES = 10_000
@@ -105,7 +105,7 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     """
     if not differences:
         return {}
-    paired = [math.sqrt(2) * floor for floor in floors]
+    paired = list(map(floor_of_difference, floors))
     averages = [
         [stratified_mean([one[:seeds] for one in samples], paired) for samples in differences.values()]
         for seeds in rule.looks.reached

@@ -30,7 +30,7 @@ Verdict = Literal["better", "worse", "equivalent", "not enough evidence", "basel
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
 Key = TypeVar("Key", bound=Hashable)
-Compared = TypeVar("Compared", bound="Comparison")
+Compared = TypeVar("Compared", bound="Decided")
 Variant = TypeVar("Variant", bound=Hashable)
 
 
@@ -64,8 +64,24 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Decided:
+    """What the finished runs show, and whether that changes where diverged runs count as runs at chance level."""
+
+    verdict: str
+    verdict_with_diverged: str | None = None
+    """the verdict if diverged runs count; None where that is the same in any case"""
+
+    @property
+    def depends_on_diverged(self) -> bool:
+        """Whether the verdict is another one if diverged runs count as runs at chance level."""
+        return self.verdict_with_diverged not in (None, self.verdict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Decided):
     """One variant minus another. What so few seeds cannot tell is NaN."""
+
+    verdict: Verdict
 
     diff: Estimate
     """mean difference with its Student t interval, wider where several looks share `ALPHA`"""
@@ -73,19 +89,11 @@ class Comparison:
     """two-sided t test of no difference"""
     p_holm: float
     """`p`, adjusted over the family"""
-    verdict: Verdict
-    verdict_with_diverged: Verdict | None = None
-    """the verdict if diverged runs count as runs at chance level; None where that is the same in any case"""
 
     @property
     def n(self) -> int:
         """Seeds used: those with a finite value on both sides."""
         return self.diff.n
-
-    @property
-    def depends_on_diverged(self) -> bool:
-        """Whether the verdict is another one if diverged runs count as runs at chance level."""
-        return self.verdict_with_diverged not in (None, self.verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +150,9 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
 
 
 def with_diverged(
-    compared: Mapping[Key, Compared], counted: Mapping[Key, Comparison], unknown: Collection[Key]
+    compared: Mapping[Key, Compared], counted: Mapping[Key, Decided], unknown: Collection[Key] = ()
 ) -> dict[Key, Compared]:
-    """The comparisons, each with its verdict in `counted`, where diverged runs count as runs at chance level.
+    """The results, each with its verdict in `counted`, where diverged runs count as runs at chance level.
 
     No verdict stands on the finished runs alone for those where that level is `unknown`.
     """

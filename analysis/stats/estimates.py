@@ -5,9 +5,10 @@ A value that is not finite (a diverged run) is left out, and `Estimate.n` says h
 `floor` is the smallest standard deviation that a sample is credited with, in the metric's units. An accuracy moves in
 steps of one image, so several runs can agree by chance although repeated runs would differ. A value that is rounded to
 one of two neighbouring steps has a standard deviation of at most half a step, which is the floor of one run. The floor of
-a sum of runs with weights w is sqrt(sum w²) times that: sqrt(2) times for a difference of two runs.
+a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_difference` is that of two runs.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,11 @@ class Estimate:
 
 
 UNKNOWN = Estimate(np.nan, np.nan, np.nan, 0)
+
+
+def floor_of_difference(floor: float) -> float:
+    """The floor of the difference of two values that have this floor each."""
+    return math.sqrt(2) * floor
 
 
 def moments(x: ArrayLike, floor: ArrayLike = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -18,7 +18,8 @@ Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu
 (2013), 1112-1124 (with Holm's method).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -45,21 +46,50 @@ GRID = np.linspace(0.02, 7.2, 73)
 
 @dataclass(frozen=True)
 class Looks:
-    """The looks that a study plans, and the one it has reached. Without a plan (`NO_PLAN`, false) all seeds are one look.
+    """The looks that a study plans, and how far it has come. Without a plan (`NO_PLAN`, false) all seeds are one look.
 
-    `plan`: the planned numbers of seeds. `seeds`: the seeds of the look that is reached, in the planned order.
+    Tests use the seeds of the last planned look that is reached: one for whose seeds all runs have ended. Seeds beyond it
+    are not tested before the next planned look, and never after the last one.
     """
 
     plan: tuple[int, ...] = ()
-    seeds: tuple[int, ...] = ()
+    """the planned numbers of seeds"""
+    complete: tuple[int, ...] = ()
+    """the seeds of which all runs have ended, in the planned order"""
 
     def __bool__(self) -> bool:
         return bool(self.plan)
 
     @property
     def reached(self) -> tuple[int | None, ...]:
-        """The numbers of seeds of the looks so far; None stands for all seeds."""
-        return self.plan[: self.plan.index(len(self.seeds)) + 1] if self.plan else (None,)
+        """The numbers of seeds of the looks so far, before the first one that of the first; None stands for all seeds."""
+        return tuple(n for n in self.plan if n <= len(self.complete)) or self.plan[:1] or (None,)
+
+    @property
+    def next(self) -> int | None:
+        """The number of seeds of the next look; None where there is none."""
+        return next((n for n in self.plan if n > len(self.complete)), None)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether nothing may be tested yet: the first look is not reached."""
+        return self.next is not None and self.next == self.plan[0]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of the look that is reached; empty without a plan."""
+        return () if self.waiting or not self.plan else self.complete[: self.reached[-1]]
+
+    def may_test(self, seed: int) -> bool:
+        """Whether tests may use this seed."""
+        return not self.plan or seed in self.seeds
+
+    def limit(self, values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
+        """The values (variant -> seed -> value) that may be tested, with NaN for the seeds of a look that lack one."""
+        if not self.plan:
+            return {variant: dict(runs) for variant, runs in values.items()}
+        seeds = self.seeds
+        return {variant: {seed: runs.get(seed, math.nan) for seed in seeds} for variant, runs in values.items()}
 
     def level(self, alpha: float = ALPHA) -> float:
         """The level of the current look, for an overall level `alpha`."""

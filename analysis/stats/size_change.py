@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.stats.estimates import LEVEL, Estimate, mean, moments, t_interval
+from analysis.stats.estimates import LEVEL, Estimate, floor_of_difference, mean, moments, t_interval
 from analysis.stats.student import t_test, t_test_of
 
 
@@ -34,7 +34,7 @@ def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0, level: fl
     `level` is that of the intervals.
     """
     first, last = (np.asarray(values, dtype=float) for values in (first, last))
-    wide = np.sqrt(2) * floor
+    wide = floor_of_difference(floor)
     ps = [float(t_test(values, floor=wide)) for values in (first - last, first + last)]
     both = np.isfinite(first) & np.isfinite(last)
     shrinks = bool(both.any() and abs(last[both].mean()) < abs(first[both].mean()))
@@ -49,7 +49,6 @@ class SpreadChange:
     change: Estimate
     """last - first"""
     p: float
-    variants: int
 
 
 def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
@@ -64,12 +63,12 @@ def spread_change(first: ArrayLike, last: ArrayLike) -> SpreadChange:
     variants, seeds = first.shape
     difference, nan = _variance(last) - _variance(first), float("nan")
     if variants < 3 or seeds < 3:
-        return SpreadChange(Estimate(difference, nan, nan, seeds), nan, variants)
+        return SpreadChange(Estimate(difference, nan, nan, seeds), nan)
     without = [_variance(np.delete(last, s, 1)) - _variance(np.delete(first, s, 1)) for s in range(seeds)]
     _, deviation, _ = moments(seeds * difference - (seeds - 1) * np.array(without))
     p = float(t_test_of(difference, deviation / np.sqrt(seeds), seeds - 1))
     low, high = t_interval(difference, deviation / np.sqrt(seeds), seeds - 1)
-    return SpreadChange(Estimate(difference, float(low), float(high), seeds), p, variants)
+    return SpreadChange(Estimate(difference, float(low), float(high), seeds), p)
 
 
 def sd_of_means(values: ArrayLike) -> float:

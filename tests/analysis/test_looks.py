@@ -137,7 +137,7 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
     results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
     assert {compared.n for compared in results.comparisons.pairs.values()} == {8}
-    assert results.policy.next_look is None and "use the first 8. It is the last look" in " ".join(
+    assert results.policy.looks.next is None and "use the first 8. It is the last look" in " ".join(
         study_headline(results)
     )
 
@@ -157,7 +157,7 @@ def test_before_the_first_look_nothing_is_tested(write, tmp_path):
 
 def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ended(tmp_path):
     waiting = unfinished(6, 10) | {("none", 2): "absent"}
-    assert results_at(tmp_path / "a", 6, looks=[3, 5], statuses=waiting).policy.waiting
+    assert results_at(tmp_path / "a", 6, looks=[3, 5], statuses=waiting).policy.looks.waiting
     lost = unfinished(6, 10) | {("none", 2): "diverged"}
     results = results_at(tmp_path / "b", 6, looks=[3, 5], statuses=lost)
     assert results.policy.looks.seeds == (0, 1, 2, 3, 4)

@@ -54,7 +54,7 @@ def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> l
         "headline",
         **slots,
         model=model,
-        planned=bool(policy.plan),
+        planned=bool(policy.looks),
         effects=[effect for effect in effects if effect["p_holm"] <= ALPHA],
         others=[effect for effect in effects if not effect["p_holm"] <= ALPHA],
         sensitive=[names[term] for term in factors.divergence_sensitive_terms],
@@ -126,7 +126,7 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
             ),
         ),
     }
-    slots = {"metric": metric, "model": model, "planned": bool(policy.plan)}
+    slots = {"metric": metric, "model": model, "planned": bool(policy.looks)}
     return [
         Table(
             table,

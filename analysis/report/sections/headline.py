@@ -35,7 +35,7 @@ def headline(
     study = {"variants": variants, "means": means, "conduct": conduct}
     if not variants.others:
         return tuple(paragraphs("headline", "single_variant", **study, claims=claims))
-    if policy.waiting:
+    if policy.looks.waiting:
         return tuple(paragraphs("looks", "waiting", variants=variants, means=means, policy=policy))
     if max(comparisons.versus[variant].n for variant in variants.others) < 2:
         return tuple(paragraphs("headline", "not_testable", **study, comparisons=comparisons, ended=list(ENDED)))
@@ -73,8 +73,8 @@ def _limits(variants: Variants, comparisons: Comparisons, policy: Policy) -> dic
         "detectable": " to ".join(ends),
         "shown": shown,
         "hopeless": len(shown) - len(sizes),
-        "few_seeds": FEW_SEEDS if undecided and not policy.plan and max(c.n for c in undecided) < FEW_SEEDS else None,
-        "needed": formatting.seeds_needed(_range(needs)) if needs and not policy.plan else "",
+        "few_seeds": FEW_SEEDS if undecided and not policy.looks and max(c.n for c in undecided) < FEW_SEEDS else None,
+        "needed": formatting.seeds_needed(_range(needs)) if needs and not policy.looks else "",
     }
 
 

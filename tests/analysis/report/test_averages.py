@@ -151,7 +151,7 @@ def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
     document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=absent(seeds=range(7, 10)))
     headline = " ".join(document.headline)
     assert "5 seeds per dataset" in headline and "for the planned looks" in headline
-    assert "0.31 % instead of 5 %" in headline  # Lan and DeMets (1983)
+    assert "0.305 % instead of 5 %" in headline  # Lan and DeMets (1983)
     assert "The next look is at 10 seeds." in headline
 
 

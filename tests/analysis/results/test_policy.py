@@ -1,5 +1,7 @@
 """The policy of a study: what a diverged run counts as, and how many families share alpha."""
 
+from dataclasses import replace
+
 import pytest
 from synthetic import add_metrics, write_factorial, write_study
 
@@ -20,7 +22,7 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
 
 def test_pairs_share_alpha_with_the_factors(tmp_path):
     results = analyze(read(str(write_factorial(tmp_path, spread=0.05))))
-    alone = results.policy.sharing_alpha(1).compare(results.means.values, results.comparisons.pairs)
+    alone = replace(results.policy, families=1).compare(results.means.values, results.comparisons.pairs)
     shared = {pair: compared.p_holm for pair, compared in results.comparisons.pairs.items()}
     assert shared == pytest.approx({pair: min(1, 2 * compared.p_holm) for pair, compared in alone.items()})
     assert min(shared.values()) < 1

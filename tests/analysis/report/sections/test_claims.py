@@ -17,7 +17,7 @@ from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
-from analysis.stats import Estimate
+from analysis.stats import Estimate, Looks
 from experiments.config import RunConfig, override
 from experiments.metric import Metric
 
@@ -64,7 +64,7 @@ def test_which_evidence_is_shown(means, options, claim, said, not_said):
 
 
 def test_an_outcome_that_depends_on_diverged_runs_says_so():
-    result = replace(claims({"none": 0.7, "learned-1d": 0.9})["paper-none"], outcome="undecided here")
+    result = replace(claims({"none": 0.7, "learned-1d": 0.9})["paper-none"], verdict_with_diverged="undecided here")
     assert "It changes if diverged runs are counted at chance level." in evidence(result)
 
 
@@ -74,7 +74,7 @@ def test_the_tables_data_and_notes():
     assert made.data["verdict"].tolist() == [result.outcome for result in results]
     assert made.data["more_seeds_low"].tolist() == [r.more_seeds and r.more_seeds.low for r in results]
     assert not any("planned looks" in note for note in made.notes)
-    planned = claims_table(results, VARIANTS, replace(POLICY, plan=(5, 10)), tuned=False)
+    planned = claims_table(results, VARIANTS, replace(POLICY, looks=Looks((5, 10))), tuned=False)
     assert any("They are adjusted for the planned looks only," in note for note in planned.notes)
     assert table([]) is None
 

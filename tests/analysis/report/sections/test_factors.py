@@ -108,6 +108,7 @@ def test_the_largest_of_the_significant_differences_is_named():
     model = stats.factorial(frame, "test/acc", ["kind", "depth"])
     effect = _largest(model, "kind")
     means = frame.groupby(["seed", "kind"])["test/acc"].mean().unstack()
+    assert means.mean().idxmax() == "c"
     diffs = means["b"] - means["a"]
     interval = scipy_stats.t.interval(0.95, 4, diffs.mean(), scipy_stats.sem(diffs))
     assert (effect["level"], effect["reference"], effect["p_holm"] < 0.001, effect["count"]) == ("b", "a", True, 3)
