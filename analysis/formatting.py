@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,15 +14,11 @@ if TYPE_CHECKING:
     from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
-ALL_EQUAL = "(all seeds equal)"
-UNBOUNDED = (-math.inf, math.inf)
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def decimals(half: float, fallback: int = 2) -> int:
-    """Return the number of decimals that shows two significant digits of an interval's half-width.
-
-    `fallback` is returned where there is no interval or its width is zero.
-    """
+    """Return the number of decimals that shows two significant digits of `half`; `fallback` where it is zero or not known."""
     if not math.isfinite(half) or half <= 0:
         return fallback
     leading = math.floor(math.log10(float(f"{half:.1e}")))
@@ -59,41 +54,36 @@ def half_width(estimate: Estimate) -> float:
 
 
 def with_interval(
-    estimate: Estimate,
-    factor: float = 1.0,
-    signed: bool = False,
-    fallback: int = 2,
-    limits: tuple[float, float] = UNBOUNDED,
-    places: int | None = None,
+    estimate: Estimate, metric: Metric, signed: bool = False, places: int | None = None, least: float | None = None
 ) -> str:
     """Format an estimate with its interval, with `places` decimals, else with two significant digits of the half-width.
 
     - `97.12 ± 0.43`: the usual case;
-    - `99.3 (97.3 to 100)`: the interval passes `limits` (in the data's units) and is cut there;
+    - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or at `least`; not for a `signed` difference;
     - `100.00 (all seeds equal)`: the interval has no width;
     - `97.12`: there is no interval.
     """
-    half = half_width(estimate) * factor
-    places = decimals(half, fallback) if places is None else places
-    value = number(estimate.value * factor, places, signed)
+    half, (lowest, highest) = half_width(estimate) * metric.scale, limits(metric, signed)
+    lowest = lowest if least is None else least
+    places = _places(estimate, metric) if places is None else places
+    value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
     if half == 0:
-        return f"{value} {ALL_EQUAL}"
-    if estimate.low < limits[0] or estimate.high > limits[1]:
-        return f"{value} ({_within(estimate.low, limits, factor, places)} to {_within(estimate.high, limits, factor, places)})"
-    return f"{value} ± {number(half, places)}"
+        return f"{value} (all seeds equal)"
+    if estimate.low >= lowest and estimate.high <= highest:
+        return f"{value} ± {number(half, places)}"
+    cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
+    low, high = (
+        number(end * metric.scale, places if end == bound else 0)
+        for end, bound in zip(cut, (estimate.low, estimate.high))
+    )
+    return f"{value} ({low} to {high})"
 
 
-def _within(bound: float, limits: tuple[float, float], factor: float, places: int) -> str:
-    """Format a bound of an interval; a bound beyond a limit becomes the limit, without decimals."""
-    cut = min(max(bound, limits[0]), limits[1])
-    return number(cut * factor, 0 if cut != bound else places)
-
-
-def limits(metric: Metric) -> tuple[float, float]:
-    """Return the smallest and the largest possible value of a metric, in the data's units."""
-    return (0.0, 1.0) if metric.is_share else (0.0, math.inf)
+def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
+    """Return the smallest and the largest possible value of a metric, in the data's units; a `difference` has none."""
+    return (-math.inf, math.inf) if difference else (0.0, 1.0) if metric.is_share else (0.0, math.inf)
 
 
 def value(value: float, metric: Metric) -> str:
@@ -103,16 +93,16 @@ def value(value: float, metric: Metric) -> str:
 
 def named_mean(name: str, mean: Estimate, metric: Metric) -> str:
     """Format a mean with its interval and number of seeds: `none: 66.2 ± 3.4 % (n = 3)`."""
-    shown = with_interval(mean, metric.scale, limits=limits(metric))
-    return f"{plain(name)}: {shown}{' %' if metric.is_share else ''} (n = {mean.n})"
+    return f"{plain(name)}: {with_interval(mean, metric)}{' %' if metric.is_share else ''} (n = {mean.n})"
 
 
-def bounds(estimate: Estimate, factor: float = 1.0, signed: bool = True, places: int | None = None) -> str:
-    """Format the interval alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
+def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str:
+    """Format the interval of a difference alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):
         return DASH
-    places = decimals(half_width(estimate) * factor) if places is None else places
-    return f"[{number(estimate.low * factor, places, signed)}, {number(estimate.high * factor, places, signed)}]"
+    places = _places(estimate, metric) if places is None else places
+    low, high = (number(bound * metric.scale, places, signed=True) for bound in (estimate.low, estimate.high))
+    return f"[{low}, {high}]"
 
 
 def p_value(p: float) -> str:
@@ -136,12 +126,9 @@ def magnitude(value: float, digits: int = 3) -> str:
     """Format a number with so many significant digits and an SI prefix: `1.23 M`; a dash where it is unknown."""
     if value is None or not math.isfinite(value):
         return DASH
-    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= 0.9995 * size:
-            return (
-                f"{value / size:.{digits}g} {prefix}" if abs(value) < 999.5 * size else f"{value / size:.0f} {prefix}"
-            )
-    return f"{value:.{digits}g}"
+    rounded = float(f"{value:.{digits}g}")
+    size, prefix = next((item for item in PREFIXES if abs(rounded) >= item[0]), (1, ""))
+    return f"{rounded / size:.{digits}g} {prefix}".rstrip()
 
 
 def seconds(value: float) -> str:
@@ -208,16 +195,8 @@ def level_name(factor: str, level: str) -> str:
 
 
 def plain(text: Any) -> str:
-    """Return text that a page or a file can show: control characters become U+FFFD, white space a single space."""
-    shown = " ".join(str(text).split())
-    if shown.isprintable():  # nearly every text, and fast
-        return shown
-    return "".join(
-        "\ufffd" if unicodedata.category(c) in ("Cc", "Cs", "Cn", "Co") or c in _DIRECTION else c for c in shown
-    )
-
-
-_DIRECTION = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # these reverse the text around them
+    """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a single space."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(str(text).split()))
 
 
 def seeds_needed(needed: SeedsNeeded | None) -> str:
@@ -249,16 +228,16 @@ def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
 
 def interval_text(diff: Estimate, metric: Metric, signed: bool = False) -> str:
     """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
-    half = half_width(diff) * metric.scale
+    half = half_width(diff)
     if not math.isfinite(half):
         return "no interval"
     if half == 0:
         return "equal on all seeds"
-    low, high = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
-    places = decimals(half)
-    return f"{CONFIDENCE} CI {number(low * metric.scale, places)} to {number(high * metric.scale, places)}"
+    ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
+    low, high = (number(end * metric.scale, _places(diff, metric)) for end in ends)
+    return f"95 % CI {low} to {high}"
 
 
 def _places(estimate: Estimate, metric: Metric) -> int:
-    """The decimals of an estimate in a sentence, by its interval."""
+    """The decimals of an estimate that is shown alone, by its interval."""
     return decimals(half_width(estimate) * metric.scale, 2 if metric.is_share else 4)

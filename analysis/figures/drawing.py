@@ -65,7 +65,7 @@ def intervals(
     drawn, and one without an interval has no bar. `line`: the dashes of the line that joins the estimates. `tips`: a text
     for each estimate, `id`: see `identify`.
     """
-    limits = formatting.UNBOUNDED if difference else formatting.limits(metric)
+    limits = formatting.limits(metric, difference)
     values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T
     bars = np.maximum([values - np.maximum(low, limits[0]), np.minimum(high, limits[1]) - values], 0) * metric.scale
     bars[:, ~np.isfinite(high - low)] = 0

@@ -61,14 +61,14 @@ def _draw(
     1 apart; the lines are spread around each place.
     """
     figure, (axes,) = panels(1, 2.8)
-    limits, handles = formatting.UNBOUNDED if differences else formatting.limits(metric), {}
+    handles = {}
     for number, (variant, along) in enumerate(estimates.items()):
         look = styles.by_variant[variant]
         if look.colour == FAINT:
             axes.plot(places, [estimate.value * metric.scale for estimate in along], color=FAINT, lw=0.6, zorder=1)
             continue
         shift = DODGE * ((number + 0.5) / len(estimates) - 0.5)
-        shown = [formatting.with_interval(estimate, metric.scale, differences, limits=limits) for estimate in along]
+        shown = [formatting.with_interval(estimate, metric, differences) for estimate in along]
         handles[variant] = intervals(
             axes,
             along,

@@ -94,7 +94,7 @@ def differences(variants: Variants, comparisons: Comparisons, styles: Styles) ->
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     for row, (variant, compared) in enumerate(versus.items()):
         look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])
-        value = formatting.with_interval(compared.diff, metric.scale, signed=True)
+        value = formatting.with_interval(compared.diff, metric, signed=True)
         tips, id = [f"{variants.brief[variant]}: {value}{metric.points}, {compared.verdict}"], styles.id(variant)
         intervals(axes, [compared.diff], [row], metric, look, difference=True, id=f"{id}-difference", tips=tips)
     shown = [word for word in VERDICTS if any(compared.verdict == word for compared in versus.values())]

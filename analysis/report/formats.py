@@ -29,12 +29,10 @@ def interval(metric: Metric, signed: bool = False, least: float | None = None) -
     `signed`: differences, which have a sign and no limits; means are cut at what the metric can be. `least`: where means
     are cut instead.
     """
-    limits = formatting.UNBOUNDED if signed else formatting.limits(metric)
-    limits = limits if least is None else (least, limits[1])
 
     def show(estimates: Sequence[Estimate]) -> list[str]:
         places = shared_places(estimates, metric)
-        return [formatting.with_interval(e, metric.scale, signed, limits=limits, places=places) for e in estimates]
+        return [formatting.with_interval(estimate, metric, signed, places, least) for estimate in estimates]
 
     return show
 
@@ -44,7 +42,7 @@ def bounds(metric: Metric) -> Format:
 
     def show(estimates: Sequence[Estimate]) -> list[str]:
         places = shared_places(estimates, metric)
-        return [formatting.bounds(estimate, metric.scale, places=places) for estimate in estimates]
+        return [formatting.bounds(estimate, metric, places) for estimate in estimates]
 
     return show
 

@@ -8,6 +8,8 @@ from analysis import formatting
 from analysis.stats.estimates import Estimate
 from experiments.metric import Metric
 
+ACCURACY, LOSS = Metric("test/acc"), Metric("test/loss")
+
 
 @pytest.mark.parametrize(
     ("value", "half", "text"),
@@ -23,13 +25,13 @@ from experiments.metric import Metric
     ],
 )
 def test_rounding_follows_the_interval(value, half, text):
-    assert formatting.with_interval(Estimate(value, value - half, value + half, 5)) == text
+    assert formatting.with_interval(Estimate(value, value - half, value + half, 5), LOSS, signed=value < 0) == text
 
 
 def test_a_value_without_interval_claims_none():
-    assert formatting.with_interval(Estimate(0.9712, math.nan, math.nan, 1), 100) == "97.12"
-    assert formatting.with_interval(Estimate(math.nan, math.nan, math.nan, 0), 100) == "–"
-    assert formatting.bounds(Estimate(1.0, math.nan, math.nan, 1)) == "–"
+    assert formatting.with_interval(Estimate(0.9712, math.nan, math.nan, 1), ACCURACY) == "97.12"
+    assert formatting.with_interval(Estimate(math.nan, math.nan, math.nan, 0), ACCURACY) == "–"
+    assert formatting.bounds(Estimate(1.0, math.nan, math.nan, 1), ACCURACY) == "–"
 
 
 @pytest.mark.parametrize(
@@ -69,11 +71,11 @@ def test_durations(value, text):
 def test_an_interval_is_cut_at_what_the_metric_can_be(metric, value, half, text):
     metric = Metric(metric)
     estimate = Estimate(value, value - half, value + half, 5)
-    assert formatting.with_interval(estimate, metric.scale, limits=formatting.limits(metric)) == text
+    assert formatting.with_interval(estimate, metric) == text
 
 
 def test_an_interval_without_width_says_that_all_seeds_are_equal():
-    assert formatting.with_interval(Estimate(1.0, 1.0, 1.0, 5), 100) == "100.00 (all seeds equal)"
+    assert formatting.with_interval(Estimate(1.0, 1.0, 1.0, 5), ACCURACY) == "100.00 (all seeds equal)"
 
 
 @pytest.mark.parametrize(("metric", "text"), [("test/acc", "1 point"), ("test/loss", "0.01")])

@@ -72,7 +72,7 @@ def _claim_fields(result: ClaimResult) -> dict[str, object]:
 def evidence(result: ClaimResult) -> str:
     """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support."""
     places = formatting.decimals(100 * formatting.half_width(result.estimate))
-    interval = formatting.bounds(result.estimate, 100)
+    interval = formatting.bounds(result.estimate, ACCURACY)
     return text("claims", "evidence", result=result, metric=ACCURACY, places=places, interval=interval)
 
 
