@@ -12,7 +12,6 @@ from synthetic import change_summary, write_factorial, write_study
 from analysis.commands import record_look
 from analysis.main import main
 from analysis.report.study_report import study_headline, study_warnings
-from analysis.report.text import facts
 from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
@@ -23,9 +22,8 @@ from experiments.runs.stated import field_digests
 from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
-LEVEL_AT_HALF = 2 * scipy_stats.norm.sf(
-    2.9626
-)  # of two equally spaced looks: Lan and DeMets (1983), O'Brien-Fleming type
+# of two equally spaced looks: Lan and DeMets (1983), O'Brien-Fleming type
+LEVEL_AT_HALF = 2 * scipy_stats.norm.sf(2.9626)
 
 
 def report(*arguments):
@@ -57,8 +55,7 @@ def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_p
     shutil.copy(first / LOOKS, second)  # five more seeds have finished
     assert report(second) == 0
     text = (second / "report" / "report.md").read_text()
-    assert "Looks at this study so far: 2 (first at 5 seeds)." in text
-    assert "above 5 % (in about 8 % of studies for a single comparison)" in text  # Armitage et al. (1969): 8.3 %
+    assert "2 (first at 5 seeds)" in text and "about 8 %" in text  # Armitage et al. (1969): 8.3 %
     assert [look.most for look in read_looks(second)] == [5, 10]
     again = read_folder(second)  # the same seeds again are no new look
     record_look(again)
@@ -170,9 +167,6 @@ def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_we
     assert "seeds needed for a verdict" in study_headline(plain)[-1]
     assert "seeds needed for a verdict" not in study_headline(planned)[-1]
     assert all(compared.seeds_needed is None for compared in planned.comparisons.pairs.values())
-    slots = [{"policy": r.policy, "looks": r.conduct.looks, "recorded": True} for r in (plain, planned)]
-    first, second = (dict(facts("looks", "methods", **each))["Looks"] for each in slots)
-    assert "Looks at this study so far: 5 seeds." in first and "Lan and DeMets" in second
 
 
 @pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "and are 5, 10 now"), ([4], [], "and are none now")])

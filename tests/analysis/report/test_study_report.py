@@ -26,8 +26,13 @@ TWO = {"none": 0.7, "learned-1d": 0.9}
         {"accuracy": TWO, "statuses": {("learned-1d", seed): "incomplete" for seed in (1, 2, 3, 4)}},
         {"spread": 0.0},
         {"metric": "val/loss", "margin": 0.05},
+        {"looks": [3, 5]},
+        {"looks": [10, 20]},
     ],
-    ids=["one variant", "baseline diverged", "one absent", "one pair", "no spread", "a loss"],
+    ids=[
+        *("one variant", "baseline diverged", "one absent", "one pair", "no spread", "a loss"),
+        *("planned looks", "before the first look"),
+    ],
 )
 def test_incomplete_studies_still_have_a_report(tmp_path, options):
     files = write.make(study_document(results_of(tmp_path, **options)))
