@@ -107,6 +107,7 @@ def _parser(name: str) -> Parser:
 
 
 def _add_report_flags(parser: Parser) -> None:
+    """The flags of the report of one study."""
     parser.add_argument(
         "--without-models",
         action="store_true",

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pandas as pd
+
 from analysis.sources.runs_table import RunsTable, factor_levels
+from analysis.sources.settings import variant_name
 from experiments.errors import UserError
 from experiments.tuned import Tuned
 
@@ -45,14 +48,10 @@ def split_by_dataset(study: RunsTable) -> list[RunsTable]:
 
 
 def _names_without(study: RunsTable, rest: list[str]) -> dict[str, str]:
-    """variant -> its name by the factors in `rest`; a study without other factors has one variant, "all runs"."""
-    if not rest:
-        return dict.fromkeys(study.variants, "all runs")
-    runs = study.runs.drop_duplicates("variant")
-    columns = [factor_levels(runs, factor) for factor in rest]
-    heads = [" + ".join(path.rpartition(".")[2] for path in factor.split("+")) for factor in rest]
-    levels = [", ".join(row) if len(rest) == 1 else ", ".join(map("=".join, zip(heads, row))) for row in zip(*columns)]
-    return dict(zip(runs["variant"], levels))
+    """variant -> its name by the factors in `rest`."""
+    runs = study.runs.drop_duplicates("variant").set_index("variant")
+    levels = pd.DataFrame({factor: factor_levels(runs, factor) for factor in rest}, index=runs.index)
+    return {variant: variant_name(rest, row) for variant, row in zip(runs.index, levels.to_numpy())}
 
 
 def _part(study: RunsTable, dataset: str, factors: dict[str, list[str]], renamed: Mapping[str, str]) -> RunsTable:

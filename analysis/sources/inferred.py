@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.settings import PLACES, flatten, level_text, nested
+from analysis.sources.settings import PLACES, flatten, level_text, nested, variant_name
 from analysis.sources.source_run import COLUMNS, ENDED, SourceRun, check_row
 from experiments.errors import UserError
 from experiments.metric import known_metrics
@@ -111,8 +111,8 @@ def _variant_names(
     """
     names = []
     for values in settings:
-        levels = [(paths[0].rpartition(".")[2], level_text([values.get(path) for path in paths])) for paths in factors]
-        names.append(", ".join(map("=".join, levels)) if len(levels) > 1 else levels[0][1] if levels else "all")
+        levels = [level_text([values.get(path) for path in paths]) for paths in factors]
+        names.append(variant_name((paths[0] for paths in factors), levels))
     given = {run.variant for run in runs}
     if len(given) < len({(run.variant, name) for run, name in zip(runs, names)}):
         return [f"{run.variant}: {name}" if run.variant else name for run, name in zip(runs, names)]

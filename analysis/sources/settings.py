@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from experiments import config
@@ -33,6 +33,13 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
             node = node.setdefault(section, {})
         node[name] = value
     return tree
+
+
+def variant_name(factors: Iterable[str], levels: Iterable[str]) -> str:
+    """A variant named by its levels: `depth=2, head=logits`; by the level alone where there is one factor."""
+    names = [" + ".join(path.rpartition(".")[2] for path in factor.split("+")) for factor in factors]
+    texts = list(levels)
+    return ", ".join(map("=".join, zip(names, texts, strict=True))) if len(texts) > 1 else "".join(texts) or "all runs"
 
 
 def level_text(level: Any) -> str:

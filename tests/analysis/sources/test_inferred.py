@@ -6,7 +6,7 @@ from synthetic import write_study
 from analysis.report.sections.provenance import digest
 from analysis.sources.folder import read_folder
 from analysis.sources.inferred import infer
-from analysis.sources.read import read
+from analysis.sources.read import FIND_RUNS, read
 from analysis.sources.runs_table import factor_levels
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import SourceRun
@@ -51,6 +51,15 @@ def test_a_setting_that_is_named_like_a_column_of_ours_keeps_its_values():
     )
     assert study.factors == {"config.epochs": ["3", "5"]} and study.variants == ["3", "5"]
     assert factor_levels(study.runs, "config.epochs").tolist() == ["3", "5"] and set(study.runs["epochs"]) == {4}
+
+
+def test_a_source_is_a_function_that_gives_runs(monkeypatch):
+    runs = [SourceRun("a", "finished", {"seed": 0, "lr": 1}, "", {"val/acc": 0.5}, study="theirs")]
+    monkeypatch.setitem(FIND_RUNS, "table", lambda address, metric: runs if address == "x#y" else [])
+    study = read("table:x#y")
+    assert (study.name, study.metric, study.variants) == ("theirs", "val/acc", ["all runs"])  # the only one measured
+    with pytest.raises(UserError, match="table:z: holds no runs"):
+        read("table:z")
 
 
 def test_two_copies_of_one_run_count_once():
