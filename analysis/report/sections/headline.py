@@ -37,13 +37,17 @@ def headline(
         return tuple(paragraphs("headline", "single_variant", **study, claims=claims))
     if policy.looks.waiting:
         return tuple(paragraphs("looks", "waiting", variants=variants, means=means, policy=policy))
-    if max(comparisons.versus[variant].n for variant in variants.others) < 2:
-        return tuple(paragraphs("headline", "not_testable", **study, comparisons=comparisons, ended=list(ENDED)))
     compared = {"variants": variants, "comparisons": comparisons, "policy": policy}
     versus = {variants.brief[variant]: comparisons.versus[variant] for variant in variants.others}
+    if any(c.n > 1 for c in versus.values()):
+        against = [text("headline", "against_baseline", **compared, means=means, versus=versus)]
+    else:
+        against = paragraphs("headline", "not_testable", **study, comparisons=comparisons, ended=list(ENDED))
+        if all(c.n < 2 for c in comparisons.other_pairs.values()):
+            return tuple(against)
     answer = [
         *factors,
-        text("headline", "against_baseline", **compared, means=means, versus=versus),
+        *against,
         *trends,
         text("headline", "diverged", **compared, versus=versus, conduct=conduct),
         text("headline", "among_others", variants=variants, comparisons=comparisons, means=means),

@@ -133,7 +133,20 @@ def test_two_seeds_with_a_large_spread_exclude_no_difference(tmp_path):
 def test_a_variant_with_one_seed_cannot_be_tested(tmp_path):
     said = headline(results_of(tmp_path, statuses={("learned-2d", seed): "absent" for seed in (1, 2, 3, 4)}))
     assert "Not tested, with a result on one seed of none: the variant learned-2d." in said
-    assert "learned-2d by" not in said and " of 1 significantly different" in said  # of the two other variants
+    assert (
+        "learned-2d by" not in said and " of 1 significantly different" in said and "2 not tested" in said
+    )  # of the three other variants
+
+
+def test_pairs_are_tested_where_the_baseline_cannot_be(tmp_path):
+    """The baseline has one seed, the two others have five and differ by 20 points."""
+    lost = {("none", seed): "absent" for seed in (1, 2, 3, 4)}
+    accuracy = {"none": 0.7, "cpe": 0.9, "relative": 0.7}
+    results = results_of(tmp_path, accuracy=accuracy, spread=0.01, statuses=lost)
+    assert results.comparisons.pairs["cpe", "relative"].verdict == "better"
+    assert study_headline(results)[0].startswith("Test accuracy: cpe ")
+    assert "against_baseline" not in sentences(results)
+    assert "1 of 1 significantly different (cpe better than relative)" in headline(results)
 
 
 def test_a_baseline_that_always_diverged_needs_another_baseline(tmp_path):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from synthetic import add_metrics, write_factorial, write_study
+from synthetic import add_metrics, results_of, write_factorial, write_study
 
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
@@ -20,9 +20,24 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == level
 
 
-def test_pairs_share_alpha_with_the_factors(tmp_path):
-    results = analyze(read(str(write_factorial(tmp_path, spread=0.05))))
+@pytest.mark.parametrize("lost", [{}, {("depth=2, head=softmax", seed): "absent" for seed in range(4)}])
+def test_pairs_share_alpha_with_the_factors_of_the_plan_whatever_has_finished(lost, tmp_path):
+    results = analyze(read(str(write_factorial(tmp_path, spread=0.05, statuses=lost))))
+    assert (results.factors.model is None) == bool(lost)
     alone = replace(results.policy, families=1).compare(results.means.values, results.comparisons.pairs)
-    shared = {pair: compared.p_holm for pair, compared in results.comparisons.pairs.items()}
-    assert shared == pytest.approx({pair: min(1, 2 * compared.p_holm) for pair, compared in alone.items()})
+    tested = {pair: compared for pair, compared in results.comparisons.pairs.items() if compared.n > 1}
+    shared = {pair: compared.p_holm for pair, compared in tested.items()}
+    assert shared == pytest.approx({pair: min(1, 2 * alone[pair].p_holm) for pair in tested})
     assert min(shared.values()) < 1
+
+
+def test_pairs_have_alpha_for_themselves_where_the_plan_lacks_a_combination(tmp_path):
+    levels = {"a": (1, "logits"), "b": (2, "logits"), "c": (1, "softmax")}
+    results = results_of(
+        tmp_path,
+        accuracy=dict.fromkeys(levels, 0.8),
+        levels=lambda variant: dict(zip(("model.depth", "model.head"), levels[variant])),
+        factors={"model.depth": [1, 2], "model.head": ["logits", "softmax"]},
+    )
+    assert results.policy.families == 1 and results.factors.model is None
+    assert "every combination in the plan" in results.factors.skipped_reason
