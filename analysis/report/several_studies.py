@@ -82,11 +82,11 @@ def _average_document(across: AcrossDatasets, command: str, looks: Sequence[Look
     sections = [scores_section(across, _counts(studies)), *differences, datasets_section(across)]
     recorded = next(iter(studies.values())).conduct.recorded
     methods = facts("looks", "methods", policy=across.policy, looks=looks, recorded=recorded) if looks else ()
-    slots = {"across": across, "looks": looks_paragraphs(across.policy, looks)}
-    document = _document("averages", slots, studies, sections, command, methods)
+    document = _document("averages", {"across": across}, studies, sections, command, methods)
+    on_looks = looks_paragraphs(across.policy, looks) if across.differences else []
     tables = [results.study for results in studies.values()]
     runs, curves = pd.concat([table.runs for table in tables]), pd.concat([table.curves for table in tables])
-    return replace(document, frames={"runs": runs, "curves": curves})
+    return replace(document, headline=(*document.headline, *on_looks), frames={"runs": runs, "curves": curves})
 
 
 def _document(

@@ -14,7 +14,7 @@ from analysis.report.document import Document, Facts, Section, present
 from analysis.report.sections.claims import claims_table, evidence, paper_table, probe_columns
 from analysis.report.sections.cost import cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
-from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section
+from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section, factors_skipped
 from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
 from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
@@ -99,7 +99,10 @@ def study_headline(results: StudyResults) -> tuple[str, ...]:
         results.policy,
         results.conduct,
         factors=factor_paragraphs(results.factors, results.variants, results.policy),
-        trends=[spread_text(trend) for trend in results.trends if math.isfinite(trend.spread.p)],
+        further=[
+            *factors_skipped(results.factors),
+            *(spread_text(trend) for trend in results.trends if math.isfinite(trend.spread.p)),
+        ],
         claims=[(claim.claim.statement, claim.outcome, evidence(claim)) for claim in results.published.claims],
     )
 

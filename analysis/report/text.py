@@ -15,6 +15,7 @@ import jinja2
 
 from analysis import formatting
 from analysis.stats import ALPHA
+from analysis.stats.power import FEW_SEEDS
 
 FILTERS = {
     "points": formatting.by_points,  # {{ difference|points(metric) }}: 23.6 points
@@ -27,7 +28,6 @@ FILTERS = {
     "plural": formatting.plural,  # {{ n|plural("seed") }}: 5 seeds
     "seeds": formatting.seeds,  # {{ [5, 4]|seeds }}: 4 to 5 seeds
     "margin": lambda value, metric: formatting.margin(metric, value),  # {{ study.margin|margin(metric) }}: 1 point
-    "plain": formatting.plain,
     "p_equals": lambda p: f"p = {formatting.p_value(p)}".replace("= <", "<"),  # {{ 0.0001|p_equals }}: p < 0.001
     "number": formatting.number,
     "percent": formatting.percent,
@@ -38,11 +38,12 @@ FILTERS = {
 }
 LEVELS = {
     "ALPHA": ALPHA,
+    "FEW_SEEDS": FEW_SEEDS,
     "alpha": formatting.percent(ALPHA),  # 5 %
     "confidence": formatting.CONFIDENCE,  # 95 %
     "one_sided_confidence": formatting.percent(1 - 2 * ALPHA),  # 90 %
 }
-"""The level of significance, and the confidence levels that go with it, for all templates."""
+"""The level of significance, the confidence levels that go with it, and the fewest seeds for an estimate of more, for all templates."""
 
 
 def text(template: str, macro: str, /, **slots: Any) -> str:

@@ -134,7 +134,7 @@ def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: n
         raise UserError(f"factors: fewer than half of the seeds have a finished run of {named}{more}")
     if (complete := int(finite.all(axis=1).sum())) < 2:
         raise UserError(
-            f"factors: {complete} of {len(table)} seeds have a finished run of every combination of {' and '.join(levels)}; "
+            f"factors: seeds with a finished run of every combination of {' and '.join(levels)}: {complete} of {len(table)}; "
             "two are needed"
         )
 

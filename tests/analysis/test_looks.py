@@ -169,7 +169,7 @@ def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_we
     assert all(compared.seeds_needed is None for compared in planned.comparisons.pairs.values())
 
 
-@pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "and are 5, 10 now"), ([4], [], "and are none now")])
+@pytest.mark.parametrize(("before", "now", "said"), [([], [5, 10], "to 5, 10."), ([4], [], "to no looks.")])
 def test_looks_that_were_changed_after_the_first_run_are_reported(before, now, said, tmp_path):
     folder = study_at(tmp_path, 5, looks=now)
     fields = field_digests(StudyPlan.parse({**study_file.read_study(folder), "looks": before}, ""))

@@ -14,7 +14,7 @@ from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
-from analysis.report.text import paragraphs, text
+from analysis.report.text import text
 from analysis.report.variant_columns import (
     signed_column,
     variant_columns,
@@ -26,7 +26,6 @@ from analysis.results.comparisons import Comparisons
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants
 from analysis.stats import Estimate, PairedComparison
-from analysis.stats.power import FEW_SEEDS
 from experiments.metric import Metric
 
 MOST_PAIR_ROWS = 66  # twelve variants; a longer table of pairs is only written as a file
@@ -47,15 +46,14 @@ def baseline_table(variants: Variants, comparisons: Comparisons, policy: Policy)
     """The difference of each variant from the baseline."""
     compared = {variant: comparisons.versus[variant] for variant in variants.others}
     rows = [{**variant_fields(variants, v), **_fields(comparison)} for v, comparison in compared.items()]
-    needed = any(c.seeds_needed for c in (*compared.values(), *comparisons.pairs.values()))
     family = len(comparisons.pairs) or len(compared)
-    slots = {"policy": policy, "family": family, "all_pairs": bool(comparisons.pairs), "needed": needed}
+    note = text("differences", "notes", policy=policy, family=family, all_pairs=bool(comparisons.pairs))
     return Table(
         "differences",
         text("differences", "baseline_caption", baseline=variants.baseline),
         pd.DataFrame(rows, dtype=object),
         (*variant_columns(variants), *_columns(variants.metric, compared.values())),
-        tuple(paragraphs("differences", "notes", few_seeds=FEW_SEEDS, **slots)),
+        (note,),
     )
 
 
@@ -72,9 +70,8 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
         Column("variant", "_name", key=True, sort="_place", link="_runs"),
         Column("reference", "_other", key=True, sort="_other_place", link="_other_runs"),
     ]
-    caption, notes = text("differences", "pairs_caption"), (text("differences", "pairs_note"),)
     columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
-    return Table("pairs", caption, pd.DataFrame(rows, dtype=object), columns, notes)
+    return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
 
 
 def _ends(variants: Variants, place: dict[str, int], a: str, b: str) -> dict[str, object]:

@@ -35,11 +35,15 @@ def factors_section(factors: Factors, variants: Variants, means: Means, policy: 
         if drawn_pairs(model):
             pairs = Plot("interactions", draw_pairs(model, variants), text("factors", "pairs_figure", metric=metric))
         section.items.extend(present(levels, contrasts, levels_table, pairs, *others))
-    elif factors.skipped_reason:
-        section.paragraphs.append(text("factors", "skipped", reason=factors.skipped_reason))
+    section.paragraphs.extend(factors_skipped(factors))
     if variants.levels is not None and means.best is not None and not (model and drawn_pairs(model)):
         section.items.append(Plot("grid", draw_grid(variants, means), text("factors", "grid_figure", metric=metric)))
     return section
+
+
+def factors_skipped(factors: Factors) -> list[str]:
+    """Return why the effects of several factors are not tested; empty where they are."""
+    return [text("factors", "skipped", reason=factors.skipped_reason)] if factors.skipped_reason else []
 
 
 def factor_paragraphs(factors: Factors, variants: Variants, policy: Policy) -> list[str]:
@@ -126,7 +130,7 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
             ),
         ),
     }
-    slots = {"metric": metric, "model": model, "planned": bool(policy.looks)}
+    slots = {"model": model, "planned": bool(policy.looks)}
     return [
         Table(
             table,

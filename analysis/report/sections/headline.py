@@ -25,10 +25,10 @@ def headline(
     conduct: Conduct,
     *,
     factors: Sequence[str] = (),
-    trends: Sequence[str] = (),
+    further: Sequence[str] = (),
     claims: Sequence[tuple[str, str, str]] = (),
 ) -> tuple[str, ...]:
-    """The answer, one paragraph for each part. `factors`, `trends`: their paragraphs.
+    """The answer, one paragraph for each part. `factors`: their paragraphs; `further`: those after the answer.
 
     `claims`: statement, outcome and evidence of each published claim, for a study of a single variant.
     """
@@ -48,8 +48,8 @@ def headline(
     answer = [
         *factors,
         *against,
-        *trends,
-        text("headline", "diverged", **compared, versus=versus, conduct=conduct),
+        *further,
+        text("headline", "diverged", variants=variants, comparisons=comparisons, versus=versus, conduct=conduct),
         text("headline", "among_others", variants=variants, comparisons=comparisons, means=means),
         *looks_paragraphs(policy, conduct.looks),
         text("headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons, policy)),
@@ -77,7 +77,7 @@ def _limits(variants: Variants, comparisons: Comparisons, policy: Policy) -> dic
         "detectable": " to ".join(ends),
         "shown": shown,
         "hopeless": len(shown) - len(sizes),
-        "few_seeds": FEW_SEEDS if undecided and not policy.looks and max(c.n for c in undecided) < FEW_SEEDS else None,
+        "few_seeds": bool(undecided) and not policy.looks and max(c.n for c in undecided) < FEW_SEEDS,
         "needed": formatting.seeds_needed(_range(needs)) if needs and not policy.looks else "",
     }
 

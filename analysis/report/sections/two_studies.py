@@ -76,7 +76,7 @@ def shifts_section(both: TwoStudies) -> Section:
 def settings_section(both: TwoStudies) -> Section:
     """In what the studies differ."""
     origins = [
-        (name, *("; ".join(sorted(results.study.runs[name].dropna().unique())) for results in both.sides.values()))
+        (name, *("; ".join(sorted({*results.study.runs[name].dropna()} - {""})) for results in both.sides.values()))
         for name in ("commit", "hardware", "versions")
     ]
     items = facts("two_studies", "settings", both=both, origins=origins)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import NamedTuple
 
 import pandas as pd
 
-from analysis import formatting
 from analysis.figures import means as figures
 from analysis.figures.labels import Styles
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.sections.cost import cost_columns, cost_fields
 from analysis.report.table import Column, Table
-from analysis.report.text import paragraphs, text
+from analysis.report.text import text
 from analysis.report.variant_columns import (
     baseline_name,
     mean_column,
@@ -82,20 +80,15 @@ def variants_table(
         *(extra.columns if extra else ()),
         *(replace(column, detail=True) for column in cost_columns(COST)),
     )
-    notes = paragraphs(
-        "variants",
-        "notes",
-        policy=policy,
-        baseline=variants.baseline,
-        compared=bool(variants.others),
-        all_pairs=bool(comparisons.pairs),
-        depends=any(c.depends_on_diverged for c in comparisons.versus.values()),
-        no_interval=any(math.isnan(formatting.half_width(means.of(variant))) for variant in variants.names),
+    slots = {"policy": policy, "baseline": variants.baseline, "all_pairs": bool(comparisons.pairs)}
+    notes = (
+        mark_note(means, comparisons, policy),
+        text("variants", "verdict_note", **slots) if variants.others else "",
+        *(extra.notes if extra else ()),
+        text("study", "counts", conduct=conduct),
     )
     caption = text("variants", "caption", metric=metric)
-    counts = text("study", "counts", conduct=conduct)
-    all_notes = (mark_note(means, comparisons, policy), *notes, *(extra.notes if extra else ()), counts)
-    return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, all_notes)))
+    return Table("variants", caption, pd.DataFrame(rows, dtype=object), columns, tuple(filter(None, notes)))
 
 
 def mark(variant: str, means: Means, comparisons: Comparisons) -> str:

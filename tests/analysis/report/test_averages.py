@@ -42,7 +42,7 @@ def test_the_headline_has_the_size_of_an_average_and_its_signs(tmp_path):
 def test_the_headline_names_diverged_runs_and_left_out_variants(tmp_path):
     lost = {("cpe", seed): "diverged" for seed in range(4)}
     document = document_of(tmp_path, {"digits": ACCURACY, "mnist": ACCURACY}, statuses=lost)
-    assert document.headline[-2] == text("comparison", "diverged", lost={"digits": 4, "mnist": 4}, depending=[])
+    assert document.headline[-2] == text("comparison", "diverged", lost={"digits": 4, "mnist": 4}, variants=[])
     assert "cpe (1 seed on digits and 1 seed on mnist)" in document.headline[-1]
 
 

@@ -24,7 +24,7 @@ def test_the_headline_has_each_outcome_with_its_size(tmp_path):
     lower, points = re.search(r"Lower: (\S+) by ([\d.]+) points \(95 % CI", first).groups()
     assert lower == "learned-1d" and abs(float(points) + diff) < 0.05 and "Higher: none by" in first
     assert "Lower: learned-1d by" in second and "none by" not in second
-    assert third == text("two_studies", "limit", policy=a.policy, settings=[])
+    assert third == text("two_studies", "limit", settings=[])
 
 
 def test_a_variant_with_one_shared_seed_is_not_called_tested(tmp_path):
@@ -42,7 +42,7 @@ def test_the_headline_names_settings_that_differ_and_the_baselines(tmp_path):
     b = results_of(tmp_path / "b", accuracy=accuracy, seeds=3, baseline="learned-1d", levels=at_depth(5))
     headline = compare_document(a, b, COMMAND).headline
     differing = [("model.depth", str(override(RunConfig(), {}).model.depth), "5")]
-    assert headline[-1] == text("two_studies", "limit", policy=a.policy, settings=differing)
+    assert headline[-1] == text("two_studies", "limit", settings=differing)
     assert "(A: none; B: learned-1d)" in headline[1]
 
 
@@ -50,7 +50,7 @@ def test_diverged_runs_are_named_with_the_outcomes_that_depend_on_them(tmp_path)
     options = {"accuracy": {"none": 0.7, "learned-1d": 0.8}, "spread": 0.001, "seeds": 6}
     lost = {("learned-1d", seed): "diverged" for seed in range(3)}
     a, b = results_of(tmp_path / "a", **options), results_of(tmp_path / "b", statuses=lost, **options)
-    expected = text("comparison", "diverged", lost={"B": 3}, depending=["learned-1d"])
+    expected = text("comparison", "diverged", lost={"B": 3}, variants=["learned-1d"])
     assert expected in compare_document(a, b, COMMAND).headline
 
 

@@ -11,6 +11,7 @@ from analysis.report.sections.cost import cost_table
 from analysis.report.sections.differences import baseline_table, pairs_table
 from analysis.report.sections.metrics import metrics_table, runs_table, spread_table
 from analysis.report.sections.variants import variants_table
+from analysis.report.study_report import study_document
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
@@ -155,8 +156,8 @@ def test_two_variants_have_no_table_of_pairs(tmp_path):
 
 def test_half_an_image_has_its_size(tmp_path):
     results = results_of(tmp_path, seeds=2)
-    notes = baseline_table(results.variants, results.comparisons, results.policy).notes
-    assert any("half an image (0.14 points)" in note for note in notes)  # of 360
+    (methods,) = (section for section in study_document(results).sections if section.id == "methods")
+    assert any("half an image for runs (0.14 points)" in meaning for _, meaning in methods.items[0].facts)  # of 360
 
 
 def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):

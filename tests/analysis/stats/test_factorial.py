@@ -141,7 +141,7 @@ def test_numeric_and_unset_levels():
         (lambda f: f[f[KIND] == "a"], f"{KIND} takes only ['a']"),
         (lambda f: f[(f[KIND] != "b") | (f[SITE] != "y")], f"run of {KIND} = b, {SITE} = y"),
         (lambda f: f[(f[KIND] != "b") | (f[SITE] != "y") | (f["seed"] == 0)], f"run of {KIND} = b, {SITE} = y"),
-        (lambda f: f.assign(acc=f["acc"].where((f["seed"] < 3) | (f[SITE] == "x"))).query("seed > 1"), "1 of 2 seeds"),
+        (lambda f: f.assign(acc=f["acc"].where((f["seed"] < 3) | (f[SITE] == "x"))).query("seed > 1"), "1 of 2; two"),
         (lambda f: f.assign(seed=range(len(f))), f"and 3 more|{KIND} = a, {SITE} = x"),
     ],
 )

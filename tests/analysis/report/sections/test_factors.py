@@ -12,6 +12,7 @@ from synthetic import results_of, write_factorial
 from analysis import stats
 from analysis.figures.factor_figures import draw_pairs
 from analysis.report.sections.factors import _largest, factor_paragraphs, factor_tables, factors_section
+from analysis.report.study_report import study_headline
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
 
@@ -137,7 +138,8 @@ def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
     assert results.factors.model is None
     assert results.factors.skipped_reason.endswith("finished run of model.depth = 2, model.head = softmax")
     section = factors_section(results.factors, results.variants, results.means, results.policy)
-    assert results.factors.skipped_reason in section.paragraphs[0]
+    assert results.factors.skipped_reason.removeprefix("factors: ") in section.paragraphs[0]
+    assert section.paragraphs[0] in study_headline(results)
     (grid,) = section.items  # a heat map with the mean of each of the three combinations
     means = {f"{100 * results.means.of(variant).value:.1f}" for variant in results.variants.names[:3]}
     assert {label.get_text() for label in grid.figure.axes[0].texts} == means
