@@ -14,13 +14,13 @@ from analysis.report.document import Document, Facts, Section, present
 from analysis.report.sections.claims import claims_table, evidence, paper_table, probe_columns
 from analysis.report.sections.cost import cost_section
 from analysis.report.sections.differences import MOST_PAIR_ROWS, differences, differences_plot, pairs_table
-from analysis.report.sections.factors import factor_methods, factor_paragraphs, factors_section, factors_skipped
+from analysis.report.sections.factors import factor_paragraphs, factors_section
 from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
 from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
-from analysis.report.sections.profiles import profile_methods, profile_sections
+from analysis.report.sections.profiles import profile_sections
 from analysis.report.sections.provenance import provenance, reproduce, varying
-from analysis.report.sections.trends import spread_text, trend_methods, trend_section
+from analysis.report.sections.trends import trend_section
 from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table
 from analysis.report.text import facts, paragraphs, text
@@ -100,8 +100,8 @@ def study_headline(results: StudyResults) -> tuple[str, ...]:
         results.conduct,
         factors=factor_paragraphs(results.factors, results.variants, results.policy),
         further=[
-            *factors_skipped(results.factors),
-            *(spread_text(trend) for trend in results.trends if math.isfinite(trend.spread.p)),
+            *paragraphs("factors", "skipped", reason=results.factors.skipped_reason),
+            *(text("trends", "spread", trend=trend) for trend in results.trends if math.isfinite(trend.spread.p)),
         ],
         claims=[(claim.claim.statement, claim.outcome, evidence(claim)) for claim in results.published.claims],
     )
@@ -119,8 +119,9 @@ def study_warnings(results: StudyResults) -> list[str]:
 def _methods(results: StudyResults) -> Section:
     slots = {"variants": results.variants, "comparisons": results.comparisons, "conduct": results.conduct}
     terms = facts("methods", "methods", **slots, policy=results.policy, images=results.images is not None)
-    further = [*factor_methods(results.factors), *profile_methods(results.profiles), *trend_methods(results.trends)]
-    return Section("methods", "Methods", [Facts((*terms, *further))])
+    further = {"factors": results.factors, "profiles": results.profiles, "trends": results.trends}
+    of_sections = [fact for name, answer in further.items() for fact in facts(name, "methods", **{name: answer})]
+    return Section("methods", "Methods", [Facts((*terms, *of_sections))])
 
 
 def title(study: RunsTable) -> str:

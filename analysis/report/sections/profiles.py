@@ -31,12 +31,6 @@ def _plot(profile: Profile, styles: Styles) -> Plot:
     return Plot(profile.name, draw_profile(profile, styles, **words), caption)
 
 
-def profile_methods(profiles: list[Profile]) -> list[tuple[str, str]]:
-    """Return how these metrics are measured, once for each heading."""
-    said = {text("profiles", "heading", profile=p): text("profiles", "methods", profile=p) for p in profiles}
-    return list(said.items())
-
-
 def profile_table(profile: Profile, variants: Variants) -> Table:
     """Return the table of a metric under several conditions; its further metrics are details."""
     rows = {v: {str(metric): means[v] for metric, means in profile.means.items()} for v in variants.names}

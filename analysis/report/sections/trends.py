@@ -12,7 +12,7 @@ from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
 from analysis.report.table import Column, Table
-from analysis.report.text import facts, text
+from analysis.report.text import text
 from analysis.report.variant_columns import NAME, signed_column
 from analysis.results.trends import Trend
 from analysis.stats import Estimate
@@ -29,16 +29,6 @@ def trend_section(trend: Trend, styles: Styles) -> Section:
     heading = text("trends", "heading", unit=trend.unit)
     said = [text("trends", macro, trend=trend) for macro in ("spread", "pairs", "left_out")]
     return Section(f"trend-{trend.name}", heading, items, [paragraph for paragraph in said if paragraph])
-
-
-def spread_text(trend: Trend) -> str:
-    """Return the claim that differences between variants shrink, and its verdict."""
-    return text("trends", "spread", trend=trend)
-
-
-def trend_methods(trends: list[Trend]) -> tuple[tuple[str, str], ...]:
-    """Return how the change of differences is tested; empty where there is no such condition."""
-    return facts("trends", "methods", units=[trend.unit for trend in trends]) if trends else ()
 
 
 def differences_table(trend: Trend) -> Table:

@@ -6,8 +6,9 @@ from synthetic import add_metrics, write_study
 
 from analysis.figures.labels import study_styles
 from analysis.figures.style import FAINT
-from analysis.report.sections.profiles import profile_methods, profile_sections, profile_table
-from analysis.report.sections.trends import changes_table, differences_table, spread_text, trend_methods, trend_section
+from analysis.report.sections.profiles import profile_sections, profile_table
+from analysis.report.sections.trends import changes_table, differences_table, trend_section
+from analysis.report.text import facts, text
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
 from vit.registry import REGISTRY
@@ -47,7 +48,7 @@ def test_the_tables_of_a_trend_hold_its_differences_and_in_the_last_row_the_spre
 def test_the_verdict_on_the_claim_comes_with_both_spreads(tmp_path):
     (trend,) = measured(tmp_path, LENGTHS).trends
     first, last = (f"{100 * trend.spreads[at]:.2f} points with {at}" for at in (2, 4))
-    said = spread_text(trend)
+    said = text("trends", "spread", trend=trend)
     assert trend.spread_verdict == "grows" and "Verdict: they grow." in said and first in said and last in said
 
 
@@ -57,7 +58,7 @@ def test_the_verdict_on_the_claim_comes_with_both_spreads(tmp_path):
 )
 def test_why_the_claim_is_not_tested(tmp_path, options, said):
     (trend,) = measured(tmp_path, LENGTHS, **options).trends
-    assert "Not tested: " in spread_text(trend) and said in spread_text(trend)
+    assert "Not tested: " in text("trends", "spread", trend=trend) and said in text("trends", "spread", trend=trend)
 
 
 def test_a_section_names_what_it_leaves_out(tmp_path):
@@ -139,9 +140,12 @@ def test_bars_of_accuracies_end_at_what_an_accuracy_can_be(tmp_path):
 def test_the_methods_say_how_each_metric_is_measured_and_how_kinds_carry_over_to_other_sizes(tmp_path):
     accuracy = {"none": 0.7, "learned-1d": 0.8, "cape": 0.8, "irpe-k": 0.8}
     results = measured(tmp_path, {**SIZES, **LENGTHS, **SHIFTS}, accuracy=accuracy, seeds=2)
-    explained = dict(profile_methods(results.profiles))
+    explained = dict(facts("profiles", "methods", profiles=results.profiles))
     assert list(explained) == ["Other image sizes", "Shifted and permuted images"]
     assert results.profiles[0].resized == {"learned-1d": "interpolated", "cape": "rescaled", "irpe-k": "unchanged"}
     assert "learned-1d interpolated" in explained["Other image sizes"]
-    assert [term for term, _ in trend_methods(results.trends)] == ["Differences that shrink", "Training length"]
-    assert trend_methods([]) == () and profile_methods([]) == []
+    assert [term for term, _ in facts("trends", "methods", trends=results.trends)] == [
+        "Differences that shrink",
+        "Training length",
+    ]
+    assert facts("trends", "methods", trends=[]) == facts("profiles", "methods", profiles=[]) == ()
