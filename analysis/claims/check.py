@@ -22,11 +22,9 @@ from typing import Literal
 
 import numpy as np
 
-from analysis.claims.claim import Claim
-from analysis.claims.hypotheses import Hypothesis
-from analysis.stats.comparisons import Decided, Values, with_diverged
+from analysis.claims.claim import Claim, Hypothesis
+from analysis.stats.comparisons import Decided, Values, holm, holm_exclusive, with_diverged
 from analysis.stats.estimates import ALPHA, Estimate
-from analysis.stats.holm import holm, holm_exclusive
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 from experiments.metric import Metric

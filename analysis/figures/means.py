@@ -15,8 +15,8 @@ from analysis.figures.drawing import identify, intervals, legend, rows
 from analysis.figures.labels import Styles, VariantStyle, shorts
 from analysis.figures.style import BAND, FAINT, INK, PALETTE, VERDICTS, Drawing, style
 from analysis.results.across import AGGREGATES, AcrossDatasets
-from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
+from analysis.results.policy import Comparisons
 from analysis.results.two_studies import TwoStudies
 from analysis.results.variants import Variants
 

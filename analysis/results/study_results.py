@@ -1,4 +1,4 @@
-"""The answers of one study, one for each question. No logic of its own."""
+"""The answers of one study, one for each question, and what it says about published claims and tables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.results.comparisons import Comparisons, study_comparisons
+from analysis.claims.check import ClaimResult, check
+from analysis.claims.claim import variant_settings
+from analysis.claims.literature import paper_places, published_claims
+from analysis.claims.theory import Expected, derived
 from analysis.results.conduct import Conduct, study_conduct
 from analysis.results.factors import Factors, study_factors
 from analysis.results.images import ImageResults, image_results
 from analysis.results.means import Means, study_means
-from analysis.results.policy import Policy, study_policy
+from analysis.results.policy import Comparisons, Policy, study_comparisons, study_policy
 from analysis.results.profiles import Profile, study_profiles
-from analysis.results.published import PublishedResults, published_results
 from analysis.results.training import Curves, study_cost, study_curves
 from analysis.results.trends import Trend, study_trends
 from analysis.results.tuning import Tuning, study_tuning
@@ -21,6 +23,18 @@ from analysis.results.variants import Variants, study_variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.errors import UserError
+from experiments.metric import Metric
+
+
+@dataclass(frozen=True)
+class PublishedResults:
+    """What the study says about published claims, its places in a published table, and what theory predicts for it."""
+
+    claims: list[ClaimResult]
+    paper: dict[tuple[str, str], str]
+    """(kind, site) in Table 8 of the ViT paper -> variant; empty for a study that does not vary these"""
+    expected: dict[str, Expected]
+    """variant -> the accuracies that theory predicts on a generated probe, where it applies"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,7 @@ def analyze(study: RunsTable) -> StudyResults:
         policy=policy,
         variants=variants,
         means=means,
-        comparisons=study_comparisons(variants, means, policy),
+        comparisons=study_comparisons(variants, means.values, policy),
         factors=study_factors(study, means, policy),
         published=published_results(study, means, policy),
         images=image_results(study, policy),
@@ -66,3 +80,19 @@ def analyze(study: RunsTable) -> StudyResults:
         conduct=study_conduct(study),
         tuning=study_tuning(study),
     )
+
+
+def published_results(study: RunsTable, means: Means, policy: Policy) -> PublishedResults:
+    """Compare a study with what was published."""
+    places = paper_places(study.metric, study.varied, variant_settings(study.plan, means.values))
+    return PublishedResults(_claims(study, means, policy), places, derived(study.metric, study.settings()))
+
+
+def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
+    """None where the study's margin is of another unit than its metric."""
+    if policy.looks.waiting or Metric(study.stated_plan.metric).is_share != study.metric.is_share:
+        return []
+    plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
+    values = policy.looks.limit(means.values)
+    counted = policy.looks.limit(policy.count_diverged(means.values)) if policy.chance else None
+    return check(published_claims(), plan, values, policy.floor, counted, policy.looks)

@@ -14,8 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.stats.comparisons import Comparison, Rule, decide
-from analysis.stats.estimates import ALPHA, Estimate, estimates, floor_of_difference, moments, proportion, t_interval
-from analysis.stats.student import t_test_of
+from analysis.stats.estimates import (
+    ALPHA,
+    Estimate,
+    estimates,
+    floor_of_difference,
+    moments,
+    proportion,
+    t_interval,
+    t_test_of,
+)
 
 REPLICATES = 10_000
 CHUNK = 500  # replicates that are in memory at a time

@@ -1,4 +1,4 @@
-"""Means and proportions of samples with their intervals. Arrays in, estimates out.
+"""Means and proportions with their intervals, and Student's tests of means. Arrays in, estimates out.
 
 A value that is not finite (a diverged run) is left out, and `Estimate.n` says how many values were used.
 
@@ -10,6 +10,7 @@ a sum of runs with weights w is sqrt(sum w²) times that; `floor_of_difference` 
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +24,9 @@ RELATIVE_ROUNDING = 1e-10
 """A standard deviation below this share of the mean is floating-point rounding."""
 MOST_IMAGES = 100_000
 """The largest split whose size `accuracy_step` recognises."""
+Side = Literal["two", "above", "below"]
+TOLERANCE = 1e-9
+"""A mean this close to a bound, relative to the bound, lies on the bound: the rest is floating-point rounding."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,37 @@ def proportion(hits: ArrayLike, n: ArrayLike) -> list[Estimate]:
     return estimates(
         share, np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan), np.broadcast_to(n, share.shape)
     )
+
+
+def beyond(centre: ArrayLike, bound: ArrayLike) -> np.ndarray:
+    """centre - bound, elementwise; 0 where only rounding keeps them apart."""
+    away = np.asarray(centre, dtype=float) - bound
+    return np.where(np.abs(away) <= TOLERANCE * np.abs(bound), 0.0, away)
+
+
+def t_test(diffs: ArrayLike, null: float = 0.0, side: Side = "two", floor: ArrayLike = 0.0) -> np.ndarray:
+    """p-values of Student's test that diffs (..., seeds) have mean `null`, against another, a higher or a lower one.
+
+    NaN where the spread is not known; `floor` is the smallest standard deviation (see `estimates`).
+    """
+    centre, deviation, n = moments(diffs, floor)
+    return t_test_of(centre, deviation / np.sqrt(n), n - 1, null, side)
+
+
+def tost(diffs: ArrayLike, margin: float, floor: ArrayLike = 0.0) -> np.ndarray:
+    """p-values of two one-sided t tests that the mean of diffs (..., seeds) lies within ±margin; small means equivalent.
+
+    Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
+    """
+    return np.maximum(t_test(diffs, -margin, "above", floor), t_test(diffs, margin, "below", floor))
+
+
+def t_test_of(centre: ArrayLike, error: ArrayLike, df: ArrayLike, null: float = 0.0, side: Side = "two") -> np.ndarray:
+    """`t_test` for means with these standard errors and degrees of freedom, elementwise."""
+    t = beyond(centre, null) / error
+    if side == "two":
+        return 2 * special.stdtr(df, -np.abs(t))
+    return special.stdtr(df, -t if side == "above" else t)
 
 
 def accuracy_step(accuracies: ArrayLike) -> float:

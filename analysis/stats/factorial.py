@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means
-from analysis.stats.holm import holm
+from analysis.stats.comparisons import holm
+from analysis.stats.estimates import RELATIVE_ROUNDING, Estimate, mean, means, t_test
 from analysis.stats.looks import NO_PLAN, Looks
-from analysis.stats.student import t_test
 from experiments.errors import UserError
 
 if TYPE_CHECKING:

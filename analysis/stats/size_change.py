@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.stats.estimates import LEVEL, Estimate, floor_of_difference, mean, moments, t_interval
-from analysis.stats.student import t_test, t_test_of
+from analysis.stats.estimates import LEVEL, Estimate, floor_of_difference, mean, moments, t_interval, t_test, t_test_of
 
 
 @dataclass(frozen=True)

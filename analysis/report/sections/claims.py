@@ -16,9 +16,8 @@ from analysis.report.formats import Format
 from analysis.report.sections.variants import ExtraColumns, mark, mark_note
 from analysis.report.table import Column, Table
 from analysis.report.text import paragraphs, text
-from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
-from analysis.results.policy import Policy
+from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.stats import UNKNOWN
 from experiments.data.probes import IMAGES

@@ -22,8 +22,7 @@ from analysis.report.variant_columns import (
     verdict_column,
     verdict_fields,
 )
-from analysis.results.comparisons import Comparisons
-from analysis.results.policy import Policy
+from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.stats import Estimate, PairedComparison
 from experiments.metric import Metric

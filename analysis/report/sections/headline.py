@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 from analysis import formatting
 from analysis.report.text import paragraphs, text
-from analysis.results.comparisons import Comparisons
 from analysis.results.conduct import Conduct, repeated_looks_rate
 from analysis.results.means import Means
-from analysis.results.policy import Policy
+from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.sources.source_run import ENDED
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded

@@ -25,10 +25,9 @@ from analysis.report.variant_columns import (
     verdict_column,
     verdict_fields,
 )
-from analysis.results.comparisons import Comparisons
 from analysis.results.conduct import Conduct
 from analysis.results.means import Means
-from analysis.results.policy import Policy
+from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 
 COST = ("params", "flops_per_image", "device_seconds")

@@ -10,8 +10,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis.claims import literature
 from analysis.claims.check import ClaimResult, check
-from analysis.claims.claim import Published, site_of
-from analysis.claims.hypotheses import Hypothesis
+from analysis.claims.claim import Hypothesis, Published, site_of
 from experiments.presets import PRESETS, preset
 
 KIND, SITE, HEAD = "model.pos_embed", "model.pos_site", "model.head"

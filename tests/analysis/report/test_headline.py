@@ -242,7 +242,7 @@ def test_variants_can_share_the_best_mean(tmp_path):
 
 
 def test_too_many_variants_are_compared_with_the_baseline_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.results.comparisons.MOST_PAIRS", 3)
+    monkeypatch.setattr("analysis.results.policy.MOST_PAIRS", 3)
     results = results_of(tmp_path, seeds=3)
     assert results.comparisons.pairs == {} and list(results.comparisons.versus) == results.variants.names
     assert "pairs without the baseline are not compared" in headline(results)

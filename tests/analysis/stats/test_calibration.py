@@ -11,7 +11,7 @@ from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
 
 from analysis import stats
 from analysis.claims.check import check
-from analysis.claims.hypotheses import Hypothesis
+from analysis.claims.claim import Hypothesis
 from analysis.claims.literature import LITERATURE
 from analysis.stats import Rule
 from analysis.stats.comparisons import verdicts

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from analysis.stats.estimates import t_test
 from analysis.stats.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p, spending
-from analysis.stats.student import t_test
 from experiments.errors import UserError
 
 PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]

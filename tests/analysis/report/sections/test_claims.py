@@ -13,9 +13,8 @@ from analysis.claims.check import check
 from analysis.claims.literature import PAPER_TABLE_8, paper_places, published_claims
 from analysis.claims.theory import derived
 from analysis.report.sections.claims import claims_table, evidence, paper_table, probe_columns
-from analysis.results.comparisons import Comparisons
 from analysis.results.means import Means
-from analysis.results.policy import Policy
+from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.stats import Estimate, Looks
 from experiments.config import RunConfig, override
