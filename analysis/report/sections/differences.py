@@ -60,9 +60,8 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
     """The difference of each pair of variants; None where every pair contains the baseline."""
     if len(variants.names) < 3 or not comparisons.pairs:
         return None
-    place = {variant: at for at, variant in enumerate(variants.names)}
     rows = [
-        {"variant": a, "reference": b, **_ends(variants, place, a, b), **_fields(comparison)}
+        {"variant": a, "reference": b, **_ends(variants, a, b), **_fields(comparison)}
         for (a, b), comparison in comparisons.pairs.items()
     ]
     names = [
@@ -73,13 +72,13 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
     return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
 
 
-def _ends(variants: Variants, place: dict[str, int], a: str, b: str) -> dict[str, object]:
+def _ends(variants: Variants, a: str, b: str) -> dict[str, object]:
     return {
         "_name": variants.brief[a],
-        "_place": place[a],
+        "_place": variants.names.index(a),
         "_runs": variants.anchor(a),
         "_other": variants.brief[b],
-        "_other_place": place[b],
+        "_other_place": variants.names.index(b),
         "_other_runs": variants.anchor(b),
     }
 

@@ -12,7 +12,7 @@ from analysis.results.means import Means
 from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.sources.source_run import ENDED
-from analysis.stats.power import FEW_SEEDS, SeedsNeeded
+from analysis.stats.power import SeedsNeeded
 from experiments.runs.looks import Look
 
 
@@ -48,7 +48,7 @@ def headline(
         *factors,
         *against,
         *further,
-        text("headline", "diverged", variants=variants, comparisons=comparisons, versus=versus, conduct=conduct),
+        _diverged(variants, comparisons, conduct),
         text("headline", "among_others", variants=variants, comparisons=comparisons, means=means),
         *looks_paragraphs(policy, conduct.looks),
         text("headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons, policy)),
@@ -59,6 +59,17 @@ def headline(
 def looks_paragraphs(policy: Policy, looks: Sequence[Look]) -> list[str]:
     """The paragraph on planned looks, or on a second look without a plan; empty where neither is the case."""
     return paragraphs("looks", "headline", policy=policy, looks=looks, rate=repeated_looks_rate(looks))
+
+
+def _diverged(variants: Variants, comparisons: Comparisons, conduct: Conduct) -> str:
+    depending = [variant for variant, compared in comparisons.versus.items() if compared.depends_on_diverged]
+    return text(
+        "comparison",
+        "diverged",
+        lost={variants.brief[variant]: n for variant, n in conduct.counts["diverged"].items()},
+        variants=variants.brief_names(depending),
+        other_pairs=sum(compared.depends_on_diverged for compared in comparisons.other_pairs.values()),
+    )
 
 
 def _limits(variants: Variants, comparisons: Comparisons, policy: Policy) -> dict[str, object]:
@@ -76,7 +87,6 @@ def _limits(variants: Variants, comparisons: Comparisons, policy: Policy) -> dic
         "detectable": " to ".join(ends),
         "shown": shown,
         "hopeless": len(shown) - len(sizes),
-        "few_seeds": bool(undecided) and not policy.looks and max(c.n for c in undecided) < FEW_SEEDS,
         "needed": formatting.seeds_needed(_range(needs)) if needs and not policy.looks else "",
     }
 
