@@ -88,9 +88,10 @@ def test_a_verdict_that_needs_the_surviving_runs_says_so(tmp_path):
     assert across.differences["cpe"].verdict == "better" and across.differences["cpe"].depends_on_diverged
 
 
-def test_without_a_known_chance_level_a_verdict_depends_on_diverged_runs(tmp_path):
+@pytest.mark.parametrize("variant", ["cpe", "none"])
+def test_without_a_known_chance_level_a_verdict_depends_on_diverged_runs(tmp_path, variant):
     """An image folder states no number of classes, and the loss of a diverged run is then unknown."""
-    accuracy, lost = {"none": 0.7, "cpe": 0.8}, {("cpe", 0): "diverged"}
+    accuracy, lost = {"none": 0.7, "cpe": 0.8}, {(variant, 0): "diverged"}
     options = {"accuracy": accuracy, "metric": "test/loss", "margin": 0.05}
     one = results_on(tmp_path, "imagefolder", statuses=lost, **options)
     across = across_of([one, results_on(tmp_path, "digits", **options)])

@@ -1,5 +1,6 @@
 """The policy of a study: what a diverged run counts as, and how many families share alpha."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,14 +11,18 @@ from analysis.sources.read import read
 
 
 @pytest.mark.parametrize(
-    ("metric", "level"), [("test/acc", 0.1), ("fewshot/digits/5", 0.1), ("fewshot/cifar100/5", 0.01), ("shift/1", 0.0)]
+    ("metric", "level"),
+    [
+        *(("test/acc", 0.1), ("test/loss", math.log(10))),
+        *(("fewshot/digits/5", 0.1), ("fewshot/cifar100/5", 0.01), ("shift/1", 0.0)),
+    ],
 )
 def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_path, metric, level):
     """Digits has 10 classes, CIFAR-100 has 100. Consistency has no chance level: the worst case counts."""
     folder = write_study(tmp_path, statuses={("sinusoidal", 1): "diverged"})
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
     results = analyze(read(str(folder), metric=metric))
-    assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == level
+    assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == pytest.approx(level)
 
 
 @pytest.mark.parametrize("lost", [{}, {("depth=2, head=softmax", seed): "absent" for seed in range(4)}])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic import results_of
+from synthetic import on_dataset, results_of
 
 from analysis.results.two_studies import compare_studies, outcome
 from experiments.errors import UserError
@@ -41,6 +41,16 @@ def test_how_a_difference_to_the_baseline_changes_is_tested_itself(tmp_path):
     assert outcome(found["cpe"]) == "lower" and outcome(found["learned-1d"]) != "lower"
 
 
+def test_equal_accuracies_are_credited_with_half_an_image_of_each_run(tmp_path):
+    """Of 360 images. A change is a difference of two runs, a shift one of four."""
+    a = results_of(tmp_path / "a", accuracy={"none": 0.5, "cpe": 0.6}, spread=0)
+    b = results_of(tmp_path / "b", accuracy={"none": 0.5, "cpe": 0.7}, spread=0)
+    both = compare_studies(a, b)
+    for found, runs in ((both.changes["cpe"], 2), (both.shifts["cpe"], 4)):
+        half = stats.t.isf(0.025, 4) * np.sqrt(runs) * 0.5 / 360 / np.sqrt(5)
+        assert (found.diff.low, found.diff.high) == pytest.approx((0.1 - half, 0.1 + half), rel=1e-9)
+
+
 def test_studies_without_a_common_variant_or_metric_are_refused(tmp_path):
     a = results_of(tmp_path / "a", seeds=3)
     with pytest.raises(UserError, match="share no variant"):
@@ -60,6 +70,21 @@ def test_an_outcome_that_needs_the_surviving_runs_says_so(tmp_path):
     assert found == {"none": ("equivalent", False), "learned-1d": ("equivalent", True)}
     assert [change.depends_on_diverged for change in both.shifts.values()] == [True]
     assert both.depending == ["learned-1d"]
+
+
+def test_where_the_chance_level_of_a_baseline_is_not_known_every_shift_depends_on_it(tmp_path):
+    """An image folder states no number of classes, and the loss of a diverged run is then unknown."""
+    options = {
+        "accuracy": {"none": 0.7, "cpe": 0.8},
+        "metric": "test/loss",
+        "margin": 0.05,
+        **on_dataset("imagefolder"),
+    }
+    a = results_of(tmp_path / "a", statuses={("none", 0): "diverged"}, **options)
+    both = compare_studies(a, results_of(tmp_path / "b", spread=0.006, **options))
+    found = {variant: (change.verdict, change.depends_on_diverged) for variant, change in both.changes.items()}
+    assert found == {"none": ("equivalent", True), "cpe": ("equivalent", False)}
+    assert [(change.verdict, change.depends_on_diverged) for change in both.shifts.values()] == [("equivalent", True)]
 
 
 def test_a_name_for_two_different_variants_is_refused(tmp_path):
