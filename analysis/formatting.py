@@ -25,14 +25,15 @@ def decimals(half: float, fallback: int = 2) -> int:
     return min(max(1 - leading, 0), 6)
 
 
-def shared_decimals(halves: Sequence[float]) -> int | None:
-    """Return one number of decimals for intervals with these half-widths; None where there is no interval.
+def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
+    """Return the number of decimals that estimates share in a column.
 
     The median half-width has two significant digits, and the smallest at least one.
     """
+    halves = (half_width(estimate) * metric.scale for estimate in estimates)
     known = sorted(half for half in halves if math.isfinite(half) and half > 0)
     if not known:
-        return None
+        return 2 if metric.is_share else 4
     return max(decimals(known[(len(known) - 1) // 2]), decimals(known[0]) - 1, 0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from analysis import formatting
@@ -31,7 +31,7 @@ def interval(metric: Metric, signed: bool = False, least: float | None = None) -
     """
 
     def show(estimates: Sequence[Estimate]) -> list[str]:
-        places = shared_places(estimates, metric)
+        places = formatting.shared_places(estimates, metric)
         return [formatting.with_interval(estimate, metric, signed, places, least) for estimate in estimates]
 
     return show
@@ -41,16 +41,10 @@ def bounds(metric: Metric) -> Format:
     """`[−0.30, +1.21]`: the intervals of differences alone, with the decimals of `interval`."""
 
     def show(estimates: Sequence[Estimate]) -> list[str]:
-        places = shared_places(estimates, metric)
+        places = formatting.shared_places(estimates, metric)
         return [formatting.bounds(estimate, metric, places) for estimate in estimates]
 
     return show
-
-
-def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
-    """The number of decimals that estimates share in a column."""
-    places = formatting.shared_decimals([formatting.half_width(estimate) * metric.scale for estimate in estimates])
-    return (2 if metric.is_share else 4) if places is None else places
 
 
 def _text(value: Any) -> str:

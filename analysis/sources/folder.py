@@ -83,7 +83,7 @@ class _Reader:
             check_row(read.row, folder / record.SUMMARY)
             if planned:
                 _check_plan(run, planned)
-            hits = read_hits(run, config, read.row["image_files"], self.labels)
+            hits = read_hits(run, read.row, self.labels)
             self._read_plugin(run, read.row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:

@@ -38,28 +38,26 @@ class VariantHits:
     images: str
 
 
-def read_hits(
-    run: record.RunRecord, config: Mapping[str, Any], files: str | None, labels: dict[str, np.ndarray]
-) -> RunHits | None:
-    """Read the hits of a run with a completed configuration; None for a record without test predictions.
+def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
+    """Read the hits of a run with this row of `RunsTable.runs`; None for a record without test predictions.
 
-    `files`: the hash of the user's own files, None for other datasets and for old records. `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
+    `labels` keeps one copy of the labels for each set of images. Raises `RecordError` where the file was changed.
     """
     digest = run.summary["files"].get(record.PREDICTIONS)
     if digest is None:
         return None
     stored = predictions.read(run.dir, digest)
-    images = _identity(config, stored.labels, files)
+    images = _identity(row, stored.labels)
     return RunHits(stored.hits, labels.setdefault(images, stored.labels), images)
 
 
-def _identity(config: Mapping[str, Any], labels: np.ndarray, files: str | None) -> str:
+def _identity(row: Mapping[str, Any], labels: np.ndarray) -> str:
     """The text that identifies the test images. The split counts where the test images depend on it."""
-    data = config["data"]
-    parts = [data["name"], hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
-    if data["name"] not in DATASETS or DATASETS[data["name"]].source != "torchvision":
-        split = config["seed"] if data["split_seed"] == PER_SEED else data["split_seed"]
-        parts += [f"split {split}", f"test fraction {data['test_fraction']}"]
+    name, files = row.get("data.name"), row["image_files"]
+    parts = [str(name), hashlib.sha256(labels.astype("<u2").tobytes()).hexdigest()]
+    if name not in DATASETS or DATASETS[name].source != "torchvision":
+        split = row["seed"] if row.get("data.split_seed") == PER_SEED else row.get("data.split_seed")
+        parts += [f"split {split}", f"test fraction {row.get('data.test_fraction')}"]
     return ", ".join([*parts, f"files {files}"] if files else parts)
 
 

@@ -124,18 +124,16 @@ def _without_copies(
 ) -> tuple[dict[tuple[str, int], int], dict[str, str]]:
     """(variant, seed) -> the index of the first run, and run -> why a copy is excluded.
 
-    Raises `UserError` where a seed is not an integer, or where runs with the same settings have no seed.
+    Raises `UserError` where runs with the same settings have no seed.
     """
     kept: dict[tuple[str, int], int] = {}
     copies = {}
     for index, (run, variant, values) in enumerate(zip(runs, variants, settings)):
-        seed = values.get("seed", 0)
-        if not isinstance(seed, int):
-            raise UserError(f"{source}: {run.name}: seed: {seed!r} is not an integer")
+        seed = values.get("seed") or 0
         first = kept.setdefault((variant, seed), index)
         if first == index:
             continue
-        if "seed" not in values:
+        if values.get("seed") is None:
             raise UserError(
                 f"{source}: {run.name}: has no setting `seed`, and {runs[first].name} has the same settings"
             )

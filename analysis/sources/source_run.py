@@ -64,14 +64,14 @@ class SourceRun:
     @cached_property
     def row(self) -> dict[str, Any]:
         """The row of `RunsTable.runs`, without what a plan says of the run."""
-        summary = dict(flatten(self.summary))
+        summary, settings = dict(flatten(self.summary)), dict(flatten(self.config))
         versions = _part(summary, "provenance.versions")
         return {
-            **dict(flatten(self.config)),
+            **settings,
             "run": self.name,
             "run_id": summary.get("run_id") or None,
             "variant": "",
-            "seed": None,
+            "seed": settings.get("seed"),
             "status": self.status,
             "epochs": summary.get("epochs", 0),
             **{metric: summary.get(metric) for metric in known_metrics(summary)},

@@ -83,7 +83,9 @@ def test_a_margin_has_the_unit_of_a_difference(metric, text):
     assert formatting.margin(Metric(metric), 0.01) == text
 
 
-def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_one():
-    assert formatting.shared_decimals([3.4, 2.4, 7.7, 0.80]) == 1
-    assert formatting.shared_decimals([3.4, 2.4, 7.7, 0.08]) == 2
-    assert formatting.shared_decimals([float("nan"), 0.0]) is None
+@pytest.mark.parametrize(
+    ("halves", "places"), [((3.4, 2.4, 7.7, 0.80), 1), ((3.4, 2.4, 7.7, 0.08), 2), ((math.nan, 0.0), 2), ((), 2)]
+)
+def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_one(halves, places):
+    estimates = [Estimate(0.5, 0.5 - half / 100, 0.5 + half / 100, 5) for half in halves]
+    assert formatting.shared_places(estimates, ACCURACY) == places

@@ -85,10 +85,6 @@ class Server:
             self.process.wait(60)
             self.process = None
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)

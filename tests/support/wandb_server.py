@@ -182,9 +182,6 @@ class WandbServer:
     def op_OrgFeatureFlags(self, _: dict[str, Any]) -> dict[str, Any]:
         return {"organization": {"featureFlags": []}}
 
-    def op_ProbeServerCapabilities(self, _: dict[str, Any]) -> dict[str, Any]:
-        return {"QueryType": {"fields": []}, "MutationType": {"fields": []}}
-
     # Runs, written
 
     def project(self, name: str) -> dict[str, Any]:
@@ -294,20 +291,14 @@ class WandbServer:
         project = {"internalId": "1", "runCount": len(found), "readOnly": False, "runs": runs}
         return {"project": project if found else None}
 
-    op_GetRuns = op_LightRuns = op_GetLightRuns = op_Runs
-
     def op_Run(self, v: dict[str, Any]) -> dict[str, Any]:
         run = self.runs.get(v["name"])
         return {"project": {"internalId": "1", "run": run and _node(run)}}
-
-    op_GetRun = op_GetLightRun = op_Run
 
     def op_RunFullHistory(self, v: dict[str, Any]) -> dict[str, Any]:
         run = self.runs[v.get("run") or v["name"]]
         rows = {"history": [json.dumps(row) for row in run.history], "events": [json.dumps(row) for row in run.events]}
         return {"project": {"run": rows}}
-
-    op_RunHistory = op_FullHistory = op_RunFullHistory
 
     def op_RunSampledHistory(self, v: dict[str, Any]) -> dict[str, Any]:
         return {"project": {"run": {"sampledHistory": [self.runs[v.get("run") or v["name"]].history]}}}

@@ -109,7 +109,7 @@ def _won(share: Estimate) -> str:
 
 
 def _columns(metric: Metric, comparisons: Iterable[PairedComparison]) -> tuple[Column, ...]:
-    places = formats.shared_places([c.diff for c in comparisons], metric)
+    places = formatting.shared_places([c.diff for c in comparisons], metric)
     detectable = f"minimum detectable difference{metric.difference_unit}"
     note = {name: text("differences", name) for name in ("n_note", "won_note", "correlation_note")}
     details = (

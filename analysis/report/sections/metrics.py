@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from analysis import formatting
 from analysis.figures.labels import Styles
 from analysis.figures.line_figures import draw_curves
 from analysis.figures.style import Plot
@@ -62,7 +63,7 @@ def spread_table(variants: Variants, means: Means) -> Table:
         mean, runs = means.of(variant), pd.Series(means.values[variant], dtype=float)
         spread = {"sd": runs.std(), "lowest": runs.min(), "highest": runs.max()}
         rows[variant] = {"n": mean.n, "mean": mean, **spread}
-    show = formats.number(formats.shared_places(map(means.of, variants.names), metric), metric.scale)
+    show = formats.number(formatting.shared_places(map(means.of, variants.names), metric), metric.scale)
     spreads = (Column(label, field, show) for field, label in SPREAD.items())
     columns = (SEEDS, mean_column(metric, "mean", "mean "), *spreads)
     return variant_table("spread", text("metrics", "spread_caption", metric=metric), variants, rows, columns)

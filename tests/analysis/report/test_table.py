@@ -134,8 +134,6 @@ def test_intervals_of_a_column_have_the_same_decimals():
     assert formats.interval(accuracy)(two) == ["72.00 ± 4.97", "93.00 ± 0.35"]
     assert formats.interval(accuracy, signed=True)(two) == ["+72.00 ± 4.97", "+93.00 ± 0.35"]
     assert formats.bounds(accuracy)(two) == ["[+67.03, +76.97]", "[+92.65, +93.35]"]
-    assert (formats.shared_places(three, accuracy), formats.shared_places(two, accuracy)) == (1, 2)
-    assert formats.shared_places([], accuracy) == 2
 
 
 def test_an_estimate_is_three_columns_of_the_csv():

@@ -87,7 +87,7 @@ def test_runs_without_a_seed_that_are_otherwise_alike_are_refused():
         inferred(*alike)
     apart = [SourceRun(str(depth), "finished", {"depth": depth}, "", {"test/acc": 0.5}) for depth in (1, 2)]
     assert inferred(*apart).variants == ["1", "2"]
-    with pytest.raises(UserError, match="wandb:x: r: seed: 'a' is not an integer"):
+    with pytest.raises(UserError, match="wandb:x: r: seed: 'a' is not allowed"):
         inferred(SourceRun("r", "finished", {"seed": "a"}))
 
 
