@@ -277,6 +277,13 @@ def test_a_published_figure_is_refuted_only_beyond_the_prediction_interval_of_on
     assert case.p_for() == Hypothesis(("a", "b"), DIFFS, "within", 0.01).p_for()
 
 
+def test_equal_accuracies_of_two_variants_have_the_floor_of_a_difference_of_two_runs():
+    equal = {variant: dict.fromkeys(range(5), mean) for variant, mean in (("variant 0", 0.7), ("variant 1", 0.9))}
+    plan = study_file.plan(kinds("none", "learned-1d"))
+    cases = [case for claim in literature.LITERATURE for case in claim.hypotheses(plan, equal, floor=0.005)]
+    assert cases and {case.floor for case in cases} == {math.sqrt(2) * 0.005}
+
+
 def test_settings_tuned_for_each_variant_count():
     """A preset with another learning rate is not the published system; kinds tuned alike can still be compared."""
     base = preset("pulfer-mnist").model_dump(mode="json")
