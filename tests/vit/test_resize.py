@@ -41,20 +41,6 @@ def test_the_registry_says_how_a_kind_carries_over(kind):
     assert REGISTRY[kind].resized == (None if kind == "none" else expected)
 
 
-def test_rescaled_positions_keep_the_corner_and_computed_ones_keep_the_distance_of_neighbours():
-    for kind in ("cape", "sincos-2d"):
-        small, large = (m.pos[0].add(torch.zeros(1, 1 + side**2, 32))[0, 1:] for m, side in both_sizes(kind))
-        small, large = small.unflatten(0, (4, 4)), large.unflatten(0, (8, 8))
-        assert torch.allclose(small[3, 3], large[7, 7]) == (REGISTRY[kind].resized == "rescaled")
-        assert torch.allclose(small[:, 1], large[:4, 1]) == (REGISTRY[kind].resized == "computed")
-
-
-def both_sizes(kind: str) -> list[tuple[ViT, int]]:
-    """A trained model and the same at twice the image size, each with the side of its grid."""
-    trained = model(kind)
-    return [(trained, 4), (resized(trained, 16), 8)]
-
-
 def test_the_trained_size_gives_the_model_itself():
     trained = model("learned-1d")
     assert resized(trained, 8) is trained

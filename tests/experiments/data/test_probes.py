@@ -11,9 +11,6 @@ from experiments.config import RunConfig, override
 from experiments.data import loading
 from experiments.data.catalogue import DATASETS
 from experiments.data.probes import GRID, PROBES, generate
-from experiments.presets import preset
-from experiments.training.engine import Solo
-from experiments.training.fit import evaluate, fit
 from vit import ViT
 
 A, B = [255, 0, 0, 255], [0, 255, 255, 0]  # the pixels of each mark, row by row
@@ -28,11 +25,6 @@ def cells(x: Tensor) -> Tensor:
 
 def find(image: Tensor, mark: list[int]) -> list[tuple[int, int]]:
     return [divmod(i, 4) for i, cell in enumerate(image.tolist()) if cell == mark]
-
-
-def permuted(x: Tensor, order: Tensor) -> Tensor:
-    """Images with their cells in another order: cell i becomes what cell order[i] was."""
-    return cells(x)[:, order].reshape(-1, 4, 4, 2, 2).transpose(2, 3).reshape(-1, 1, 8, 8)
 
 
 def model(name: str, kind: str, **changes: object) -> ViT:
@@ -92,7 +84,6 @@ def test_class_of_probe_arrow_is_the_arrow_that_the_base_points_at():
     """The first arrow from the base in its direction; each side of the base has one of the four arrows."""
     parts, classes = generate("probe-arrow", 3)
     assert classes == tuple(ARROWS)
-    bases: Counter[tuple[str, tuple[int, int]]] = Counter()
     for x, y in parts.values():
         for image, label in zip(cells(x), y.tolist(), strict=True):
             ((base, start),) = (
@@ -106,14 +97,6 @@ def test_class_of_probe_arrow_is_the_arrow_that_the_base_points_at():
                 (found[side],) = (arrows[cell] for cell in ray if cell in arrows)
             assert sorted(found.values()) == sorted(ARROWS)
             assert found[base] == classes[label]
-            bases[base, start] += 1
-    assert {cell for _, cell in bases} == {(1, 1), (1, 2), (2, 1), (2, 2)}
-    places, directions = (Counter[object]() for _ in range(2))
-    for (direction, cell), n in bases.items():
-        places[cell] += n
-        directions[direction] += n / 4  # the images of a group share a direction
-    for counts, share in ((places, 1200), (directions, 300)):
-        assert sum((n - share) ** 2 / share for n in counts.values()) < 16.3  # 99.9 % point with 3 degrees of freedom
 
 
 def test_every_placement_occurs_and_offsets_are_uniform():
@@ -148,12 +131,6 @@ def test_training_and_test_groups_have_different_noise(name):
     assert len(new & seen) < 0.1 * len(new)  # of 32^4 possible patches a few repeat
 
 
-def test_images_depend_on_the_split_seed_only():
-    first, again, other = (generate("probe-distance", seed)[0]["train"][0] for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
 def test_loading_stratifies_validation_and_keeps_the_test_set():
     splits = loading.load(override(RunConfig(), {"data.name": "probe-where"}))
     assert splits.classes[6] == "row 1, column 2"
@@ -166,36 +143,3 @@ def test_without_position_accuracy_is_exactly_chance(name):
     x, y = generate(name, 0)[0]["test"]
     hits = model(name, "none")(x.double() / 255).argmax(-1) == y
     assert hits.double().mean().item() == pytest.approx(1 / CHANCE[name], abs=1e-12)
-
-
-def test_fixed_distance_penalty_is_invariant_under_the_symmetries_of_the_square():
-    """All eight symmetries, with every pooling. They map each quadrant to every other, so alibi-2d is at chance."""
-    x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
-    order = torch.arange(16).reshape(4, 4)
-    for pool in ("cls", "gap", "map"):
-        net = model("probe-direction", "alibi-2d", **{"model.pool": pool})
-        for turns in range(4):
-            for mirrored in (order, order.flip(1)):
-                torch.testing.assert_close(net(permuted(x, mirrored.rot90(turns).flatten())), net(x))
-        assert not torch.allclose(net(permuted(x, torch.arange(16).roll(1))), net(x))
-
-
-@pytest.mark.parametrize("kind", ["relative", "rel-bias-2d", "alibi-2d"])
-def test_patch_to_patch_bias_is_invisible_to_the_class_token_after_one_layer(kind):
-    x = generate("probe-direction", 0)[0]["test"][0][:8].double() / 255
-    other = permuted(x, torch.randperm(16, generator=torch.Generator().manual_seed(0)))
-    one, two = (model("probe-direction", kind, **{"model.depth": depth}) for depth in (1, 2))
-    torch.testing.assert_close(one(other), one(x))
-    assert not torch.allclose(two(other), two(x))
-
-
-@pytest.mark.slow
-def test_sincos_2d_learns_probe_direction():
-    changes = {"data.name": "probe-direction", "model.pos_embed": "sincos-2d", "model.num_heads": 8}
-    config = override(preset("digits"), {**changes, "optim.lr": 3e-3, "train.epochs": 5})
-    splits = loading.load(config)
-    engine = Solo([config], len(splits.classes), torch.device("cpu"))
-    for _ in fit(engine, splits):
-        pass
-    (found,) = evaluate(engine, splits, splits.test)
-    assert found.accuracy > 0.95

@@ -45,13 +45,6 @@ def test_weights_solve_the_normal_equations_and_are_those_of_ridge_regression(n,
     assert weights == pytest.approx(ridge.coef_.T, abs=1e-5)
 
 
-def test_two_images_by_hand():
-    """Features -1 and 1: standardized they stay, X'X = diag(2, 20000), X'Y = [[-2, 2], [0, 0]]; with l2 = 2: -2 / 4."""
-    model = LeastSquares(np.array([[-1.0], [1.0]]), np.array([0, 1]), 2)
-    assert model.weights(2.0) == pytest.approx(np.array([[-0.5, 0.5], [0.0, 0.0]]), abs=1e-5)
-    assert model.accuracies(np.array([[-0.1], [0.2], [0.3]]), np.array([0, 1, 0]), [2.0]) == [pytest.approx(2 / 3)]
-
-
 def test_a_feature_that_is_constant_in_the_support_set_counts_for_nothing():
     x, y = features(30, 4)
     model = LeastSquares(np.column_stack([x, np.full(30, 7.0)]), y, 3)

@@ -15,6 +15,8 @@ from experiments.evaluation.position import shifted
 from experiments.evaluation.sizes import size_tasks
 from experiments.runs import record
 from vit import ViT
+from vit.pos_embed import Additive
+from vit.registry import REGISTRY, Kind
 from vit.resize import resized
 
 SIZES = {"eval__img_sizes": "4,8,12"}
@@ -70,18 +72,25 @@ def test_shifts_and_permutations_are_measured_on_the_test_images(tmp_path):
     assert 0 < same[1] < 1 and 0 < same[2] < 1
 
 
-def test_no_position_with_mean_pooling_is_blind_to_permutations(tmp_path):
-    changes = {"model__pos_embed": "none", "model__pool": "gap", "train__precision": "float64"}
-    summary = tiny.run(tmp_path / "a", **ALL, **changes)
-    assert summary["permuted/acc"] == pytest.approx(summary["test/acc"], abs=1e-9)
-    shifted_by_patch = summary["shift/2"]  # one patch: only the patches that leave and enter differ
-    assert shifted_by_patch > 0.5
-
-
 def test_a_shift_of_zero_changes_nothing_and_one_of_the_whole_side_leaves_black():
     x = torch.randint(1, 255, (2, 1, 4, 4), dtype=torch.uint8)
     assert torch.equal(shifted(x, 0, 0), x)
     assert shifted(x, 4, 0).sum() == 0 == shifted(x, 0, -4).sum()
+
+
+def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_before_it_trains(tmp_path, monkeypatch):
+    class Table(Additive):
+        def __init__(self, cfg):
+            super().__init__(cfg)
+            self.table = torch.nn.Parameter(torch.zeros(cfg.num_tokens, cfg.embed_dim))
+
+        def add(self, x):
+            return x + self.table
+
+    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
+    with pytest.raises(UserError, match="^model.pos_embed: 'mine' cannot be used at 4 px"):
+        tiny.run(tmp_path / "a", model__pos_embed="mine", **SIZES)
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_size_that_does_not_fit_in_memory_is_refused_by_the_name_of_its_setting():

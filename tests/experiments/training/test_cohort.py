@@ -11,7 +11,7 @@ from experiments.runs import run as run_module
 from experiments.runs.run import train
 from experiments.study import RunSpec
 from experiments.training import cohort
-from experiments.training.cohort import cohort_sizes, even_sizes, fastest_sizes, fitting, step_times
+from experiments.training.cohort import cohort_sizes, fastest_sizes, fitting, step_times
 
 CUDA = torch.device("cuda")
 
@@ -97,10 +97,6 @@ def test_a_single_run_that_does_not_fit_raises(monkeypatch):
 )
 def test_cohorts_are_those_that_take_the_least_time(runs, times, sizes):
     assert fastest_sizes(runs, times) == sizes
-
-
-def test_even_sizes():
-    assert [even_sizes(10, cohorts) for cohorts in (1, 3, 4, 10)] == [[10], [4, 3, 3], [3, 3, 2, 2], [1] * 10]
 
 
 def test_after_an_interruption_the_same_runs_train_together(tmp_path, monkeypatch):

@@ -94,17 +94,6 @@ def test_every_part_of_the_model_stacks(head, model):
         assert_same(metrics(tiny.engine([c]))[0], together, TOLERANCE["float64"])
 
 
-def test_the_gradient_of_each_run_is_clipped_by_its_own_norm():
-    changes = {"optim.lr": 0.3, "optim.name": "sgd", "optim.grad_clip_norm": 0.5, "train.precision": "float64"}
-    configs = [config(seed, **changes) for seed in (0, 1)]
-    for c, together in zip(configs, metrics(tiny.engine(configs)), strict=True):
-        assert_same(metrics(tiny.engine([c]))[0], together, TOLERANCE["float64"])
-    free = override(configs[0], {"optim.grad_clip_norm": 0})
-    assert (
-        abs(metrics(tiny.engine([free]))[0]["train/loss"] - metrics(tiny.engine([configs[0]]))[0]["train/loss"]) > 0.01
-    )
-
-
 class HalfFrozen(Additive):
     """A plug-in with a frozen parameter, a random non-persistent buffer and an unused parameter."""
 
