@@ -177,7 +177,6 @@ def test_none_unsets_optional_settings():
     "reason, said",
     [
         ("img_size: 8 is too small", "data.img_size: 8 is too small"),
-        ("depth: 2 is too small", "model.depth: 2 is too small"),
         ("a grid of 2 is too small", "model.pos_embed: 'mine' is not allowed: a grid of 2 is too small"),
     ],
 )
@@ -192,45 +191,32 @@ def test_the_refusal_of_a_plugin_names_a_setting(reason, said, monkeypatch):
         override(RunConfig(), {"model.pos_embed": "mine"})
 
 
-def test_dashes_and_underscores_are_equal():
-    assert override(RunConfig(), {"model.pos-embed": "none"}) == override(RunConfig(), {"model.pos_embed": "none"})
-
-
 REFUSED = [  # changes -> words in the message: the setting, the value, what is allowed
     ({"model.pos_embd": "none"}, ["model.pos_embd", "did you mean model.pos_embed?"]),
     ({"pos_embed": "none"}, ["pos_embed", "did you mean model.pos_embed?"]),
     ({"model": {"depth": 2}}, ["model: no such setting"]),
     ({"zzz.qqq": 1}, ["zzz.qqq: no such setting"]),
     ({"model.pos_embed": "sinusodal"}, ["model.pos_embed", "'sinusodal'", "did you mean 'sinusoidal'?", "learned-2d"]),
-    ({"data.name": "cifar"}, ["data.name", "'cifar'", "did you mean 'cifar10'?", "digits"]),
     ({"model.depth": "deep"}, ["model.depth", "'deep'", "integer"]),
     ({"model.depth": True}, ["model.depth: true", "expected a number, got a boolean"]),
-    ({"optim.name": True}, ["optim.name: true", "expected a string, got a boolean"]),
     ({"data.name": "imagefolder", "eval.fewshot": "cifar10"}, ["eval.fewshot: cifar10 is not allowed for imagefolder"]),
     ({"model.depth": 0}, ["model.depth", "0", "greater than or equal to 1"]),
-    ({"optim.lr": -1e-3}, ["optim.lr", "-0.001", "greater than 0"]),
     ({"optim.lr": "nan"}, ["optim.lr", "nan", "finite"]),
     ({"optim.name": "lion"}, ["optim.name", "'lion'", "'adamw', 'adam' or 'sgd'"]),
     ({"seed": 2**31}, ["seed", str(2**31)]),
-    ({"train.precision": "auto"}, ["train.precision: 'auto'", "'float32', 'bfloat16' or 'float64'"]),
     ({"data.split_seed": 2**31}, ["data.split_seed: ", str(2**31), "less than", "or 'per-seed'"]),
-    ({"data.split_seed": "by-seed"}, ["data.split_seed: 'by-seed' is not allowed", "integer", "or 'per-seed'"]),
     ({"model.patch_size": 3}, ["model.patch_size: 3", "8 px"]),
     ({"model.pos_embed": "none", "model.pos_site": "every-layer"}, ["model.pos_site", "'every-layer'", "none", "stem"]),
-    ({"model.qkv_bias": "maybe"}, ["model.qkv_bias", "'maybe'", "boolean"]),
     ({"data.crop_padding": 2, "data.rrc_scale": 0.5}, ["data.rrc_scale", "crop_padding"]),
     ({"data.num_classes": 7}, ["data.num_classes", "7", "digits"]),
-    ({"data.val_fraction": 1.0}, ["data.val_fraction", "1.0", "less than 1"]),
     ({"data.crop_padding": 8}, ["data.crop_padding: 8", "8 px"]),
     ({"data.shuffle_patches": True, "data.crop_padding": 1}, ["data.crop_padding: 1", "shuffle_patches", "allowed: 0"]),
-    ({"model.depth": 10**19}, ["model.depth", "10000000000000000000", "less than 2147483648"]),
     ({"model.mlp_ratio": "1e300"}, ["model.mlp_ratio", "'1e300'", "1000"]),
     ({"eval.fewshot": "mnst"}, ["eval.fewshot: 'mnst' is not known; did you mean 'mnist'"]),
     ({"eval.fewshot": "cifar10"}, ["eval.fewshot: cifar10 has 3 channel(s), and digits 1"]),
     ({"eval.fewshot": "imagefolder"}, ["eval.fewshot: imagefolder is allowed only where it is also data.name"]),
     ({"eval.fewshot": "digits", "eval.shots": ""}, ["eval.shots: is empty"]),
     ({"eval.shots": "1,five"}, ["eval.shots: '1,five' is not allowed: expected whole numbers from 1, such as"]),
-    ({"eval.shots": "0"}, ["eval.shots: '0' is not allowed"]),
     ({"eval.epochs": "2"}, ["eval.epochs: 2 is not allowed with optim.schedule cosine"]),
     ({"eval.epochs": "31", "optim.schedule": "constant"}, ["eval.epochs: 31 is not allowed: up to train.epochs, 30"]),
     ({"eval.img_sizes": "9"}, ["eval.img_sizes: 9 is not allowed: a multiple of model.patch_size, 2"]),
@@ -261,10 +247,6 @@ def test_invalid_tree_is_refused(tree):
 
 def test_every_setting_can_be_set_to_its_own_default():
     assert override(RunConfig(), {path: setting.default for path, setting in SETTINGS.items()}) == RunConfig()
-
-
-def test_every_setting_has_a_description():
-    assert [path for path, setting in SETTINGS.items() if not setting.description] == []
 
 
 def test_the_split_is_fixed_or_varies_with_the_seed():

@@ -1,7 +1,6 @@
 """Runs that start from another run's weights: against that run's own metrics, checkpoint and evaluation at other sizes."""
 
 import hashlib
-import json
 import math
 import shutil
 from pathlib import Path
@@ -12,7 +11,6 @@ import tiny
 import torch
 from PIL import Image
 from safetensors.torch import load_file
-from torch import nn
 
 from experiments.config import override, run_id
 from experiments.errors import UserError
@@ -236,23 +234,6 @@ def test_image_folders_are_the_same_data_by_their_files(tmp_path, images):
     tiny.run(tmp_path / "a", **again, data__root=str(tmp_path / "copy"))
 
 
-def test_a_plugin_that_does_not_say_how_it_carries_over_is_refused_at_another_size(tmp_path, monkeypatch):
-    class Table(Additive):
-        def __init__(self, cfg):
-            super().__init__(cfg)
-            self.table = nn.Parameter(torch.zeros(1 + cfg.num_patches, cfg.embed_dim))
-
-        def add(self, x):
-            return x + self.table
-
-    monkeypatch.setitem(REGISTRY.data, "mine", Kind(Table, ("stem",)))
-    folder = source(tmp_path, model__pos_embed="mine")
-    tiny.run(tmp_path / "same", init_from=folder, model__pos_embed="mine")
-    line = "model.pos_embed: 'mine' cannot be used at 12 px: its class does not override"
-    for changes in ({"init_from": folder, "data__img_size": 12}, {"eval__img_sizes": "8,12"}):
-        assert refused(tmp_path, model__pos_embed="mine", **changes).startswith(line)
-
-
 def test_weights_of_a_plugin_whose_source_was_changed_are_refused(tmp_path, monkeypatch):
     class Shift(Additive):
         def add(self, x):
@@ -269,19 +250,6 @@ def test_weights_of_a_plugin_whose_source_was_changed_are_refused(tmp_path, monk
     assert message.startswith(
         f"model.pos_embed: the source of the plug-in 'mine' was changed after {folder} was trained"
     )
-
-
-def test_a_sweep_starts_all_its_runs_from_a_base_with_a_source(tmp_path):
-    study = Study(name="fine", factors={"data.img_size": [8, 12]}, base=tiny.settings(), seeds=2)
-    plan = make_plan(study, changes={"init_from": source(tmp_path)})
-    write_plan(plan, tmp_path / "fine", "vit-sweep run")
-    shutil.move(tmp_path / "source", tmp_path / "moved")
-    assert [run.run_id for run in plan_of(tmp_path / "fine").runs] == [run.run_id for run in plan.runs]
-    again = make_plan(study, changes={"init_from": str(tmp_path / "moved")})
-    write_plan(again, tmp_path / "fine", "vit-sweep run")
-    summaries = [train([run], tmp_path / "fine", device="cpu")[0] for run in again.runs]
-    base = json.loads((tmp_path / "fine" / record.STUDY).read_text())["base"]
-    assert {summary["init"]["weights"] for summary in summaries} == {base["init_weights"]}
 
 
 def test_a_source_with_other_weights_than_a_study_was_planned_with_is_named(tmp_path):

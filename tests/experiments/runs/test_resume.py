@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ INTERRUPTED = [
     {"optim__name": "sgd", "data__crop_padding": 1},
     {"optim__name": "adam", "train__precision": "float64", "data__rrc_scale": 0.5},
     {"train__precision": "bfloat16", "model__pos_drop_rate": 0.2, "model__drop_path_rate": 0.2, "model__depth": 2},
-    {"model__pos_embed": "none", "optim__schedule": "constant"},
+    {"optim__schedule": "constant", "eval__epochs": "1,2,3", "eval__fewshot": "digits", "eval__shots": "2"},
     {"model__pos_embed": "sinusoidal", "model__attn_drop_rate": 0.3, "data__hflip": True},
 ]
 
@@ -54,9 +55,7 @@ def test_a_run_that_left_out_its_test_images_at_an_earlier_length_is_not_resumed
     with pytest.raises(tiny.Stop):
         train(runs, tmp_path, device="cpu", on_row=tiny.stop_after(2), test=False)
     left = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-    with pytest.raises(
-        UserError, match=r"^test: .* its test metrics after epoch 1 are missing; .* --test false, or delete"
-    ):
+    with pytest.raises(UserError, match=r"^test: .* its test metrics after epoch 1 are missing"):
         train(runs, tmp_path, device="cpu")
     assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == left
     (summary,) = train(runs, tmp_path, device="cpu", test=False)
@@ -103,20 +102,8 @@ def rows_in(folder: Path) -> list[Any]:
 
 def test_kill_9_then_the_same_command_ends_with_the_same_bytes(tmp_path):
     changes = {"train__epochs": 25, "data__hflip": True}
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "experiments.main",
-            *tiny.flags(**changes),
-            "--device",
-            "cpu",
-            "--out",
-            str(tmp_path / "killed"),
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-m", "experiments.main", *tiny.flags(**changes), "--out", str(tmp_path / "killed")]
+    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not (states := list(tmp_path.glob(f"killed/*/{resume.NAME}"))) or len(rows_in(states[0].parent)) < 6:
         assert process.poll() is None, "it ended before it could be killed"
@@ -206,19 +193,12 @@ def test_a_run_that_another_process_has_finished_is_left_as_it_is(tmp_path):
     tiny.run(tmp_path / "whole")
 
     def sealed_by_another(job, row):
-        for name, body in {
-            **tiny.results(tmp_path / "whole"),
-            record.PREDICTIONS: images,
-            record.SUMMARY: summary,
-        }.items():
-            (tmp_path / "run" / name).write_bytes(body)
+        shutil.copytree(tmp_path / "whole", tmp_path / "run", dirs_exist_ok=True)
 
-    images, summary = ((tmp_path / "whole" / name).read_bytes() for name in (record.PREDICTIONS, record.SUMMARY))
     with pytest.raises(TakenOver, match="another process has finished this run"):
         tiny.run(tmp_path / "run", sealed_by_another)
-    assert tiny.results(tmp_path / "run") == tiny.results(tmp_path / "whole")
-    assert (tmp_path / "run" / record.SUMMARY).read_bytes() == summary
-    assert tiny.run(tmp_path / "run")["status"] == "finished"
+    for name in tiny.FILES:
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_seconds_count_every_session(tmp_path):
@@ -234,15 +214,10 @@ def test_seconds_count_every_session(tmp_path):
     assert cost["wall_seconds"] > 0.3  # what passed before the last epoch that was kept
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [lambda b: b[:100], lambda b: b"", lambda b: b"x" * 500, lambda b: b[:-99] + bytes([b[-99] ^ 1]) + b[-98:]],
-    ids=["cut", "empty", "junk", "a bit turned"],
-)
-def test_a_state_that_cannot_be_read_is_refused(spoil, tmp_path):
+def test_a_state_that_is_cut_short_is_refused(tmp_path):
     tiny.cut(tmp_path / "a", 1)
     path = tmp_path / "a" / resume.NAME
-    path.write_bytes(spoil(path.read_bytes()))
+    path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(record.RecordError, match=f"a/{resume.NAME}: cannot be read"):
         tiny.run(tmp_path / "a")
 

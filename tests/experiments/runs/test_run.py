@@ -83,10 +83,8 @@ def test_without_the_test_set_a_run_is_equal_but_has_no_test_figure(tmp_path, mo
 
 def test_pruning_does_not_hide_that_a_run_diverged(tmp_path):
     changes = {"optim__lr": 1e30, "optim__name": "sgd", "optim__schedule": "constant"}
-    assert (
-        tiny.run(tmp_path / "a", lambda job, row: not math.isfinite(row["train/loss"]), **changes)["status"]
-        == "diverged"
-    )
+    summary = tiny.run(tmp_path / "a", lambda job, row: not math.isfinite(row["train/loss"]), **changes)
+    assert summary["status"] == "diverged"
 
 
 class Watched(loading.Images):
@@ -197,15 +195,9 @@ def test_the_users_own_images_train(tmp_path):
         (tmp_path / "images" / name).mkdir(parents=True)
         for i in range(20):
             Image.new("RGB", (12, 10), colour).save(tmp_path / "images" / name / f"{i}.png")
-    changes = {
-        "data__name": "imagefolder",
-        "data__root": str(tmp_path / "images"),
-        "data__img_size": 8,
-        "data__train_limit": None,
-        "optim__lr": 0.02,
-        "train__epochs": 6,
-        "train__batch_size": 8,
-    }
+    data = {"name": "imagefolder", "root": str(tmp_path / "images"), "img_size": 8, "train_limit": None}
+    changes = {f"data__{name}": value for name, value in data.items()} | {"optim__lr": 0.02, "train__batch_size": 8}
+    changes["train__epochs"] = 6
     summary = tiny.run(tmp_path / "a", **changes)
     assert summary["test/acc"] == 1.0  # red is not green
     extra = tmp_path / "images" / "red" / "20.png"

@@ -15,7 +15,6 @@ from analysis.results.study_results import analyze
 from analysis.sources.exported import export
 from analysis.sources.read import read
 from experiments import version
-from experiments.config import run_id
 from experiments.runs import record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -113,9 +112,3 @@ def test_uncommitted_changes_are_kept_beside_the_record(tmp_path, monkeypatch):
     body = (tmp_path / "large" / record.DIFF).read_bytes()
     assert len(body) == version.MAX_DIFF and b"[cut: the diff has" in body[-100:]
     version._git.cache_clear()
-
-
-def test_ids_of_runs_without_plugins_are_unchanged():
-    """As they were before plug-ins had a part in ids."""
-    assert run_id(tiny.config()) == "abc842786f63f6b3"
-    assert run_id(tiny.config(model__pos_embed="rope-2d", model__embed_dim=32)) == "32b48c024fb57430"

@@ -24,12 +24,6 @@ from experiments.runs.tracking.sync import sync
 ONLINE = Tracking("online")
 
 
-def use(server: WandbServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be the user of this server."""
-    for name, value in server.env().items():
-        monkeypatch.setenv(name, value)
-
-
 def synced(study: Path) -> tuple[list[str], list[str]]:
     """The runs that `sync` sends, and those that it finds complete."""
     done = sync(study, ONLINE, lambda name: None)
@@ -42,8 +36,7 @@ def synced(study: Path) -> tuple[list[str], list[str]]:
 )
 def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, said, tmp_path, monkeypatch):
     study = tmp_path / "study"
-    with WandbServer(fault=fault, after=after) as server:
-        use(server, monkeypatch)
+    with WandbServer(fault=fault, after=after).used_here(monkeypatch) as server:
         lines = mirrored.trained(study, [mirrored.spec(0), mirrored.spec(1)])
     lines = [line for line in lines if not line.startswith("tracking: runs are mirrored")]
     assert said in lines[0]
@@ -52,8 +45,7 @@ def test_a_fault_costs_no_result_and_sync_completes_the_runs(fault, after, said,
     train([mirrored.spec(0), mirrored.spec(1)], tmp_path / "off", device="cpu")
     for seed in (0, 1):
         assert tiny.results(study / f"s{seed}") == tiny.results(tmp_path / "off" / f"s{seed}")
-    with WandbServer() as healthy:
-        use(healthy, monkeypatch)
+    with WandbServer().used_here(monkeypatch) as healthy:
         assert synced(study) == (["s0", "s1"], [])
         for seed in (0, 1):
             mirrored.check(healthy, study / f"s{seed}")
@@ -67,8 +59,7 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
     study, runs = tmp_path / "study", [mirrored.spec(0), mirrored.spec(1)]
     mirrored.write_plan(study, [*runs, mirrored.spec(2)])
     train(runs, study, device="cpu")
-    with WandbServer(key="7" * 40) as server:
-        use(server, monkeypatch)
+    with WandbServer(key="7" * 40).used_here(monkeypatch) as server:
         monkeypatch.setenv("WANDB_API_KEY", "8" * 40)
         with pytest.raises(UserError, match="W&B cannot be used .*; W&B has 0 of 2 runs; run the same command again"):
             sync(study, ONLINE, lambda name: None)
@@ -78,11 +69,7 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         again = sync(study, Tracking("online", project="other"), lambda name: None)
         assert (again.sent, again.complete) == ([], ["s0", "s1"])
         found = mirrored.check(server, study / "s0")
-        assert (found.project, found.fields["jobType"], len(mirrored.table(found, "test/classes"))) == (
-            "other",
-            "study",
-            10,
-        )
+        assert (found.project, found.fields["jobType"]) == ("other", "study")
 
 
 def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
@@ -98,8 +85,7 @@ def test_wandbs_process_dying_loses_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.runs.tracking.mirror.RETRY_SECONDS", 0.0)
     train([mirrored.spec()], tmp_path, device="cpu")
     said: list[str] = []
-    with WandbServer() as server:
-        use(server, monkeypatch)
+    with WandbServer().used_here(monkeypatch) as server:
         with Mirror(ONLINE, tmp_path, said.append) as mirror:
             mirror.follow("s0")
             until(lambda: server.runs)
@@ -133,16 +119,6 @@ def test_a_full_disk_is_an_error_before_wandb_writes(tmp_path, monkeypatch):
         sender.work()
 
 
-def test_the_plan_is_read_again_only_when_it_has_changed(tmp_path):
-    mirrored.write_plan(tmp_path, [mirrored.spec(0)])
-    sender = Sender(tmp_path, Tracking("offline"), lambda **message: None)
-    first = sender._plan()
-    assert sender._plan() is first and len(first.runs) == 1
-    mirrored.write_plan(tmp_path, [mirrored.spec(0), mirrored.spec(1)])
-    os.utime(tmp_path / "study.json", (1, 1))  # the clock of a file system may be coarse
-    assert len(sender._plan().runs) == 2
-
-
 def test_the_token_is_made_once(tmp_path):
     first = token(tmp_path)
     assert token(tmp_path) == first
@@ -157,8 +133,7 @@ def test_the_command_prints_what_it_sent(tmp_path, monkeypatch):
     train([mirrored.spec()], tmp_path / "single", device="cpu")
     root = Path(__file__).resolve().parents[3]
     words = [sys.executable, "-m", "sweeps.main", "sync"]
-    with WandbServer() as server:
-        use(server, monkeypatch)
+    with WandbServer().used_here(monkeypatch) as server:
         done = subprocess.run([*words, tmp_path / "single"], cwd=root, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"1 run sent, 0 already complete; {server.url}/tester/vit-ablation\n"
