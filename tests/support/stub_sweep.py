@@ -1,9 +1,8 @@
 """vit-sweep with training replaced by counting: starts in a second and notes every epoch, for tests of the sweep alone.
 
 Run as a script with STUB, a JSON object: "log": file that gets a line for each thing done; "nap": seconds an epoch;
-"host": another host name; "skew": seconds by which the clock is fast; "retry": seconds for which a lost database is tried
-again; "environment": file that gets the names of the environment variables; "seed N": what befalls the runs of seed N: raise,
-raise-once, kill, kill-once, diverge, refuse.
+"host": another host name; "skew": seconds by which the clock is fast; "environment": file that gets the names of the
+environment variables; "seed N": what befalls the runs of seed N: raise, raise-once, kill, kill-once, diverge, refuse.
 Workers are spawned, and so import this script too: the replacements are in place there as well.
 """
 
@@ -83,10 +82,6 @@ resume = types.ModuleType("experiments.runs.resume")
 resume.read = lambda run_dir: None
 torch = types.ModuleType("torch")
 torch.set_num_threads = lambda number: None
-if "retry" in STUB and __name__ == "__main__":
-    from sweeps.queue import storage
-
-    storage.RETRY_TIMEOUT = STUB["retry"]
 sys.modules |= {"experiments.runs.run": module, "experiments.runs.resume": resume, "torch": torch}
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from stubbed import until
 from tiny import TINY
 
 from experiments.runs import record
-from sweeps.commands.submit import _option
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGGED = """
@@ -137,15 +136,6 @@ def test_jobs_that_are_cancelled_or_stopped_lose_nothing(node, tmp_path, stop):
     assert site.trained().total() > before
     site.check_records(repeated=site.starts() - 1)  # each start but the last was stopped
     until(lambda: not site.status()["jobs"])
-
-
-def test_an_option_of_sbatch_has_a_value_or_none():
-    assert [_option("qos=high"), _option("--mail_type=END"), _option("exclusive"), _option("gres=tmp:10G")] == [
-        ("qos", "high"),
-        ("mail-type", "END"),
-        ("exclusive", True),
-        ("gres", "tmp:10G"),
-    ]
 
 
 def fake_sbatch(folder, monkeypatch, script: str) -> None:

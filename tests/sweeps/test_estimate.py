@@ -1,8 +1,5 @@
-"""The measurement of an estimate: it trains a few epochs, and evaluates no test image."""
+"""An estimate: seconds by hand from the epochs that a worker reports; the measurement evaluates no test image."""
 
-import json
-from pathlib import Path
-from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,49 +7,42 @@ import pytest
 import tiny
 
 from experiments.config import flatten
-from experiments.runs import record
 from experiments.study import RunSpec
 from sweeps.builtin import STUDIES
 from sweeps.estimate import estimate, shortened
 from sweeps.plan import make_plan
-from sweeps.workers.worker import Datasets, WorkerConfig, _train
+from sweeps.workers.worker import WorkerConfig
 
 
-class WorkerHere:
-    """A worker that trains in this process. `records` are the summaries that its runs leave."""
-
-    records: list[dict[str, Any]] = []
+class StubWorker:
+    """A worker whose epochs take 10, 2 and 2 seconds. `given`: its configuration and the runs that it is sent."""
 
     def __init__(self, config: WorkerConfig) -> None:
-        self.config, self.messages = config, list[tuple[Any, ...]]()
-        self.pipe = SimpleNamespace(send=self.messages.append, poll=lambda timeout: bool(self.messages))
+        self.clock, self.given = 0.0, [config]
+        self.pipe = SimpleNamespace(poll=lambda timeout: True)
 
-    def send(self, message: tuple[list[RunSpec], Path]) -> None:
-        runs, folder = message
-        _train(self.pipe, SimpleQueue(), self.config, Datasets(), runs, folder)
-        self.records += [json.loads((folder / run.name / record.SUMMARY).read_text()) for run in runs]
+    def send(self, message: Any) -> None:
+        self.given += message[0]
+        self.epochs = iter([10.0, 2.0, 2.0])
 
     def receive(self) -> tuple[Any, ...]:
-        return self.messages.pop(0)
+        seconds = next(self.epochs, None)
+        self.clock += seconds or 0.0
+        return ("row", 0, {}) if seconds else ("done",)
 
     def stop(self) -> None:
         pass
 
 
-def test_a_measurement_evaluates_no_test_image(tmp_path, monkeypatch):
-    monkeypatch.setattr("sweeps.estimate.Worker", WorkerHere)
-    monkeypatch.setattr(WorkerHere, "records", [])
-    evaluations = {"img_sizes": "8,16", "max_shift": 1, "permuted": True, "fewshot": "digits", "shots": "1"}
-    config = tiny.config(**{f"eval__{name}": value for name, value in evaluations.items()})
-    seconds = estimate([RunSpec.of("one", config)], [WorkerConfig("cpu", tmp_path / "log", 1)])
-    assert seconds is not None and seconds > 0
-    (summary,) = WorkerHere.records
-    assert summary["data"]["test_images"] == 0
-    assert {name for name in summary if name.startswith(("test/", "fewshot")) or "@" in name} == {
-        "test/loss",
-        "test/acc",
-    }
-    assert summary["test/loss"] is None and summary["test/acc"] is None
+def test_an_estimate_is_that_of_a_short_measurement_without_test_images(tmp_path, monkeypatch):
+    """Four runs of 30 epochs of 2 s on two workers, measured once; the first epoch does not count."""
+    worker = StubWorker(WorkerConfig("cpu", tmp_path / "log", 1))
+    monkeypatch.setattr("sweeps.estimate.Worker", lambda config: worker.given.append(config) or worker)
+    monkeypatch.setattr("sweeps.estimate.time", SimpleNamespace(monotonic=lambda: worker.clock))
+    runs = [RunSpec.of(str(seed), tiny.config(seed=seed, train__epochs=30)) for seed in range(4)]
+    assert estimate(runs, worker.given * 2) == 4 * 30 * 2.0 / 2
+    config, *sent = worker.given[1:]
+    assert config.test is False and [run.config for run in sent] == [shortened(runs[-1].config)]
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -8,13 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from stubbed import finish, tiny_plan
+from stubbed import tiny_plan
 
 from experiments.errors import UserError
-from experiments.runs.record import read_run
 from sweeps.builtin import STUDIES
-from sweeps.plan import make_plan
-from sweeps.study import read_study_file
 from sweeps.study_folder import write_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,19 +44,6 @@ print([name for name in ("torch", "optuna", "scipy", "pandas", "sklearn") if nam
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_list_of_one_seed_is_not_a_number_of_seeds(vit_sweep, tmp_path):
-    """Reports print such a list in the command that repeats a study."""
-    status, out, _ = vit_sweep("show", study(tmp_path), "--out", tmp_path, "--seeds", "7,")
-    assert status == 0 and "2 runs" in out
-
-
-@pytest.mark.parametrize("words", [["run"], ["show"]])
-def test_usage_is_short(vit_sweep, words):
-    status, out, _ = vit_sweep(*words, "--help")
-    usage = out.partition("\n\n")[0]
-    assert status == 0 and len(usage.splitlines()) <= 3 and "STUDY|FILE.yaml" in usage
-
-
 def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
     path = study(tmp_path, factors=factors, seeds=3, looks=[3, 6])
@@ -80,17 +64,11 @@ def test_a_linked_setting_takes_a_list(vit_sweep, tmp_path):
     assert "model.pos_embed=cpe, model.pos_site=stem" in out
 
 
-@pytest.mark.parametrize(
-    "words", [["show"], ["run", "--dry-run", "--workers", 1, "--device", "cpu"]], ids=lambda w: w[0]
-)
-def test_a_warm_up_as_long_as_the_training_is_one_warning(vit_sweep, tmp_path, words):
-    """By hand: after 4 of 8 epochs a linear warm-up is at half its peak."""
+def test_a_warm_up_as_long_as_the_training_is_one_warning(vit_sweep, tmp_path):
     path = study(tmp_path, factors={"train.epochs": [4, 8, 9]}, base={"optim.warmup_epochs": 8})
-    for run in make_plan(read_study_file(path)).runs:  # all have ended, so --dry-run measures nothing
-        finish(tmp_path / "mine" / run.name, run)
-    status, _, err = vit_sweep(words[0], path, "--out", tmp_path, *words[1:])
-    said = "optim.warmup_epochs: 8 is not less than train.epochs, 4: the learning rate rises until the end, to 50% of optim.lr"
-    assert (status, err) == (0, f"vit-sweep: warning: {said}\n")
+    status, _, err = vit_sweep("show", path, "--out", tmp_path)
+    assert (status, err.count("\n")) == (0, 1)
+    assert err.startswith("vit-sweep: warning: optim.warmup_epochs: 8 is not less than train.epochs, 4")
     status, _, err = vit_sweep("show", path, "--out", tmp_path, "--optim.schedule", "constant")
     assert (status, err) == (0, "")
 
@@ -109,20 +87,13 @@ def test_a_dry_run_measures_and_writes_nothing(vit_sweep, tmp_path, monkeypatch)
 BAD = [
     (["run", "positoin"], "did you mean 'position'?"),
     (["run", "none.yaml"], "none.yaml: cannot be read"),
-    (["run", "x" * 300], "study: 'xxx"),
     (["run", "mine.yaml", "--out", ""], "--out: '' is not allowed: expected the path of a folder"),
-    (["run", "mine.yaml", "--set", "a+b=" + "[" * 5000], "--set: a+b: is not valid YAML"),
-    (["run", "mine.yaml", "--seeds", "-1"], "seeds: -1 is not allowed"),
     (["run", "mine.yaml", "--seeds", "few"], "--seeds: 'few' is not allowed"),
     (["run", "mine.yaml", "--workers", "0"], "--workers"),
-    (["run", "mine.yaml", "--preset", "digitz"], "did you mean 'digits'?"),
     (["run", "mine.yaml", "--device", "tpu9"], "device: 'tpu9'"),
     (["run", "mine.yaml", "--tracking", "loud"], "'loud'"),
     (["run", "mine.yaml", "--set", "train.epochs"], "PATH=VALUE"),
-    (["run", "mine.yaml", "--set", "=3"], "--set: '=3' is not allowed: expected PATH=VALUE"),
-    (["run", "mine.yaml", "--metric", "val/acc"], "--metric: no such flag"),
     (["run", "position", "--depth", "3"], "did you mean --model.depth?"),
-    (["run", "mine.yaml", "--train.epochs", "-3"], "train.epochs: '-3'"),
     (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
     (["run", "mine.yaml", "--seed", "3"], "--seeds"),
     (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
@@ -132,29 +103,24 @@ BAD = [
     (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),
     (["run", "mine.yaml", "--set", "train.epochs=[1, 2]"], "train.epochs: '[1, 2]' is not allowed"),
     (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=cpe"], "expected a list of 2 values"),
-    (["run", "mine.yaml", "--set", "model.pos_embed+model.pos_site=[cpe"], "is not valid YAML"),
     (
         ["run", "mine.yaml", "--dry-run", "--workers=1", "--data.name=mnist", "--data.root=nowhere"],
         "data.root: 'nowhere'",
     ),
     ([], "list"),
-    (["sync", "x" * 300], "is not allowed: expected the path of a folder"),
     (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
     (["submit", "nowhere"], "'nowhere'"),
     (["submit", "mine.yaml", "--cluster", "sge"], "--cluster"),
     (["submit", "mine.yaml", "--nodes", "0"], "--nodes: '0' is not allowed"),
     (["submit", "mine.yaml", "--slurm", "array=3"], "--slurm: array is not allowed"),
     (["submit", "mine.yaml", "--slurm", "cpus_per_task=8"], "--slurm: cpus-per-task is not allowed"),
-    (["submit", "mine.yaml", "--slurm", "qos="], "--slurm: 'qos=' is not allowed"),
     (["submit", "mine.yaml", "--cluster", "slurm"], "--cluster: 'slurm' is not available: this machine has no sbatch"),
     (["submit", "runs/broken", "--seeds", "3"], "--seeds: is not allowed with the folder of a study"),
     (["submit", "runs/broken", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),
-    (["status", ""], "expected the path of a folder"),
     (["status"], "STUDY_DIR"),
     (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected a number of seconds"),
-    (["status", "runs/tiny", "--watch", "often"], "--watch: 'often' is not allowed"),
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
     (["retry", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json"),
@@ -181,31 +147,6 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     line = refused(*words)
     assert line.startswith("vit-sweep") and ": error: " in line and said in line
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.slow
-def test_a_study_of_the_users_own_is_trained_and_resumed(tmp_path):
-    path = study(
-        tmp_path,
-        factors={"model.patch_size": [2, 4], "model.embed_dim": [16, 32]},
-        seeds=1,
-        base={"train.epochs": 1, "model.depth": 1, "data.train_limit": 200},
-    )
-    words = [sys.executable, "-m", "sweeps.main", "run", str(path), "--out", str(tmp_path), "--tracking", "off"]
-    first = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert first.stdout.splitlines()[-1] == f"next: vit-report {tmp_path / 'mine'}"
-    planned = json.loads((tmp_path / "mine" / "study.json").read_text())["runs"]
-    cells = [(2, 16), (2, 32), (4, 16), (4, 32)]
-    assert [run["variant"] for run in planned] == [f"patch_size={patch}, embed_dim={width}" for patch, width in cells]
-    times = {}
-    for run in planned:
-        trained = read_run(tmp_path / "mine" / run["run"], checkpoint=True)
-        assert trained.summary["run_id"] == run["run_id"]
-        assert trained.config["model"]["patch_size"] == run["levels"]["model.patch_size"]
-        times[run["run"]] = trained.summary["provenance"]["finished"]
-    again = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "4 of 4 runs are already done" in again.stderr
-    assert times == {name: read_run(tmp_path / "mine" / name).summary["provenance"]["finished"] for name in times}
 
 
 def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, vit_sweep):

@@ -3,7 +3,6 @@
 import json
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -14,7 +13,6 @@ from stubbed import finish
 from experiments.errors import UserError
 from experiments.training import step_time
 from experiments.training.step_time import bfloat16_speedup
-from sweeps.commands.arguments import device_of
 from sweeps.plan import make_plan
 from sweeps.study import parse_study
 from sweeps.study_folder import plan_of, write_plan
@@ -73,7 +71,6 @@ def test_another_value_is_not_measured(base, words, vit_sweep, tmp_path, unmeasu
 @pytest.mark.parametrize(
     ("speedup", "said"),
     [
-        (0.6, "auto is float32 here (bfloat16 is only 0.60 times as fast)"),
         (1.04, "auto is float32 here (bfloat16 is only 1.04 times as fast)"),
         (1.06, "auto is bfloat16 here (1.06 times as fast as float32)"),
     ],
@@ -139,14 +136,6 @@ def test_bad_input_is_refused_before_a_measurement(fields, words, said, refused,
     assert not (tmp_path / "out").exists()
 
 
-def test_a_job_with_gpus_is_measured_on_one():
-    def device(name, gpus):
-        return device_of(SimpleNamespace(device=name, gpus_per_node=gpus))
-
-    assert [device("auto", 2), device("auto", None), device("cuda:1", 2)] == ["cuda", "auto", "cuda:1"]
-    assert device_of(SimpleNamespace()) == "auto"
-
-
 def test_the_measurement_is_the_median_of_turns(monkeypatch):
     """By hand: 4 / 2, 6 / 2 and 5 / 1 are 2, 3 and 5. The first turns, which are slow, do not count."""
     steps = {"float32": iter([100.0, 4.0, 6.0, 5.0]), "bfloat16": iter([900.0, 2.0, 2.0, 1.0])}
@@ -159,10 +148,10 @@ def test_the_measurement_is_the_median_of_turns(monkeypatch):
 
     monkeypatch.setattr(step_time, "step_timer", timer)
     monkeypatch.setattr(step_time.time, "perf_counter", lambda: next(clock))
-    config = tiny.config(train__precision="float64")
+    config = tiny.config(train__precision="float64", train__batch_size=10**6)  # not more than the training images
     assert bfloat16_speedup(config, CPU) == 3.0
     assert [each[0].train.precision for each in seen] == ["float32", "bfloat16"]
-    assert {each[0].train.batch_size for each in seen} == {config.train.batch_size}
+    assert {each[0].train.batch_size for each in seen} == {80}
     assert [each[1:] for each in seen] == [(CPU, 1)] * 2 and torch.get_num_threads() == threads
 
 
@@ -188,16 +177,3 @@ def test_a_step_that_fails_in_one_precision_is_one_line(refused, tmp_path, monke
     monkeypatch.setattr(step_time, "bfloat16_speedup", Mock(side_effect=RuntimeError("no bf16")))
     line = refused("show", study(tmp_path), "--out", tmp_path, "--train.precision", "auto")
     assert "train.precision: 'auto'" in line and "float32 or bfloat16" in line and "no bf16" in line
-
-
-def test_a_batch_larger_than_the_training_set_is_not_measured(monkeypatch):
-    sizes = []
-
-    def timer(configs, *_):
-        sizes.append(configs[0].train.batch_size)
-        return lambda: 1.0
-
-    monkeypatch.setattr(step_time, "step_timer", timer)
-    monkeypatch.setattr(step_time, "SECONDS", 0.0)
-    bfloat16_speedup(tiny.config(train__batch_size=10**6, data__train_limit=80), CPU)
-    assert sizes == [80, 80]

@@ -70,24 +70,6 @@ def test_clocks_that_differ_by_hours_change_nothing(hosts):
     assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
 
 
-@pytest.mark.slow
-def test_a_server_that_is_lost_ends_the_sweep_with_one_line_and_the_same_command_resumes(hosts, postgres):
-    options = ["--storage", hosts.url, "--workers", "2"]
-    sweep = hosts.start_on("one", *options, nap=0.2, retry=2)
-    hosts.wait_for("end", 2)
-    postgres.stop()
-    try:
-        _, err = sweep.communicate(timeout=120)
-    finally:
-        postgres.start()
-    assert sweep.returncode == 2
-    assert err.splitlines()[-1].startswith("vit-sweep: error: postgresql+psycopg://")
-    assert "Traceback" not in err
-    status, out, err = hosts.run_on("one", nap=0.02)  # the folder knows its storage
-    assert status == 0 and f"{RUNS} runs: {RUNS} finished" in out, err
-    assert set(hosts.ended().values()) == {1} and len(hosts.ended()) == RUNS
-
-
 def test_folders_with_other_seeds_are_copied_together(hosts):
     """Machines without a shared folder: each trains its own seeds, and the records of one are copied to the other."""
     for host, seeds in (("one", "0,1"), ("two", "2,3")):

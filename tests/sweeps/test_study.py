@@ -1,6 +1,5 @@
 """Studies as data: what is allowed, how variants and runs are named, what a folder keeps. Nothing is trained here."""
 
-import datetime
 import json
 from pathlib import Path
 
@@ -78,17 +77,6 @@ def test_extra_cells_stand_beside_the_product_and_leave_the_rest_to_the_base():
     assert len(plan.runs) == 3
 
 
-def test_levels_are_kept_as_the_configuration_understands_them():
-    plan = plan_of(factors={"optim.lr": ["1e-3", 0.01], "model.drop_rate": [0]}, seeds=1)
-    assert plan.factors == {"optim.lr": [0.001, 0.01], "model.drop_rate": [0.0]}
-    assert labels(plan) == ["lr=0.001, drop_rate=0", "lr=0.01, drop_rate=0"]
-
-
-def test_paths_that_end_alike_are_labelled_in_full():
-    plan = plan_of(factors={"data.name": ["digits"], "optim.name": ["adam", "sgd"]}, seeds=1)
-    assert labels(plan)[0] == "data.name=digits, optim.name=adam"
-
-
 def test_an_empty_level_has_a_visible_label():
     for baseline in ("", '""'):
         study = Study(name="mine", factors={"eval.img_sizes": ["", "8,12"]}, baseline=baseline, seeds=1)
@@ -97,10 +85,19 @@ def test_an_empty_level_has_a_visible_label():
         assert plan.baseline == '""'
 
 
-def test_names_shorten_labels():
-    factors = {"model.pos_drop_rate+model.mlp_drop_rate": [[0, 0], [0.1, 0.1], [0.1, 0.2]]}
-    plan = plan_of(factors=factors, names={next(iter(factors)): "hidden"}, seeds=1)
-    assert labels(plan) == ["hidden=0", "hidden=0.1", "hidden=0.1/0.2"]
+RATES = "model.pos_drop_rate+model.mlp_drop_rate"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"factors": {"data.name": ["digits"], "optim.name": ["sgd"]}}, ["data.name=digits, optim.name=sgd"]),
+        ({"factors": {RATES: [[0, 0], [0.1, 0.1], [0.1, 0.2]]}, "names": {RATES: "p"}}, ["p=0", "p=0.1", "p=0.1/0.2"]),
+    ],
+)
+def test_labels(fields, expected):
+    """Paths that end alike are labelled in full; names shorten labels."""
+    assert labels(plan_of(**fields, seeds=1)) == expected
 
 
 def test_folder_names_are_safe_whatever_the_level(tmp_path):
@@ -115,28 +112,19 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
     ("fields", "said"),
     [
         ({"factors": {}}, "factors"),
-        ({"factors": {"model.depht": [1]}}, "did you mean model.depth?"),
         ({"factors": {"model.depth": [0]}}, "model.depth: 0"),
         ({"factors": {"model.depth": [[1], [2]]}}, "single value"),
-        ({"factors": {"model.pos_embed": ["learned-3d"]}}, "'learned-3d' is not known"),
         ({"factors": {"model.patch_size": [2, 3]}}, "'3': model.patch_size: 3 does not divide"),
-        ({"factors": {"model.embed_dim": [8, 9], "model.num_heads": [3]}}, "'embed_dim=8, num_heads=3'"),
         ({"factors": {"model.depth": [1, "1"]}}, "are the same"),
         ({"factors": {"data.root": ["here", "there"]}}, "are the same"),
-        ({"factors": {"seed": [1, 2]}}, "seed"),
         ({"factors": {"model.depth": [1], "model.depth+model.act": [[2, "gelu"]]}}, "'model.depth' occurs twice"),
         ({"factors": {LINKED: [["none"]]}}, "list of 2 values"),
         ({"factor": {}}, "factor: no such setting; did you mean 'factors'?"),
         ({"factors": {"model.depth": 3}}, "factors.model.depth: 3 is not allowed"),
-        ({"factors": {"model.depth": []}}, "factors.model.depth: [] is not allowed"),
-        ({"name": "my study"}, "name: 'my study' is not allowed"),
         ({"metric": "fewshot/mnist"}, "metric: 'fewshot/mnist' is not allowed: expected train/loss"),
         ({"metric": "fewshot/digits/5"}, "'1' does not measure fewshot/digits/5; set eval.fewshot and eval.shots"),
-        ({"metric": "test/acc@2"}, "metric: variant '1' does not measure test/acc@2; set eval.epochs in"),
-        ({"metric": "train/acc@10"}, "metric: 'train/acc@10' is not allowed: expected train/loss"),
         ({"margin": "1 point", "metric": "val/loss"}, "margin: '1 point' is not allowed"),
         ({"looks": [10, 5]}, "looks: [10, 5] is not allowed"),
-        ({"factors": {"model.depth+": [[1, 2]]}}, "factors: '' is not a setting"),
         ({"margin": True, "metric": "test/loss"}, "margin: True is not allowed"),
         ({"base": {"train.batch-size": 8, "train.batch_size": 32}}, "base: train.batch-size, train.batch_size: two of"),
         (
@@ -144,15 +132,11 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
             "names: x, x",
         ),
         ({"extra": [{"model.head": "mlp"}]}, "model.head is not a factor"),
-        ({"extra": [{}]}, "extra.0: {} is not allowed"),
         ({"seeds": 0}, "seeds: 0"),
-        ({"seeds": []}, "seeds: []"),
         ({"seeds": [1, 1]}, "seeds: [1, 1]"),
         ({"baseline": 3}, "baseline: '3' is not a variant; allowed: 1, 2"),
-        ({"baseline": datetime.date(2024, 1, 1)}, "baseline: '\"2024-01-01\"' is not a variant"),
         ({"baseline": {"model.head": "mlp"}}, "baseline: model.head is not a factor"),
         ({"factors": {"model.depth": [1], "model.reg_tokens": [0, 1]}, "baseline": {"model.depth": 1}}, "several"),
-        ({"margin": -1}, "margin: -1"),
         ({"name": "../up"}, "name: '../up'"),
         ({"base": "digitz"}, "mine: base: 'digitz' is not known; did you mean 'digits'?"),
         ({"seeds": 100_000_000}, "200,000,000 runs; allowed: up to 100,000"),
@@ -202,26 +186,18 @@ def test_the_margin_of_an_accuracy_may_have_a_unit(text, margin):
     assert plan_of(margin=text).margin == margin
 
 
-def test_the_margin_of_a_loss_may_be_large():
-    assert plan_of(metric="val/loss", margin=1.5).margin == 1.5
-
-
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ("- a\n- b\n", "expected a mapping with `name` and `factors`, got list"),
-        ("", "expected a mapping with `name` and `factors`, got nothing"),
         ("name: [x\n", "is not valid YAML: line 2"),
-        ("name: x\n", "factors: is required"),
         ("factors: {model.depth: [1]}\n", "name: is required"),
         ("name: x\nfactors:\n  model.depth: [1]\n  model.depth: [2]\n", "'model.depth' occurs twice"),
         ("name: x\nseeds: 010\n", "is not valid YAML: line 2: 010 is not allowed: a number has neither a leading zero"),
         ("name: x\nfactors: {model.head: [1:30]}\n", "line 2: 1:30 is not allowed: a number has"),
-        ("name: 2024-99-99\n", "is not valid YAML"),
         ("name: " + "[" * 5000 + "]" * 5000, "is not valid YAML"),
         ("name: &a x\ndescription: *a\n", "line 2: an alias"),
         pytest.param("#" * 2**26 + "\n", "has more than 67,108,864 bytes", id="large"),
-        ("name: x\nfactors:\n  model.pos-embed: [none]\n  model.pos_embed: [cpe]\n", "are the same setting"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused_by_name(tmp_path, body, said):
@@ -273,22 +249,6 @@ def test_seeds_that_are_added_to_finished_runs_are_a_look(tmp_path):
     assert (look.fewest, look.most, look.metric, look.command) == (2, 3, "test/acc", "vit-sweep")
 
 
-def test_the_baseline_stays_once_a_run_has_finished_and_the_description_may_change(tmp_path):
-    write_plan(plan_of(), tmp_path, "first")
-    write_plan(plan_of(baseline=2), tmp_path, "second")
-    assert read_study(tmp_path)["baseline"] == "2"
-    finish(plan_of(), tmp_path, [0])
-    before = (tmp_path / "study.json").read_bytes()
-    with pytest.raises(
-        UserError, match="baseline is 2 there and 1 here.*cannot change after the first run has finished"
-    ) as caught:
-        write_plan(plan_of(), tmp_path, "third")
-    assert "delete" not in str(caught.value)
-    assert (tmp_path / "study.json").read_bytes() == before
-    write_plan(plan_of(baseline=2, description="Another text."), tmp_path, "fourth")
-    assert read_study(tmp_path)["description"] == "Another text."
-
-
 def test_a_baseline_with_a_longer_label_is_the_same_baseline(tmp_path):
     """The study gains a factor, so its labels change, and a first level, which would be the baseline."""
     write_plan(plan_of(), tmp_path, "first")
@@ -327,12 +287,6 @@ def test_a_folder_is_kept_from_another_study(tmp_path, fields, said):
     assert (tmp_path / "study.json").read_bytes() == before
 
 
-def test_a_variant_that_is_left_out_is_not_forgotten(tmp_path):
-    write_plan(plan_of(extra=[{"model.depth": 4}]), tmp_path, "first")
-    with pytest.raises(UserError, match="holds another study: extra is"):
-        write_plan(plan_of(), tmp_path, "second")
-
-
 def test_a_study_gains_a_level_a_factor_and_names(tmp_path):
     """The runs keep their folders and ids, and get the labels of the larger study. The logits head is the base's."""
     write_plan(plan_of(seeds=2), tmp_path, "first")
@@ -360,27 +314,21 @@ def test_the_example_file_is_a_study_with_every_field():
     assert plan.baseline == "position=none, pooling=cls"
 
 
-def test_an_exported_study_is_not_extended(tmp_path):
-    """A sweep would rewrite study.json, and with it the digests of the exported tables."""
-    plan = plan_of()
-    write_plan(plan, tmp_path / "planned", "first")
-    tree = read_study(tmp_path / "planned")
-    (tmp_path / "exported").mkdir()
-    (tmp_path / "exported" / "study.json").write_text(json.dumps({**tree, "export": {}}))
-    before = (tmp_path / "exported" / "study.json").read_bytes()
-    with pytest.raises(UserError, match="exported' holds an exported study, .*; choose another --out"):
-        write_plan(plan, tmp_path / "exported", "second")
-    assert (tmp_path / "exported" / "study.json").read_bytes() == before
+STATEMENTS = [{"margin": 0.05}, {"metric": "val/loss"}, {"looks": [5, 10]}, {"baseline": 2}]
 
 
-@pytest.mark.parametrize("fields", [{"margin": 0.05}, {"metric": "val/loss"}, {"looks": [5, 10]}], ids=str)
-def test_what_counts_is_stated_before_the_runs(tmp_path, fields):
+@pytest.mark.parametrize("fields", STATEMENTS, ids=str)
+def test_what_counts_is_stated_before_the_runs_and_the_description_may_change(tmp_path, fields):
     (path,) = fields
     write_plan(plan_of(), tmp_path, "first")
     write_plan(plan_of(**fields), tmp_path, "second thoughts")  # nothing has been seen yet
     finish(plan_of(), tmp_path, [0])
+    before = (tmp_path / "study.json").read_bytes()
     with pytest.raises(UserError, match=f"{path} is .* cannot change after the first run has finished"):
         write_plan(plan_of(), tmp_path, "third")
+    assert (tmp_path / "study.json").read_bytes() == before
+    write_plan(plan_of(**fields, description="Another text."), tmp_path, "fourth")
+    assert read_study(tmp_path)["description"] == "Another text."
 
 
 def test_where_data_lie_makes_no_other_study(tmp_path):

@@ -70,6 +70,8 @@ def test_tuned_settings_are_part_of_the_plan(tmp_path):
     assert plan_of(tmp_path) == tuned.model_copy(update={"command": "here"})
     assert json.loads((tmp_path / "study.json").read_text())["tuned"] == tree
     assert {run.config.optim.lr for run in plan_of(tmp_path).runs} == {0.01, 0.02}
+    with pytest.raises(UserError, match="holds another study: tuned.cls.optim.lr is 0.01 there and null here"):
+        write_plan(plan, tmp_path, "untuned")
 
 
 @pytest.mark.parametrize(
@@ -87,3 +89,6 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path, change, said):
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(UserError, match=said):
         plan_of(tmp_path)
+    if "export" in change:  # a sweep would rewrite study.json, and with it the digests of the exported tables
+        with pytest.raises(UserError, match="holds an exported study, .*; choose another --out"):
+            write_plan(plan, tmp_path, "again")

@@ -1,18 +1,6 @@
 """vit-sweep retry and cancel change what running and later sweeps do."""
 
-import pytest
 from stubbed import until
-
-
-@pytest.mark.slow
-def test_retry_gives_a_running_sweep_its_failed_runs_again(stubbed, vit_sweep):
-    names = stubbed.write_plan()
-    failing = [name for name in names if "-s0-" in name]
-    stubbed.start("worker", stubbed.dir, "--workers", 2, **{"seed 0": "raise"}).communicate(timeout=120)
-    status, out, _ = vit_sweep("retry", stubbed.dir)
-    assert (status, out) == (0, "".join(f"{name}\n" for name in failing) + "2 failed runs can be trained again\n")
-    assert stubbed("worker", stubbed.dir, "--workers", 1)[0] == 0
-    assert set(stubbed.states().values()) == {"finished"}
 
 
 def test_retry_names_the_runs_that_have_not_failed(stubbed, vit_sweep):

@@ -1,7 +1,5 @@
 """The queue as a reader of its Optuna study sees it."""
 
-import inspect
-
 import optuna
 import pytest
 from stubbed import Stubbed, finish, tiny_plan
@@ -74,34 +72,3 @@ def end(queue: Queue) -> str:
     finish(queue.dir / assignment.run.name, assignment.run)
     queue.settle(assignment)
     return assignment.run.name
-
-
-def test_what_the_queue_uses_of_optuna_beside_its_documented_classes():
-    """A storage's methods are public by name, and Optuna does not promise to keep them."""
-    used = {
-        "get_study_id_from_name": ["study_name"],
-        "get_trial_id_from_study_id_trial_number": ["study_id", "trial_number"],
-        "create_new_trial": ["study_id", "template_trial"],
-        "get_trial": ["trial_id"],
-        "get_all_trials": ["study_id", "deepcopy", "states"],
-        "get_study_user_attrs": ["study_id"],
-        "set_trial_state_values": ["trial_id", "state", "values"],
-        "set_trial_user_attr": ["trial_id", "key", "value"],
-        "set_trial_intermediate_value": ["trial_id", "step", "intermediate_value"],
-    }
-    for name, parameters in used.items():
-        method = getattr(optuna.storages.BaseStorage, name, None)
-        assert method, f"Optuna has removed BaseStorage.{name}, which sweeps/queue uses"
-        assert list(inspect.signature(method).parameters)[1:] == parameters, f"Optuna has changed BaseStorage.{name}"
-    assert hasattr(optuna.storages.RDBStorage("sqlite://"), "engine"), "Optuna has removed RDBStorage.engine"
-    study = optuna.create_study()
-    for number in range(3):
-        study.add_trial(optuna.trial.create_trial(state=optuna.trial.TrialState.RUNNING))
-        last = study.get_trials(deepcopy=False)[-1]
-        assert last.number == number, "Optuna no longer numbers trials in the order in which they are added"
-        assert last.state.name == "RUNNING", "Optuna no longer adds a trial that is running"
-    storage, name = optuna.storages.InMemoryStorage(), "s"
-    optuna.create_study(storage=storage, study_name=name).add_trial(optuna.trial.create_trial(value=1.0))
-    trial_id = storage.get_trial_id_from_study_id_trial_number(storage.get_study_id_from_name(name), 0)
-    with pytest.raises(optuna.exceptions.UpdateFinishedTrialError):  # how the queue learns that it lost a run
-        storage.set_trial_user_attr(trial_id, "a", 1)

@@ -1,19 +1,15 @@
 """The queue: which runs are assigned, to whom, and when an assignment ends."""
 
-import os
 import subprocess
-import sys
 import time
 from dataclasses import replace
 
 import optuna
 import pytest
-from stubbed import SUPPORT, finish, tiny_plan
+from stubbed import finish, tiny_plan
 
 from experiments.errors import UserError
 from experiments.runs import resume
-from sweeps.builtin import STUDIES
-from sweeps.plan import make_plan
 from sweeps.queue.process import LEASE_TIMEOUT, ProcessInfo, current_process, process_info
 from sweeps.queue.queue import Queue
 from sweeps.queue.storage import LockLost
@@ -131,30 +127,6 @@ def test_a_cohort_has_runs_of_one_variant(tmp_path):
     heads = [[assignment.run.levels["model.head"] for assignment in part] for part in (first, second, third)]
     assert heads == [["logits"] * 3, ["softmax"] * 3, ["logits"]]  # in the order of the plan, seed by seed
     assert len({assignment.run.name for assignment in first + second + third}) == 7
-
-
-def test_many_processes_never_get_the_same_run(tmp_path):
-    plan = make_plan(STUDIES["position"])
-    write_plan(plan, tmp_path, "here")
-    Queue(plan, tmp_path, current_process()).reconcile()
-    code = f"""
-import sys
-sys.path.insert(0, {str(SUPPORT)!r})
-import stub_sweep  # without torch it starts sooner
-from pathlib import Path
-from sweeps.builtin import STUDIES
-from sweeps.queue.queue import Queue
-from sweeps.queue.storage import LockLost
-from sweeps.queue.process import current_process
-from sweeps.plan import make_plan
-queue = Queue(make_plan(STUDIES["position"]), Path({str(tmp_path)!r}), current_process())
-while assignments := queue.assign(current_process()):
-    print(assignments[0].run.name)
-"""
-    options = {"cwd": SUPPORT.parents[1], "env": {**os.environ, "STUB": "{}"}, "stdout": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen([sys.executable, "-c", code], **options) for _ in range(3)]
-    assigned = [name for process in processes for name in process.communicate(timeout=120)[0].split()]
-    assert sorted(assigned) == sorted(run.name for run in plan.runs)
 
 
 def fail(queue, error="RuntimeError: no memory"):

@@ -29,16 +29,3 @@ def test_a_run_whose_record_was_deleted_is_trained_again(stubbed):
     assert stubbed.run()[0] == 0
     assert stubbed.ended()[folder.name] == 2
     assert sum(stubbed.ended().values()) == 7
-
-
-@pytest.mark.slow
-def test_a_changed_record_is_refused_by_name(stubbed):
-    stubbed.run("--seeds", "1")
-    (folder,) = stubbed.dir.glob("logits-s0-*")
-    summary = folder / "summary.json"
-    summary.write_text(summary.read_text().replace('"val/acc": 0.5', '"val/acc": 0.9'))
-    (stubbed.dir / "optuna.db").unlink()
-    status, _, err = stubbed.run()
-    assert status == 2
-    assert str(summary) in err
-    assert err.count("\n") == 1

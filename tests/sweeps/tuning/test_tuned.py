@@ -73,26 +73,6 @@ def test_each_variant_is_trained_with_its_own_settings_and_the_plan_says_so(run,
     assert again[0] == 0 and "4 of 4 runs are already done" in again[2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "first, second, said",
-    [
-        ((), ("--tuned", "tuned.yaml"), "tuned.cls.optim.lr is null there and 0.002 here"),
-        (("--tuned", "tuned.yaml"), (), "tuned.cls.optim.lr is 0.002 there and null here"),
-        (("--tuned", "tuned.yaml"), ("--tuned", "other.yaml"), "tuned.gap.optim.lr is 0.03 there and 0.04 here"),
-    ],
-)
-def test_tuned_and_untuned_runs_do_not_share_a_folder(run, study, monkeypatch, first, second, said):
-    monkeypatch.chdir(study.parent)
-    tuned_file(study.parent)
-    tuned_file(study.parent, tuned_tree(cls=0.002, gap=0.04), "other.yaml")
-    assert run(*first)[0] == 0
-    before = (study.parent / "mine" / record.STUDY).read_bytes()
-    status, _, err = run(*second)
-    assert status == 2 and f"holds another study: {said};" in err.splitlines()[-1]
-    assert (study.parent / "mine" / record.STUDY).read_bytes() == before
-
-
 def changed(**fields) -> dict:
     return {**TREE, **fields}
 
@@ -106,10 +86,7 @@ def changed(**fields) -> dict:
         (changed(trials=[{**TREE["trials"][0], "seed": 1}]), (), "seed 1 was used for tuning"),
         (TREE, ("--optim.lr", "0.1"), "optim.lr: is not allowed with --tuned"),
         (changed(budget="many"), (), "budget: "),
-        (changed(rate=1), (), "rate: "),
-        ({"variants": {}}, (), "study: "),
         (STUDY | {"runs": []}, (), "was not tuned"),
-        ("text", (), "expected a mapping"),
     ],
 )
 def test_a_bad_file_is_refused_in_one_line_and_leaves_nothing(run, study, tree, words, said):

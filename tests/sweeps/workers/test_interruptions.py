@@ -11,7 +11,6 @@ import time
 from collections import Counter
 
 import pytest
-from storm import storm
 from stubbed import STUDY, SUPPORT, Stubbed, lives, tiny_plan, until
 
 from experiments.runs.record import METRICS, is_finished
@@ -45,23 +44,6 @@ def test_killed_at_any_moment_it_ends_with_the_numbers_of_an_uninterrupted_one(t
     for run in plan.runs:
         swept, alone = (tmp_path / place / run.name / METRICS for place in ("real", "alone"))
         assert swept.read_bytes() == alone.read_bytes(), before
-
-
-@pytest.mark.slow
-def test_killed_again_and_again_no_run_is_trained_twice(stubbed):
-    status, rng = None, random.Random(time.time_ns())
-    for _ in range(6):
-        sweep = stubbed.start_run(nap=0.1)
-        try:
-            status = sweep.wait(timeout=rng.uniform(1.0, 2.5))
-        except subprocess.TimeoutExpired:
-            sweep.kill()
-            sweep.communicate()
-    status, out, err = stubbed.run()
-    assert (status, err.count("error")) == (0, 0), err
-    assert "6 runs: 6 finished" in out
-    assert set(stubbed.ended().values()) == {1}
-    assert len(stubbed.ended()) == 6
 
 
 def test_workers_die_with_the_sweep(stubbed):
@@ -151,13 +133,6 @@ def test_two_pid_namespaces_with_one_host_name_train_each_run_once(stubbed):
     assert len(stubbed.ended()) == 6 and set(stubbed.ended().values()) == {1}
     namespaces = {trial.user_attrs["owner"]["worker"]["namespace"] for trial in stubbed.trials()}
     assert len(namespaces) == 2, "one of them has trained all runs"
-
-
-@pytest.mark.slow
-def test_a_small_storm_of_kills_changes_no_number(tmp_path):
-    found = storm(tmp_path, runs=4, epochs=3, workers=2, kills=3)
-    assert (found.status, found.overlaps, found.different) == (0, 0, []), found
-    assert set(found.trained.values()) == {1} and len(found.trained) == 4, found
 
 
 @pytest.mark.slow
