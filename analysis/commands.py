@@ -133,7 +133,7 @@ def _out(source: str, name: str, arguments: Namespace) -> Path:
     if arguments.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     out: Path = arguments.out or Path(source) / name
-    write.check_replaceable(out)
+    write.check_unchanged(out)
     return out
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,16 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def check_replaceable(folder: Path, objection: Callable[[Path], str]) -> None:
+    """Raise `UserError` where writing to the folder would lose a file. `objection`: why a file must stay; "" if it need not."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UserError(f"{folder}: is not a folder; move it, or give another folder")
+    with reading(folder):
+        for path in sorted(folder.rglob("*")) if folder.exists() else []:
+            if (path.is_symlink() or not path.is_dir()) and (why := objection(path)):
+                raise UserError(f"{path}: {why}; move it, or give another folder")
 
 
 def write_bytes(path: Path, body: bytes, durable: bool = True) -> None:

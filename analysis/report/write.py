@@ -19,7 +19,8 @@ from analysis.formatting import plain
 from analysis.report import latex, pages
 from analysis.report.document import Document
 from analysis.report.text import text
-from experiments.errors import UserError
+from experiments.errors import writing
+from experiments.files import check_replaceable
 
 MANIFEST = "manifest.json"
 METADATA = {"svg": {"Date": None, "Creator": None, "Format": None, "Type": None}, "png": {"Software": None}}
@@ -85,10 +86,10 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
     Raises `UserError` if the folder holds anything else than an unchanged report.
     """
     folder = Path(folder)
-    check_replaceable(folder)
+    check_unchanged(folder)
     digests = {name: hashlib.sha256(body).hexdigest() for name, body in sorted(files.items())}
     manifest = json.dumps({"made by": "vit-report", "files": digests}, indent=1) + "\n"
-    try:
+    with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
             new, old = Path(temporary, "new"), Path(temporary, "old")
@@ -96,8 +97,6 @@ def write(files: dict[str, bytes], folder: Path) -> Path:
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_bytes(body)
             _swap(new, folder, old)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error
     return folder / "report.html"
 
 
@@ -113,27 +112,18 @@ def _swap(new: Path, folder: Path, old: Path) -> None:
         raise
 
 
-def check_replaceable(folder: Path) -> None:
+def check_unchanged(folder: Path) -> None:
     """Raise `UserError` unless the folder is absent, empty, or holds a report that nobody changed."""
-    if not os.path.lexists(folder):
-        return
-    if folder.is_symlink() or not folder.is_dir():
-        raise UserError(f"{folder}: is not a folder, so no report can be written there; move it, or give another --out")
-    try:
-        digests = _digests(folder / MANIFEST)
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            if (path.is_dir() and not path.is_symlink()) or (name == MANIFEST and digests):
-                continue
-            if name not in digests:
-                said = "was not written by vit-report, which replaces the whole folder"
-            elif hashlib.sha256(path.read_bytes()).hexdigest() != digests[name]:
-                said = "was changed since vit-report wrote it"
-            else:
-                continue
-            raise UserError(f"{path}: {said}; move it, or give another --out")
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be read: {error.strerror}") from error
+    digests = _digests(folder / MANIFEST)
+
+    def objection(path: Path) -> str:
+        name = path.relative_to(folder).as_posix()
+        if name not in {MANIFEST if digests else "", *digests}:
+            return "was not written by vit-report, which replaces the whole folder"
+        changed = name != MANIFEST and hashlib.sha256(path.read_bytes()).hexdigest() != digests[name]
+        return "was changed since vit-report wrote it" if changed else ""
+
+    check_replaceable(folder, objection)
 
 
 def _digests(manifest: Path) -> dict[str, str]:
@@ -141,5 +131,5 @@ def _digests(manifest: Path) -> dict[str, str]:
     try:
         content = json.loads(manifest.read_text(encoding="utf-8"))
         return dict(content["files"]) if content["made by"] == "vit-report" else {}
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -28,7 +28,7 @@ from analysis.sources.settings import flatten, nested
 from analysis.sources.source_run import COLUMNS, ENDED, check_row
 from experiments.config import completed
 from experiments.errors import UserError, first_line, writing
-from experiments.files import RecordError, canonical, finite, read_json, reading, write_bytes
+from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
 from experiments.runs.looks import Look
 from experiments.study import STUDY, StudyPlan
@@ -184,13 +184,14 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
 
 def _check_replaceable(folder: Path, study: RunsTable) -> None:
     """Raise `UserError` where writing to the folder would lose anything."""
-    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise UserError(f"{folder}: is not a folder; give another folder")
-    names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    others = [name for name in names if name not in FILES and not name.startswith("report")]
-    if others or (names and not is_export(folder)):
-        raise UserError(f"{folder / [*others, *names][0]}: is not part of an export; move it, or give another folder")
-    if names and (lost := _identities(read_export(folder)) - _identities(study)):
+    older = is_export(folder)
+
+    def objection(path: Path) -> str:
+        name = path.relative_to(folder).parts[0]
+        return "" if name.startswith("report") or (older and name in FILES) else "is not part of an export"
+
+    check_replaceable(folder, objection)
+    if older and (lost := _identities(read_export(folder)) - _identities(study)):
         raise UserError(
             f"{folder / RUNS}: holds {len(lost)} runs that {study.name} does not have, for example {min(lost)[0]}; "
             "give another folder"
