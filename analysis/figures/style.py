@@ -32,11 +32,8 @@ WIDTH = 4.6
 """Inches. Text of 10 points is about 10 px high on a phone, and as large as the page's text on a wide screen."""
 
 STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "text.parse_math": False,
-    "text.usetex": False,
     "text.color": INK,
     "axes.labelcolor": INK,
     "xtick.color": INK,
@@ -52,12 +49,9 @@ STYLE: dict[Any, Any] = {
     "axes.titleweight": "bold",
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "figure.dpi": 100,
     "savefig.dpi": 200,
     "svg.fonttype": "none",
     "svg.hashsalt": "vit-report",
-    "axes.formatter.use_mathtext": False,
-    "axes.unicode_minus": True,
     "figure.constrained_layout.use": True,
     "image.composite_image": False,
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,14 +70,12 @@ def workspace(task: Task, entity: str, project: str) -> ws.Workspace:
     return ws.Workspace(
         entity=entity,
         project=project,
-        name="".join(
-            "-" if unicodedata.category(c).startswith("S") else c for c in task.study
-        ),  # symbols are not allowed
+        name=re.sub(r"[^\w\s.,:;()-]", "-", task.study),  # W&B allows no symbols
         auto_generate_panels=False,
         sections=[ws.Section(name=name, panels=panels, is_open=True) for name, panels in sections.items()],
         settings=ws.WorkspaceSettings(x_axis="epoch", max_runs=MOST_SHOWN, smoothing_type="none"),
         runset_settings=ws.RunsetSettings(
-            filters=expr.And(expr.Metric("JobType") == task.study),  # the job type of a W&B run is its study
+            filters=_of_study(task),
             groupby=[expr.Metric("Group")],
             order=[expr.Ordering(expr.Summary(task.metric), ascending=False)],
             pinned_columns=[f"summary:{task.metric}", "config:params.value", "config:flops_per_image.value"],
@@ -91,8 +88,7 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
 
     `text`: report.md, in which names are never markup. `figures_run`: the id of the W&B run that holds the figures.
     """
-    of_study = expr.And(expr.Metric("JobType") == task.study)
-    runs = wr.Runset(entity, project, name=task.study, filters=of_study, groupby=["Group"])
+    runs = wr.Runset(entity, project, name=task.study, filters=_of_study(task), groupby=["Group"])
     figures = wr.Runset(entity, project, name="figures", filters=expr.And(expr.Metric("ID") == figures_run))
     blocks: list[BlockTypes] = []
     for place, part in enumerate(FIGURE.split(text)):  # text, name of a figure, text, ...
@@ -115,6 +111,11 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
             wr.PanelGrid(runsets=[runs], panels=_result(task)),
         ],
     )
+
+
+def _of_study(task: Task) -> Any:
+    """The runs of the study, which is their job type in W&B."""
+    return expr.And(expr.Metric("JobType") == task.study)
 
 
 def _result(task: Task) -> list[PanelTypes]:
@@ -160,23 +161,26 @@ def save(task: Task) -> dict[str, str]:
     note = read_json(folder / TOKEN)
     urls = note.setdefault(PAGES, {}).setdefault(f"{server.base_url()}/{entity}/{project}", {})
 
-    page = workspace(task, entity, project)
+    def keep(kind: str, url: str) -> None:
+        urls[kind] = url
+        write_json(folder / TOKEN, note)
+
+    page = new = workspace(task, entity, project)
     if saved := _read(ws.Workspace.from_url, urls.get("workspace")):
-        ours = {section.name for section in page.sections}
-        saved.sections = [*page.sections, *(section for section in saved.sections if section.name not in ours)]
-        saved.name, saved.settings, saved.runset_settings = page.name, page.settings, page.runset_settings
-    (saved or page).save()
-    urls["workspace"] = (saved or page).url
-    write_json(folder / TOKEN, note)
+        ours = {section.name for section in new.sections}
+        page, of_user = saved, [section for section in saved.sections if section.name not in ours]
+        page.sections = [*new.sections, *of_user]
+        page.name, page.settings, page.runset_settings = new.name, new.settings, new.runset_settings
+    page.save()
+    keep("workspace", page.url)
 
     text = (Path(task.out) / "report.md").read_text()
-    new = report(task, text, figures_run, entity, project)
-    if old := _read(wr.Report.from_url, urls.get("report")):
-        old.title, old.blocks = new.title, new.blocks
-    (old or new).save()
-    title = re.sub("[^A-Za-z0-9]+", "-", new.title).strip("-")  # a title may hold what a URL may not
-    urls["report"] = f"{(old or new).url.partition('/reports/')[0]}/reports/{title}--{(old or new).id}"
-    write_json(folder / TOKEN, note)
+    made = report(task, text, figures_run, entity, project)
+    kept = _read(wr.Report.from_url, urls.get("report")) or made
+    kept.title, kept.blocks = made.title, made.blocks
+    kept.save()
+    title = re.sub("[^A-Za-z0-9]+", "-", made.title).strip("-")  # a title may hold what a URL may not
+    keep("report", f"{kept.url.partition('/reports/')[0]}/reports/{title}--{kept.id}")
     return urls
 
 
@@ -197,14 +201,12 @@ def _send_figures(folder: Path, study: str, run_id: str, entity: str, project: s
             dir=temporary,
             settings=wandb.Settings(
                 silent=True,
-                program="vit-report",
                 console="off",
                 disable_git=True,
                 init_timeout=SECONDS,
                 finish_timeout=SECONDS,
                 finish_timeout_raises=True,
                 x_disable_stats=True,
-                x_save_requirements=False,
             ),
         )
         if run.summary.get("digest") != digest:

@@ -64,7 +64,7 @@ def cost_fields(cost: pd.DataFrame, variant: str, names: Iterable[str]) -> dict[
 def cost_columns(names: Iterable[str]) -> tuple[Column, ...]:
     """The columns of costs with these names."""
     return tuple(
-        Column(label, name, formats.each(show), note=text("cost", f"{name}_note"))
+        Column(label, name, formats.each(show), note=text("cost", "note", name=name))
         for name, (label, show) in _COLUMNS.items()
         if name in names
     )

@@ -94,7 +94,7 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
             text("factors", "caption", table=table),
             _named(frame, names),
             columns,
-            (text("factors", "notes", table=table, **slots),),
+            tuple(paragraphs("factors", "notes", table=table, **slots)),
             folded=table in FOLDED,
         )
         for table, (frame, columns) in tables.items()

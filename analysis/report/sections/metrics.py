@@ -32,11 +32,10 @@ FOLDED = 200  # runs from which the list is folded
 
 def curves_section(curves: Curves, styles: Styles) -> Section:
     """Return the figure of the learning curves; the section is empty where no run has two epochs."""
-    if not curves:
-        return Section("curves", "Learning curves")
-    slots = {"metrics": [metric.label for metric in curves], "styles": styles}
-    plot = Plot("curves", draw_curves(curves, styles), text("metrics", "curves", **slots))
-    return Section("curves", "Learning curves", [plot])
+    caption = text("metrics", "curves", metrics=[metric.label for metric in curves], styles=styles)
+    return Section(
+        "curves", "Learning curves", [Plot("curves", draw_curves(curves, styles), caption)] if curves else []
+    )
 
 
 def metrics_section(variants: Variants, means: Means, conduct: Conduct) -> Section:
