@@ -67,18 +67,10 @@ def check(server: WandbServer, run_dir: Path, wandb_id: str | None = None) -> Ru
 
 def write_plan(study: Path, runs: Sequence[RunSpec]) -> None:
     """A study.json with these runs."""
-    entries = [
-        {"run": r.name, "run_id": r.run_id, "variant": r.variant, "levels": r.levels, "seed": r.seed} for r in runs
-    ]
-    base = runs[0].config.model_dump()
-    plan = {
-        "factors": {"model.pos_embed": ["learned-1d"]},
-        "baseline": "learned-1d",
-        "metric": "test/acc",
-        "margin": 0.01,
-    }
+    entries = [run.model_dump(by_alias=True) for run in runs]
+    fields = {"name": study.name, "factors": {"model.pos_embed": ["learned-1d"]}, "base": runs[0].config.model_dump()}
     study.mkdir(parents=True, exist_ok=True)
-    study_file.write_study(study, {"name": study.name, **plan, "seeds": [0], "base": base, "runs": entries})
+    study_file.plan({"learned-1d": {}}, seeds=1, runs=entries, **fields).write(study)
 
 
 def holds(folder: Path, text: str) -> list[str]:

@@ -59,7 +59,15 @@ def write_study(
             status = (statuses or {}).get((variant, seed), "finished")
             generator = np.random.default_rng([index, seed])
             reached = float(np.clip(truth + spread * generator.standard_normal(), 0, 1))
-            write_run(study_dir / entry["run"], tree, entry["run_id"], reached, epochs, status, index, weights(tree))
+            if status == "absent":
+                continue
+            run_dir, rows = study_dir / entry["run"], curve(reached, epochs)
+            run_dir.mkdir()
+            record.write_json(run_dir / record.CONFIG, tree)
+            record.write_text(run_dir / record.METRICS, record.metrics_csv(rows))
+            (run_dir / record.CHECKPOINT).write_bytes(weights(tree))
+            if status != "incomplete":
+                record.write_summary(run_dir, summary(entry["run_id"], rows[-1], reached, status, index))
     plan = {
         "name": name,
         "description": "Does the positional embedding matter, and which one?",
@@ -130,28 +138,6 @@ def write_by_dataset(out: Path, accuracies: Sequence[float] = (0.2, 0.3, 0.8, 0.
 def results_of(out: Path, **options: Any) -> StudyResults:
     """The results of the study that `write_study` writes with these options."""
     return analyze(read_folder(write_study(out, **options)))
-
-
-def write_run(
-    run_dir: Path,
-    config: dict[str, Any],
-    identity: str,
-    reached: float,
-    epochs: int,
-    status: str,
-    size: int,
-    weights: bytes,
-) -> None:
-    """One run's folder: a curve that rises to `reached`."""
-    if status == "absent":
-        return
-    run_dir.mkdir()
-    rows = curve(reached, epochs)
-    record.write_json(run_dir / record.CONFIG, config)
-    record.write_text(run_dir / record.METRICS, record.metrics_csv(rows))
-    (run_dir / record.CHECKPOINT).write_bytes(weights)
-    if status != "incomplete":
-        record.write_summary(run_dir, summary(identity, rows[-1], reached, status, size))
 
 
 def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None:
