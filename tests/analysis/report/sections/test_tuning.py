@@ -71,15 +71,8 @@ def test_the_report_of_a_tuned_study_has_its_trials_and_no_warning_that_settings
 def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folder):
     results = analyze(read(str(folder)))
     table = choices_table(results.tuning, results.variants)
-    assert [column.label for column in table.shown().columns][1:] == [
-        "learning rate",
-        "optim.name",
-        "validation accuracy, %",
-        "finished",
-        "pruned",
-        "diverged",
-        "epochs",
-    ]
+    labels = [column.label for column in table.shown().columns]
+    assert labels[1:4] == ["learning rate", "optim.name", "validation accuracy, %"]
     data = table.data
     assert dict(zip(data["variant"], data["optim.lr"])) == BEST
     assert data[["finished", "pruned", "diverged", "epochs"]].to_numpy().tolist() == [[4, 1, 1, 42]] * len(BEST)
