@@ -26,7 +26,6 @@ CLASS_NAME = 9  # characters of a class that fit above an image
 PICTURES_ACROSS = 2  # images with their bars side by side
 HEIGHT, PITCH = 1.24, 2.5  # of an image with its title, and of an image with its bars; the side of an image is 1
 UNIT = 0.95  # inches: about the side of an image
-MOST_NUMBERED = 6  # variants up to which bars show their value
 LONGEST_CLASS = 20  # characters
 
 
@@ -171,6 +170,5 @@ def _bars(axes: Axes, left: float, top: float, shares: Sequence[float], colours:
     axes.barh(rows, 1, height=0.7 / len(shares), left=left, color=BAND, lw=0)
     axes.barh(rows, shares, height=0.7 / len(shares), left=left, color=colours, lw=0)
     axes.plot([left, left], [top, top + 1], color=FAINT, lw=1)
-    if len(shares) <= MOST_NUMBERED:
-        for row, share in zip(rows, shares):
-            axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=7)
+    for row, share in zip(rows, shares):
+        axes.text(left + 1.03, row, f"{100 * share:.0f}", va="center", fontsize=7)

@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
 from analysis.report.sections.headline import looks_paragraphs
-from analysis.report.sections.provenance import study_provenance
+from analysis.report.sections.provenance import origin, reproduce
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
 from analysis.report.study_report import study_document, study_warnings, summary, title
 from analysis.report.text import facts, paragraphs, text
@@ -116,7 +116,10 @@ def _document(
         sections=[
             *sections,
             Section("methods", "Methods", [Facts((*methods, *scopes))]),
-            *(study_provenance(f"provenance-{i}", name, r.study) for i, (name, r) in enumerate(studies.items())),
+            *(
+                Section(f"provenance-{i}", f"{name}: provenance", [origin(r.study), *reproduce(r.study).items])
+                for i, (name, r) in enumerate(studies.items())
+            ),
             Section("reproduce", "Reproduce", [Code(command)]),
         ],
         excluded=[

@@ -30,16 +30,9 @@ def images_section(
     images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
 ) -> Section:
     """Return the section; with `study`, it shows the images on which variants differ most, or why it cannot."""
-    section = Section(
-        "images",
-        "Test images",
-        present(
-            images_table(images, variants, policy),
-            classes_table(images, variants),
-            agreement_table(images, variants),
-            disagreement_table(images),
-        ),
-    )
+    accuracy, classes = images_table(images, variants, policy), classes_table(images, variants)
+    items = present(accuracy, classes, agreement_table(images, variants), disagreement_table(images))
+    section = Section("images", "Test images", items)
     if study is not None and images.disagreements():
         try:
             section.items.append(_disagreement_plot(images, study, styles))
@@ -88,25 +81,23 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
 def classes_table(images: ImageResults, variants: Variants) -> Table | None:
     """Return the test accuracy of each variant by class; None with too many classes."""
     labels = {f"class_{number}": f"class {number}" for number in range(int(images.labels.max()) + 1)}
-    values = {variant: images.by_class(variant) for variant in images.comparable}
-    return _percentages("classes", variants, labels, values) if len(labels) <= MOST_COLUMNS else None
+    return _percentages("classes", variants, labels, ((v, images.by_class(v)) for v in images.comparable))
 
 
 def agreement_table(images: ImageResults, variants: Variants) -> Table | None:
     """Return how often runs of two variants are both right or both wrong; None with one variant or too many."""
     names = images.comparable
-    if not 1 < len(names) <= MOST_COLUMNS:
-        return None
     labels = {f"agreement: {variant}": variants.brief[variant] for variant in names}
-    values = {a: [images.agreement(a, b) for b in names] for a in names}
-    return _percentages("agreement", variants, labels, values)
+    return _percentages("agreement", variants, labels, ((a, [images.agreement(a, b) for b in names]) for a in names))
 
 
 def _percentages(
-    name: str, variants: Variants, labels: Mapping[str, str], values: Mapping[str, Iterable[float]]
-) -> Table:
-    """A table of shares; `labels`: field -> label of a column; `values`: variant -> its shares."""
-    rows = {variant: dict(zip(labels, shares)) for variant, shares in values.items()}
+    name: str, variants: Variants, labels: Mapping[str, str], values: Iterable[tuple[str, Iterable[float]]]
+) -> Table | None:
+    """A table of shares. `labels`: field -> label of a column; None with one or too many. `values`: each variant and its shares."""
+    if not 1 < len(labels) <= MOST_COLUMNS:
+        return None
+    rows = {variant: dict(zip(labels, shares)) for variant, shares in values}
     columns = (Column(label, field, formats.number(1, 100)) for field, label in labels.items())
     return variant_table(name, text("images", name), variants, rows, columns)
 

@@ -114,11 +114,6 @@ def reproduce(study: RunsTable) -> Section:
     return Section("reproduce", "Reproduce", list(map(Code, shown)))
 
 
-def study_provenance(anchor: str, name: str, study: RunsTable) -> Section:
-    """Return a section with the provenance and the commands of one of several studies of a report."""
-    return Section(anchor, f"{name}: provenance", [origin(study), *reproduce(study).items])
-
-
 def _parsed(command: str) -> tuple[list[str], Namespace]:
     """The words of the sweep's command without --seeds and --out, and these; no words where it is not valid shell."""
     flags = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
