@@ -66,7 +66,7 @@ def study_document(
         results.tuning and tuning_section(results.tuning, variants, styles),
         cost_section(variants, cost, means, styles),
         results.images and images_section(results.images, variants, policy, study if with_images else None, styles),
-        metrics_section(variants, means, conduct),
+        metrics_section(variants, means),
         models,
         _methods(results),
         provenance(study),

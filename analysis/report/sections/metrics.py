@@ -17,7 +17,6 @@ from analysis.report.formats import Format
 from analysis.report.table import Column, Table
 from analysis.report.text import text
 from analysis.report.variant_columns import baseline_name, mean_column, variant_columns, variant_fields, variant_table
-from analysis.results.conduct import Conduct
 from analysis.results.means import Means
 from analysis.results.training import Curves
 from analysis.results.variants import Variants
@@ -38,12 +37,12 @@ def curves_section(curves: Curves, styles: Styles) -> Section:
     )
 
 
-def metrics_section(variants: Variants, means: Means, conduct: Conduct) -> Section:
+def metrics_section(variants: Variants, means: Means) -> Section:
     """All metrics."""
-    return Section("metrics", "All metrics", [metrics_table(variants, means, conduct), spread_table(variants, means)])
+    return Section("metrics", "All metrics", [metrics_table(variants, means), spread_table(variants, means)])
 
 
-def metrics_table(variants: Variants, means: Means, conduct: Conduct) -> Table:
+def metrics_table(variants: Variants, means: Means) -> Table:
     """The mean of every metric; those of the training images are details."""
     measured = [metric for metric in METRICS if metric in means.by_metric]
     rows = {
@@ -51,8 +50,7 @@ def metrics_table(variants: Variants, means: Means, conduct: Conduct) -> Table:
         for variant in variants.names
     }
     columns = (mean_column(metric, metric, detail=metric.startswith("train/")) for metric in measured)
-    notes = (text("study", "counts", conduct=conduct),)
-    return variant_table("metrics", text("metrics", "caption"), variants, rows, (SEEDS, *columns), notes)
+    return variant_table("metrics", text("metrics", "caption"), variants, rows, (SEEDS, *columns))
 
 
 def spread_table(variants: Variants, means: Means) -> Table:

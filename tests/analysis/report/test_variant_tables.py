@@ -180,7 +180,7 @@ def test_spread_against_numpy(tmp_path):
 
 def test_the_metrics_of_the_training_images_are_details(tmp_path):
     results = results_of(tmp_path, seeds=2)
-    columns = metrics_table(results.variants, results.means, results.conduct).shown().columns
+    columns = metrics_table(results.variants, results.means).shown().columns
     detail = {column.label: column.detail for column in columns}
     assert detail["training loss"] and not detail["test accuracy, %"]
 
