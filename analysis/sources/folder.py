@@ -6,6 +6,7 @@ that has not ended has the status "incomplete". No planned run is left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from analysis.sources.hits import RunHits, read_hits
 from analysis.sources.inferred import infer
 from analysis.sources.runs_table import RunsTable
-from analysis.sources.settings import flatten, level_text
+from analysis.sources.settings import flatten
 from analysis.sources.source_run import SourceRun, check_row
 from experiments.config import completed
 from experiments.runs import record
@@ -78,13 +79,12 @@ class _Reader:
             if not record.is_finished(folder):
                 return SourceRun(name, "incomplete", {} if planned else completed(record.read_config(folder)))
             run = record.read_run(folder)
-            config = completed(run.config)
-            read = SourceRun(name, run.summary["status"], config, "", run.summary, run.rows)
-            check_row(read.row, folder / record.SUMMARY)
+            held = SourceRun(name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
+            check_row(held.row, folder / record.SUMMARY)
             if planned:
-                _check_plan(run, planned)
-            hits = read_hits(run, read.row, self.labels)
-            self._read_plugin(run, read.row["plugin_digest"])
+                _check_plan(folder, held.row, planned)
+            hits = read_hits(run, held.row, self.labels)
+            self._read_plugin(run, held.row["plugin_digest"])
         except record.RecordError as error:
             if not self.skip:
                 advice = "delete the folder and train the run again, or report without it by --skip-unreadable"
@@ -93,7 +93,7 @@ class _Reader:
             return SourceRun(name, "unreadable")
         if hits is not None:
             self.hits[name] = hits
-        return read
+        return held
 
     def _read_plugin(self, run: record.RunRecord, expected: str | None) -> None:
         """Keep the source of a run's plug-in. Raises `RecordError` where the copy was changed."""
@@ -110,16 +110,9 @@ class _Reader:
         self.sources[expected] = {name: body.decode(errors="replace") for name, body in files.items()}
 
 
-def _check_plan(run: record.RunRecord, planned: RunSpec) -> None:
+def _check_plan(folder: Path, row: Mapping[str, Any], planned: RunSpec) -> None:
     """Raise `RecordError` where a record belongs to another run than the plan says."""
-    if run.summary.get("run_id") != planned.run_id:
-        raise record.RecordError(
-            f"{run.dir / record.SUMMARY}: run_id is {run.summary.get('run_id')!r}, planned is {planned.run_id!r}"
-        )
-    settings = dict(flatten(run.config))
-    for path, level in {**planned.levels, "seed": planned.seed}.items():
-        level = level_text(level) if isinstance(level, list) else level
-        if path not in settings or settings[path] != level:
-            raise record.RecordError(
-                f"{run.dir / record.CONFIG}: {path} is {settings.get(path)!r}, planned is {level!r}"
-            )
+    for name, value in {"run_id": planned.run_id, **dict(flatten(planned.levels)), "seed": planned.seed}.items():
+        if row.get(name) != value:
+            file = record.SUMMARY if name == "run_id" else record.CONFIG
+            raise record.RecordError(f"{folder / file}: {name} is {row.get(name)!r}, planned is {value!r}")
