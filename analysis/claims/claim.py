@@ -240,7 +240,7 @@ def flat_settings(config: Mapping, levels: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str, tuned: Collection[str] = ()) -> bool:
+def differ_only(a: Mapping[str, Any], b: Mapping[str, Any], path: str, tuned: Collection[str]) -> bool:
     """Whether two variants are equal but for `path` and the `tuned` settings.
 
     Kinds are compared at one site, or each at its natural site.

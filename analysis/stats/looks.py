@@ -148,10 +148,10 @@ def spending(information: ArrayLike, alpha: ArrayLike) -> np.ndarray:
     return 4 * special.ndtr(special.ndtri(np.asarray(alpha) / 4) / np.sqrt(information))
 
 
-def repeated_rate(looks: Sequence[int], alpha: float = ALPHA) -> float:
-    """How often tests at `alpha`, one at each of these numbers of seeds, find a difference where there is none."""
+def repeated_rate(looks: Sequence[int]) -> float:
+    """How often tests at `ALPHA`, one at each of these numbers of seeds, find a difference where there is none."""
     information = [n / looks[-1] for n in looks]
-    return float(sum(crossing_probabilities(information, [-special.ndtri(alpha / 2)] * len(looks))))
+    return float(sum(crossing_probabilities(information, [-special.ndtri(ALPHA / 2)] * len(looks))))
 
 
 def crossing_probabilities(information: Sequence[float], bounds: Sequence[float]) -> Iterator[float]:

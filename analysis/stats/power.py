@@ -37,9 +37,7 @@ class SeedsNeeded:
     high: int | None
 
 
-def power_of_difference(
-    sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA
-) -> np.ndarray:
+def power_of_difference(sd_diff: ArrayLike, difference: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> np.ndarray:
     """Probability that the two-sided paired t test on n seeds finds a true `difference`; elementwise.
 
     The statistic follows a noncentral t with n - 1 degrees of freedom and noncentrality sqrt(n) difference / sd_diff.
@@ -54,14 +52,14 @@ def noncentral_sf(t: ArrayLike, df: ArrayLike, shift: ArrayLike) -> np.ndarray:
     return special.nctdtr(df, -np.asarray(shift), -np.asarray(t))
 
 
-def power_beyond(sd_diff: ArrayLike, distance: ArrayLike, n: ArrayLike, alpha: ArrayLike = ALPHA) -> np.ndarray:
+def power_beyond(sd_diff: ArrayLike, distance: ArrayLike, n: ArrayLike, alpha: ArrayLike) -> np.ndarray:
     """Probability that a one-sided paired t test on n seeds shows a mean `distance` beyond its bound; elementwise."""
     df, shift, critical = _noncentral(sd_diff, distance, n, alpha)
     return np.where(np.asarray(distance) > 0, noncentral_sf(critical, df, shift), 0.0)
 
 
 def power_of_equivalence(
-    sd_diff: ArrayLike, difference: ArrayLike, margin: float, n: ArrayLike, alpha: ArrayLike = ALPHA
+    sd_diff: ArrayLike, difference: ArrayLike, margin: float, n: ArrayLike, alpha: ArrayLike
 ) -> np.ndarray:
     """Probability that two one-sided tests on n seeds show a true `difference` to lie within ±margin; elementwise.
 
@@ -124,7 +122,7 @@ def sd_quantiles(sd: ArrayLike, n: ArrayLike) -> list[np.ndarray]:
     return [sd * np.sqrt(df / special.chdtri(df, share)) for share in SPREAD_QUANTILES]
 
 
-def fewest(power_at: Callable[[np.ndarray], np.ndarray], least: ArrayLike = 2) -> list[int | None]:
+def fewest(power_at: Callable[[np.ndarray], np.ndarray], least: ArrayLike) -> list[int | None]:
     """Elementwise the smallest n from `least` to `MOST_SEEDS` with power_at(n) >= `POWER`, or None; it rises with n."""
     low = np.atleast_1d(np.asarray(least)).astype(int)
     high = np.full(low.shape, MOST_SEEDS)

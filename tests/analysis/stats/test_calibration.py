@@ -157,7 +157,7 @@ def test_seeds_to_decide_show_equivalence_in_four_of_five_studies(truth):
     (n,) = seeds_to_decide(SD, truth, MARGIN)
     assert np.mean(~np.isnan(signs(families(n, [truth])))) >= 0.79
     equivalent = np.mean(stats.tost(families(n, [truth])[:, 0], MARGIN) <= ALPHA)
-    assert equivalent >= power_of_equivalence(SD, truth, MARGIN, n) - 0.01
+    assert equivalent >= power_of_equivalence(SD, truth, MARGIN, n, ALPHA) - 0.01
 
 
 def test_the_number_of_seeds_needed_lies_in_its_band_in_four_of_five_studies():
