@@ -62,6 +62,8 @@ def test_it_is_a_complete_report(tmp_path):
             for kind in ("", "_bootstrap"):
                 assert float(row[f"{name}{kind}_low"]) <= float(row[name]) <= float(row[f"{name}{kind}_high"])
     assert len(files["tables/runs.csv"].decode().splitlines()) == 1 + 3 * 15
+    versus = {table.name: table for table in document.tables}["improvement"].data.set_index("variant")
+    assert versus.loc["learned-1d", ["higher_on", "improvement"]].tolist() == [3, 1.0]
 
 
 def stratified(tmp_path, **options):

@@ -2,6 +2,9 @@
 
 import re
 
+import numpy as np
+import pytest
+import shown
 from synthetic import results_of
 
 from analysis.report import write
@@ -44,6 +47,25 @@ def test_the_headline_names_settings_that_differ_and_the_baselines(tmp_path):
     differing = [("model.depth", str(override(RunConfig(), {}).model.depth), "5")]
     assert headline[-1] == text("two_studies", "limit", settings=differing)
     assert "(A: none; B: learned-1d)" in headline[1]
+
+
+def test_the_tables_hold_the_means_of_each_study_and_how_differences_change(tmp_path):
+    a = results_of(tmp_path / "a", accuracy={"none": 0.7, "cpe": 0.9}, seeds=4)
+    b = results_of(tmp_path / "b", accuracy={"none": 0.8, "cpe": 0.85}, seeds=3)
+    tables = {table.name: table for table in compare_document(a, b, COMMAND).tables}
+    row = shown.rows(tables["compared"])[1]
+    data = tables["verdicts"].data.set_index("variant").loc["cpe"]
+    differences = {}
+    for side, results, seeds in (("A", a, 4), ("B", b, 3)):
+        mean, baseline = (results.means.of(variant).value for variant in ("cpe", "none"))
+        assert float(row[f"{side}: test accuracy, %"].split()[0]) == pytest.approx(100 * mean, abs=0.06)
+        assert row[f"{side}: n"] == str(seeds)
+        differences[side] = mean - baseline
+        low, value, high = (data[f"{side.lower()}_{name}"] for name in ("low", "diff", "high"))
+        assert low < value < high and value == pytest.approx(differences[side])
+    # the seeds that both have are those of b
+    common = np.mean([a.means.values["cpe"][seed] - a.means.values["none"][seed] for seed in range(3)])
+    assert data["shift"] == pytest.approx(differences["B"] - common)
 
 
 def test_it_is_a_complete_report(tmp_path):
