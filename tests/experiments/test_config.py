@@ -197,6 +197,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"model": {"depth": 2}}, ["model: no such setting"]),
     ({"zzz.qqq": 1}, ["zzz.qqq: no such setting"]),
     ({"model.pos_embed": "sinusodal"}, ["model.pos_embed", "'sinusodal'", "did you mean 'sinusoidal'?", "learned-2d"]),
+    ({"data.name": "cifar"}, ["data.name", "'cifar'", "did you mean 'cifar10'?", "digits"]),
     ({"model.depth": "deep"}, ["model.depth", "'deep'", "integer"]),
     ({"model.depth": True}, ["model.depth: true", "expected a number, got a boolean"]),
     ({"data.name": "imagefolder", "eval.fewshot": "cifar10"}, ["eval.fewshot: cifar10 is not allowed for imagefolder"]),

@@ -117,6 +117,7 @@ def test_folder_names_are_safe_whatever_the_level(tmp_path):
         ({"factors": {"model.patch_size": [2, 3]}}, "'3': model.patch_size: 3 does not divide"),
         ({"factors": {"model.depth": [1, "1"]}}, "are the same"),
         ({"factors": {"data.root": ["here", "there"]}}, "are the same"),
+        ({"factors": {"seed": [1, 2]}}, "seed cannot be a factor"),
         ({"factors": {"model.depth": [1], "model.depth+model.act": [[2, "gelu"]]}}, "'model.depth' occurs twice"),
         ({"factors": {LINKED: [["none"]]}}, "list of 2 values"),
         ({"factor": {}}, "factor: no such setting; did you mean 'factors'?"),

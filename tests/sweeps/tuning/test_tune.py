@@ -139,6 +139,8 @@ def test_two_commands_at_once_share_the_trials(stubbed):
     [
         ({}, ["--params", "optim.rate=1..2"], "'optim.rate' cannot be tuned; did you mean"),
         ({}, ["--params", "optim.lr=1e-2..1e-3"], "the first number must be lower"),
+        ({}, ["--params", "optim.lr=0..1:log"], "log needs a lowest value above 0"),
+        ({}, ["--params", "optim.lr=1e-3|0.001"], "two choices are the same"),
         ({}, ["--params", "optim.lr=-1..1"], "optim.lr: -1.0 is not allowed"),
         ({}, ["--params", "optim.name=adamw|what"], "optim.name: 'what' is not allowed"),
         ({}, ["--params", "optim.lr=1..2,optim.lr=3..4"], "is given twice"),
