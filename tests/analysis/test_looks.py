@@ -162,10 +162,10 @@ def test_a_look_waits_for_every_run_of_its_seeds_and_takes_diverged_runs_as_ende
 
 
 def test_planned_looks_replace_the_advice_on_seeds_and_the_warning_that_seeds_were_added(tmp_path):
-    plain = results_at(tmp_path / "a", 5, spread=0.03)
-    planned = results_at(tmp_path / "b", 5, looks=[5, 10], spread=0.03)
-    assert "seeds needed for a verdict" in study_headline(plain)[-1]
-    assert "seeds needed for a verdict" not in study_headline(planned)[-1]
+    plain = results_at(tmp_path / "a", 10, spread=0.03)
+    planned = results_at(tmp_path / "b", 10, looks=[5, 10], spread=0.03)
+    assert "Seeds needed for a verdict" in study_headline(plain)[-1]
+    assert "Seeds needed for a verdict" not in study_headline(planned)[-1]
     assert all(compared.seeds_needed is None for compared in planned.comparisons.pairs.values())
 
 
