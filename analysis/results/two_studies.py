@@ -70,11 +70,9 @@ def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
         return _minus(values[0], one.baseline), _minus(values[1], two.baseline)
 
     changes = _changes(shared, finished, counted, rule, unknown)
-    differences, rule = (
-        (to_baseline(finished), to_baseline(counted)),
-        replace(rule, floor=stats.floor_of_difference(floor)),
-    )
-    shifts = _changes(others, *differences, rule, others if unknown & baselines else unknown)
+    rule = replace(rule, floor=stats.floor_of_difference(floor))
+    depending = others if unknown & baselines else unknown
+    shifts = _changes(others, to_baseline(finished), to_baseline(counted), rule, depending)
     return TwoStudies(a, b, changes, shifts, differing_settings(one, two, shared))
 
 
