@@ -236,7 +236,7 @@ def interval_text(diff: Estimate, metric: Metric, signed: bool = False) -> str:
         return "equal on all seeds"
     ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
     low, high = (number(end * metric.scale, _places(diff, metric)) for end in ends)
-    return f"95 % CI {low} to {high}"
+    return f"{CONFIDENCE} CI {low} to {high}"
 
 
 def _places(estimate: Estimate, metric: Metric) -> int:

@@ -89,3 +89,8 @@ def test_a_margin_has_the_unit_of_a_difference(metric, text):
 def test_shared_decimals_show_the_median_with_two_digits_and_the_smallest_with_one(halves, places):
     estimates = [Estimate(0.5, 0.5 - half / 100, 0.5 + half / 100, 5) for half in halves]
     assert formatting.shared_places(estimates, ACCURACY) == places
+
+
+def test_the_level_of_an_interval_is_the_one_level(monkeypatch):
+    monkeypatch.setattr(formatting, "CONFIDENCE", "99 %")
+    assert formatting.interval_text(Estimate(0.1, 0.05, 0.15, 5), Metric("test/acc")).startswith("99 % CI ")
