@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
@@ -79,6 +80,22 @@ def export(arguments: Namespace) -> int:
         if has_plan(source) and getattr(arguments, flag) is not None:
             raise UserError(f"--{flag}: is not allowed: the plan of {source} states it")
     print(exported.export(_read(source, arguments), arguments.out))
+    return 0
+
+
+def decided(arguments: Namespace) -> int:
+    """Print which variants have no verdict yet. A verdict that depends on diverged runs is none."""
+    study = _read(_located(arguments.study), arguments)
+    check_one_dataset(study)
+    if not study.plan.looks:
+        raise UserError(
+            f"{arguments.study}: plans no looks; only planned looks can be repeated until a study is decided"
+        )
+    results = analyze(study)
+    names, verdict_with = results.variants.names, results.comparisons.with_verdict
+    known = {name: {name} | verdict_with(name, "better", "worse", "equivalent") for name in names}
+    undecided = {name: [other for other in names if other not in known[name]] for name in names}
+    print(json.dumps({"look": len(results.policy.looks.seeds), "undecided": undecided}))
     return 0
 
 

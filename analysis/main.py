@@ -25,7 +25,8 @@ COMMANDS = {
 other commands (a folder that has the name of a command: ./compare):
   vit-report compare A B         compare two studies
   vit-report across A B C        one report over several datasets
-  vit-report export STUDY DIR    write a study as JSON and CSV""",
+  vit-report export STUDY DIR    write a study as JSON and CSV
+  vit-report decided STUDY       which variants are decided at a planned look""",
         "STUDY/report",
     ),
     "compare": (
@@ -37,6 +38,12 @@ other commands (a folder that has the name of a command: ./compare):
         "Write one report over several datasets: studies of the same variants, each on another dataset.",
         "across digits/position mnist/position",
         "report-across in the folder of the first study",
+    ),
+    "decided": (
+        "Print as JSON which variants are decided at the planned look that is reached: `look` (its seeds) and `undecided` "
+        "(variant -> the variants with which it is not better, worse or equivalent).",
+        "decided runs/position",
+        "",
     ),
     "export": (
         "Write a study as study.json, runs.csv, curves.csv and, where records hold test predictions, test_hits.npz. "
@@ -53,7 +60,7 @@ def body(argv: Sequence[str]) -> int:
     for flag in (word.partition("=")[0] for word in argv):
         if flag in RENAMED:
             raise UserError(f"{flag}: is a command now: {PROG} {RENAMED[flag]}")
-    name = argv[0] if argv and argv[0] in ("compare", "across", "export") else "report"
+    name = argv[0] if argv and argv[0] in COMMANDS else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and arguments.more:
         raise UserError(f"{arguments.more[0]}: is a second study; {PROG} compare A B, or {PROG} across A B C")

@@ -78,6 +78,19 @@ class RunSpec(BaseModel):
         return self._config
 
 
+class UntilDecided(BaseModel):
+    """How a study gets seeds until its variants are decided (see `sweeps.until_decided`).
+
+    `pairs`: whether a variant needs a verdict with every other variant, or with the baseline. `stopped`: variant -> the
+    number of seeds after which it got no more.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    pairs: bool = False
+    stopped: dict[str, StrictInt] = {}
+
+
 class StudyPlan(BaseModel):
     """A study: what is compared and how, and its runs. The fields are those of study.json, in its order.
 
@@ -98,6 +111,7 @@ class StudyPlan(BaseModel):
     metric: MetricName
     margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
     looks: Looks = []
+    until_decided: UntilDecided | None = None
     seeds: list[StrictInt]
     base: dict[str, Any]
     command: str | None = None
@@ -130,6 +144,9 @@ class StudyPlan(BaseModel):
             raise ValueError(f"tuned.variants: has no settings for {untuned[0]!r}")
         if self.baseline not in self.labels:
             raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
+        for label, seeds in self.until_decided.stopped.items() if self.until_decided else ():
+            if label not in self.labels or seeds not in self.looks:
+                raise ValueError(f"until_decided.stopped: {label!r}: {seeds} is not a variant and one of its looks")
         if not self.factors and self.source is None:
             raise ValueError("factors: is empty; a study has at least one factor")
         return self

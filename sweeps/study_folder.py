@@ -15,7 +15,7 @@ from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
 from experiments.runs import record
 from experiments.runs.looks import Look, add_look
-from experiments.study import RunSpec, StudyPlan
+from experiments.study import RunSpec, StudyPlan, UntilDecided
 from sweeps.plan import make_run
 from sweeps.study import format_level
 
@@ -34,11 +34,13 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
             old = _old_plan(study_dir)
-            runs = _merged_runs(plan, old, study_dir) if old else plan.runs
-            if old and {run.seed for run in runs} > {run.seed for run in old.runs}:
+            if old:
+                plan = plan.model_copy(update={"runs": _merged_runs(plan, old, study_dir)})
+                plan = with_stopped(plan, old.until_decided)
+            if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
                 _record_look(old, study_dir)
-            seeds = sorted({run.seed for run in runs})
-            plan.model_copy(update={"runs": runs, "seeds": seeds, "command": command}).write(study_dir)
+            seeds = sorted({run.seed for run in plan.runs})
+            plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
@@ -63,15 +65,39 @@ def plan_of(study_dir: Path) -> StudyPlan:
     return plan.model_copy(update={"runs": runs})
 
 
-def with_known_names(plan: StudyPlan, study_dir: Path) -> StudyPlan:
-    """The plan with the names, and so the folders, that study.json already gives to some of its runs.
+def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
+    """The plan with the names, and so the folders, that study.json already gives to some of its runs, and `with_stopped`.
 
     A study that gains a factor gives its variants longer labels. The records stay in the folders that they are in.
     """
     old = _old_plan(study_dir)
     names = {run.run_id: run.name for run in old.runs} if old else {}
     runs = [run.model_copy(update={"name": names.get(run.run_id, run.name)}) for run in plan.runs]
-    return plan.model_copy(update={"runs": runs})
+    return with_stopped(plan.model_copy(update={"runs": runs}), old.until_decided if old else None)
+
+
+def with_stopped(plan: StudyPlan, known: UntilDecided | None) -> StudyPlan:
+    """The plan without the later runs of variants that have stopped; `known` is what study.json says of that.
+
+    The baseline goes on while any other variant does, so new variants start it again. Raises `UserError` where a variant
+    that has stopped is not in the plan.
+    """
+    if plan.until_decided is None or known is None:
+        return plan
+    stopped = dict(known.stopped)
+    if unknown := [label for label in stopped if label not in plan.labels]:
+        raise UserError(f"{plan.name}: {unknown[0]!r} has stopped and is not a variant here; choose another --out")
+    if set(plan.labels) - set(stopped):
+        stopped.pop(plan.baseline, None)
+    plan = plan.model_copy(update={"until_decided": plan.until_decided.model_copy(update={"stopped": stopped})})
+    return plan.model_copy(update={"runs": runs_until(plan, plan.looks[-1])})
+
+
+def runs_until(plan: StudyPlan, look: int) -> list[RunSpec]:
+    """The runs that a look at so many seeds needs: variants that stopped have fewer."""
+    place = {seed: n for n, seed in enumerate(dict.fromkeys(run.seed for run in plan.runs))}
+    stopped = plan.until_decided.stopped if plan.until_decided else {}
+    return [run for run in plan.runs if place[run.seed] < min(look, stopped.get(run.variant, look))]
 
 
 def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSpec]:
@@ -137,6 +163,7 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
             f"{missing[0]} is not among the runs here: the source of its plug-in was changed, or is not recorded there"
         )
     stated = {field: (getattr(old, field), getattr(plan, field)) for field in STATEMENTS}
+    stated = {"until_decided": (old.until_decided is not None, plan.until_decided is not None), **stated}
     if any(
         tree.study.get("baseline") is not None for tree in (old, plan)
     ):  # else it is the first variant, whichever that is

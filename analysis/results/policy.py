@@ -13,7 +13,7 @@ from analysis import stats
 from analysis.results.variants import Variants, has_grid
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values
+from analysis.stats.comparisons import PairedComparison, Values, Verdict
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 
@@ -104,12 +104,13 @@ class Comparisons:
             if variant in pair and math.isfinite(compared.p_holm)
         }
 
-    def equivalent_to(self, variant: str | None) -> frozenset[str]:
-        """The variants whose difference to this one is shown to be within the margin, also if diverged runs count."""
+    def with_verdict(self, variant: str | None, *verdicts: Verdict) -> frozenset[str]:
+        """The variants with which this one has one of these verdicts, also if diverged runs count."""
+        pairs = self.pairs or {(other, self.baseline): compared for other, compared in self.versus.items()}
         return frozenset(
             (set(pair) - {variant}).pop()
-            for pair, compared in self.pairs.items()
-            if variant in pair and compared.verdict == "equivalent" and not compared.depends_on_diverged
+            for pair, compared in pairs.items()
+            if variant in pair and compared.verdict in verdicts and not compared.depends_on_diverged
         )
 
 

@@ -11,8 +11,11 @@ from experiments.files import canonical
 from experiments.runs import record
 from experiments.study import StudyPlan
 
-# Keys of study.json that are no statement, or are compared in another way: seeds may be added.
-IGNORED = ("schema", "name", "runs", "seeds", "command", "study", "preset", "notes", "source", "export")
+# Keys of study.json that are no statement, or are compared in another way: seeds may be added, and variants stop.
+IGNORED = (
+    *("schema", "name", "runs", "seeds", "until_decided", "command"),
+    *("study", "preset", "notes", "source", "export"),
+)
 
 
 def read_stated(study_dir: Path) -> dict[str, Any] | None:

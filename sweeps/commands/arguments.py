@@ -11,21 +11,25 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from experiments.cli import add_settings, folder, settings
+from experiments.cli import add_settings, folder, positive, settings
 from experiments.effects import warn_of_long_warmup
 from experiments.errors import UserError
-from experiments.study import STUDY, StudyPlan
+from experiments.study import STUDY, StudyPlan, UntilDecided
 from sweeps.builtin import load_study
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.precision import PRECISION, resolved
 from sweeps.study import parse_study, parse_yaml
-from sweeps.study_folder import plan_of, with_known_names, write_plan
+from sweeps.study_folder import plan_of, with_known_runs, write_plan
+from sweeps.until_decided import with_looks
 
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
 SET = "set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several"
 TUNED = """train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote, or the study.json of a tuned
 study"""
+UNTIL_DECIDED = """train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12 and
+20 seeds (or the study's looks) of the others"""
+MAX_SEEDS = "with --until-decided: largest number of seeds of a variant (default: 20, or the study's last look)"
 
 
 def add_study_command(
@@ -77,11 +81,16 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         raise UserError(f"--preset: {arguments.preset!r} is not allowed: the study is the preset {study.base}")
     if arguments.seeds is not None:
         study = parse_study({**study.model_dump(), "seeds": arguments.seeds}, study.name)
+    until_decided = _until_decided(arguments)
+    if until_decided:
+        study = with_looks(study, arguments.max_seeds)
     changes, study_dir = changed_settings(arguments), out_dir(arguments) / study.name
     if precision := resolved(study, arguments.preset, changes, study_dir, device_of(arguments)):
         changes[PRECISION] = precision
         setattr(arguments, PRECISION, precision)  # for the commands that this one prints
     plan = make_plan(study, arguments.preset, changes)
+    if until_decided:
+        plan = plan.model_copy(update={"until_decided": until_decided})
     if arguments.tuned:
         from sweeps.tuning.tuned import read_tuned
 
@@ -90,7 +99,29 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
             raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
         plan = apply_tuned(plan, tuned)
     warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
-    return with_known_names(plan, study_dir)
+    return with_known_runs(plan, study_dir)
+
+
+def add_until_decided(command: argparse.ArgumentParser) -> None:
+    """Add the flags of a study that gets seeds until its variants are decided."""
+    command.add_argument("--until-decided", action="store_true", help=UNTIL_DECIDED)
+    command.add_argument("--max-seeds", type=positive, metavar="N", help=MAX_SEEDS)
+    command.add_argument(
+        "--pairs", action="store_true", help="with --until-decided: compare every pair, not only with the baseline"
+    )
+
+
+def _until_decided(arguments: argparse.Namespace) -> UntilDecided | None:
+    """What the flags say of seeds until decided. Raises `UserError` for flags that do not go together."""
+    given = vars(arguments)
+    if given.get("until_decided"):
+        if arguments.seeds is not None:
+            raise UserError("--seeds: is not allowed with --until-decided; use --max-seeds")
+        return UntilDecided(pairs=arguments.pairs)
+    for flag in ("max_seeds", "pairs"):
+        if given.get(flag):
+            raise UserError(f"--{flag.replace('_', '-')}: is allowed only with --until-decided")
+    return None
 
 
 def changed_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -125,9 +156,12 @@ def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
     if not os.path.isfile(study_dir / STUDY):
         plan = parse_plan(arguments)
         return plan, out_dir(arguments) / plan.name
-    for flag in ("preset", "seeds", "tuned", "set", "out", *settings(arguments)):
-        if getattr(arguments, flag):
-            raise UserError(f"--{flag}: is not allowed with the folder of a study; {study_dir} has its plan")
+    flags = ("preset", "seeds", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
+    for flag in flags:
+        if vars(arguments).get(flag):
+            raise UserError(
+                f"--{flag.replace('_', '-')}: is not allowed with the folder of a study; {study_dir} has its plan"
+            )
     return plan_of(study_dir), study_dir
 
 

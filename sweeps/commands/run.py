@@ -15,11 +15,12 @@ from experiments.runs.record import is_finished, read_summary
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
-from sweeps.commands.arguments import add_study_command, count, out_dir, parse_plan
+from sweeps.commands.arguments import add_study_command, add_until_decided, count, out_dir, parse_plan
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
 from sweeps.study_folder import ERROR, LOG
+from sweeps.until_decided import runs_to_train
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--dry-run", action="store_true", help="show the grid and an estimate of the time; train nothing"
     )
+    add_until_decided(command)
     add_worker_arguments(command)
 
 
@@ -88,11 +90,34 @@ def run(arguments: argparse.Namespace, command: str) -> int:
         duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
         if left:
-            print(f"Estimated time for {count(left, 'run')} with {count(configs, 'worker')}: {duration}")
+            most = "up to " if plan.until_decided else ""
+            print(f"Estimated time for {most}{count(left, 'run')} with {count(configs, 'worker')}: {duration}")
         return 0
     intro = _start_line(plan, left, configs)
-    failed = train(plan, study_dir, arguments, tracking, configs, command=command, intro=intro)
-    return report_cancelled(None) if failed is None else report(plan, study_dir, failed)
+    return train_and_report(plan, study_dir, arguments, tracking, configs, None, command=command, intro=intro)
+
+
+def train_and_report(
+    plan: StudyPlan,
+    study_dir: Path,
+    arguments: argparse.Namespace,
+    tracking: Tracking,
+    configs: Sequence[WorkerConfig],
+    cancelled: Path | None,
+    **options: Any,
+) -> int:
+    """Train the runs that are left, look by look where variants stop. Returns 1 if runs failed or the study was cancelled.
+
+    `cancelled`: of `report_cancelled`. `options`: of the first `run_sweep`.
+    """
+    for only in runs_to_train(plan, study_dir):
+        failed = train(plan, study_dir, arguments, tracking, configs, only, **options)
+        if failed is None:
+            return report_cancelled(cancelled)
+        if failed:
+            return report(plan, study_dir, failed)
+        options = {}
+    return report(plan, study_dir, {})
 
 
 def train(
@@ -101,10 +126,10 @@ def train(
     arguments: argparse.Namespace,
     tracking: Tracking,
     configs: Sequence[WorkerConfig],
-    only: str | None = None,
+    only: set[str] | None = None,
     **options: Any,
 ) -> dict[str, str] | None:
-    """Train the runs that are left, or `only` one. Returns the failed runs and why; None if the study was cancelled.
+    """Train the runs that are left, or `only` some of them. Returns the failed runs and why; None if the study was cancelled.
 
     `options`: of `run_sweep`.
     """
@@ -113,10 +138,10 @@ def train(
     given = {name: getattr(arguments, name) for name in ("cohort", "storage")}
     try:
         with Mirror(tracking, study_dir) as mirror:
-            runs = {only} if only else None
-            state = run_sweep(plan, study_dir, configs, only=runs, on_start=mirror.follow, **given, **options)
-            if only and tracking.agent and is_finished(study_dir / only):
-                mirror.follow(only)  # also where another process has trained it
+            state = run_sweep(plan, study_dir, configs, only=only, on_start=mirror.follow, **given, **options)
+            for name in only if only and tracking.agent else ():
+                if is_finished(study_dir / name):
+                    mirror.follow(name)  # also where another process has trained it
     except StudyCancelled:
         return None
     return state.failed
@@ -146,18 +171,19 @@ def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[Work
     """What the sweep is about to do."""
     devices = dict.fromkeys(config.device for config in configs)
     places = ["the CPU" if device == "auto" else device for device in devices]  # without a GPU, `auto` stays `auto`
+    most = "up to " if plan.until_decided else ""
     return (
-        f"{plan.name}: {count(plan.labels, 'variant')} x {count({run.seed for run in plan.runs}, 'seed')}, "
-        f"{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(places)}; "
+        f"{plan.name}: {count(plan.labels, 'variant')} x {most}{count({run.seed for run in plan.runs}, 'seed')}, "
+        f"{most}{count(left, 'run')} to train with {count(configs, 'worker')} on {' and '.join(places)}; "
         f"metric {plan.metric}, equivalence margin {margin_text(plan)}"
     )
 
 
 def report(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
-    ended = [study_dir / run.name for run in plan.runs if run.name not in failed]
+    ended = [folder for run in plan.runs if is_finished(folder := study_dir / run.name)]
     counts = Counter([*(read_summary(folder)["status"] for folder in ended), *["failed"] * len(failed)])
-    print(f"{count(plan.runs, 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
+    print(f"{count([*ended, *failed], 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")
     print(f"study: {study_dir}")

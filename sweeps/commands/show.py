@@ -72,7 +72,8 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
     if plan.looks:
-        print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds")
+        stops = "; variants stop when they are decided" if plan.until_decided else ""
+        print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")
     planned = Counter(run.variant for run in plan.runs)
     done = Counter(run.variant for run in plan.runs if is_finished(study_dir / run.name))
     width = max(map(len, [*planned, "variant"]))

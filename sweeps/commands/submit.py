@@ -10,7 +10,15 @@ from typing import Any
 from experiments.cli import positive
 from experiments.errors import UserError
 from sweeps import cluster
-from sweeps.commands.arguments import PROG, add_study_command, count, device_of, plan_and_folder, runs_to_train
+from sweeps.commands.arguments import (
+    PROG,
+    add_study_command,
+    add_until_decided,
+    count,
+    device_of,
+    plan_and_folder,
+    runs_to_train,
+)
 from sweeps.commands.run import add_worker_arguments
 
 FLAGS = ("time", "cpus_per_task", "gpus_per_node", "mem", "partition", "account")  # options of sbatch of the same name
@@ -57,6 +65,7 @@ def add(commands: Any) -> None:
     option("--mem", metavar="SIZE", help="memory of each job, such as 16G (default: the cluster's)")
     option("--account", metavar="NAME", help="account that is charged (default: yours)")
     option("--slurm", action="append", default=[], type=_option, metavar="KEY=VALUE", help=SLURM)
+    add_until_decided(command)
     add_worker_arguments(command)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from experiments.errors import UserError
 from experiments.files import read_json, write_json, write_text
 from sweeps.commands.arguments import PROG, add_study_command, count, plan_and_folder, runs_to_train
 from sweeps.commands.run import add_place_arguments, tracking_of
@@ -46,6 +47,10 @@ def wandb_sweep(arguments: argparse.Namespace, command: str) -> int:
 
     tracking = tracking_of(arguments)
     plan, study_dir = plan_and_folder(arguments)
+    if plan.until_decided:
+        raise UserError(
+            f"STUDY: {arguments.study} gets seeds until it is decided, which a grid of W&B cannot; use submit"
+        )
     left = runs_to_train(plan, study_dir, command, arguments)
     flags = {"--device": arguments.device, "--tracking": arguments.tracking}
     options = [word for flag, value in flags.items() if value != "auto" for word in (flag, value)]

@@ -15,9 +15,9 @@ from sweeps.commands.run import (
     add_place_arguments,
     add_worker_arguments,
     configured_workers,
-    report,
     tracking_of,
     train,
+    train_and_report,
 )
 from sweeps.outcome import result_text
 from sweeps.study_folder import ERROR
@@ -56,8 +56,8 @@ def add(commands: Any) -> None:
 def worker(arguments: argparse.Namespace, _: str) -> int:
     """Join the sweep. Returns 1 if runs failed in every attempt or the study was cancelled."""
     plan, study_dir = existing_plan(arguments)
-    failed = train(plan, study_dir, arguments, tracking_of(arguments), configured_workers(arguments, study_dir))
-    return report_cancelled(study_dir) if failed is None else report(plan, study_dir, failed)
+    configs = configured_workers(arguments, study_dir)
+    return train_and_report(plan, study_dir, arguments, tracking_of(arguments), configs, study_dir)
 
 
 def cell(arguments: argparse.Namespace, _: str) -> int:
@@ -67,7 +67,7 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
-    failed = train(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), name)
+    failed = train(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), {name})
     if failed is None:
         return report_cancelled(study_dir)
     folder = study_dir / name

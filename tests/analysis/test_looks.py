@@ -190,3 +190,27 @@ def test_looks_in_a_plan_are_checked(looks, tmp_path):
     folder = write_study(tmp_path, accuracy=ACCURACY, seeds=2, looks=looks)
     with pytest.raises(UserError, match=r"study\.json: looks(\.0)?: .* is not allowed: "):
         read_folder(folder)
+
+
+def test_decided_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_path, capsys):
+    def decided(folder):
+        with pytest.raises(SystemExit) as stopped:
+            main(["decided", str(folder)])
+        return stopped.value.code, *capsys.readouterr()
+
+    def answer(folder):
+        status, out, err = decided(folder)
+        assert (status, err) == (0, "")
+        return json.loads(out)
+
+    every = {name: [other for other in ACCURACY if other != name] for name in ACCURACY}
+    assert answer(study_at(tmp_path / "a", 4, looks=[5, 10])) == {"look": 0, "undecided": every}
+    open_pair = {"none": [], "learned-1d": ["learned-2d"], "learned-2d": ["learned-1d"]}
+    study = study_at(tmp_path / "b", 7, looks=[5, 10], spread=0.01)
+    assert answer(study) == {"look": 5, "undecided": open_pair}
+    diverged = unfinished(7, 10) | {("none", 0): "diverged"}  # at chance level, none would not be worse
+    study = study_at(tmp_path / "c", 7, looks=[5, 10], spread=0.01, statuses=diverged)
+    assert answer(study)["undecided"]["none"] == every["none"]
+    status, out, err = decided(study_at(tmp_path / "d", 5))
+    assert (status, out) == (2, "") and "plans no looks" in err
+    assert answer(study_at(tmp_path / "e", 10, looks=[5, 10])) == {"look": 10, "undecided": {n: [] for n in ACCURACY}}

@@ -100,7 +100,7 @@ def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
         return ""
     if means.of(variant).value == means.of(best).value:
         return "best"
-    if variant in comparisons.equivalent_to(best):
+    if variant in comparisons.with_verdict(best, "equivalent"):
         return "equal"
     pair = comparisons.with_variant(best).get(variant)
     return "best" if pair and (pair.verdict == "not enough evidence" or pair.depends_on_diverged) else ""
@@ -108,7 +108,7 @@ def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
 
 def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
     """What the marks of `mark` mean."""
-    tested, equal = comparisons.with_variant(means.best), comparisons.equivalent_to(means.best)
+    tested, equal = comparisons.with_variant(means.best), comparisons.with_verdict(means.best, "equivalent")
     known = {"best_tested": bool(tested), "has_best": means.best is not None, "equal": bool(equal)}
     return text("variants", "marks", policy=policy, **known)
 

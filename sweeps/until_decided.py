@@ -1,0 +1,102 @@
+"""Seeds until decided: train the seeds of one planned look after the other, and stop the variants that have their verdicts.
+
+The verdicts are those of `vit-report decided`, which shares the 5 % among the looks. study.json says what has stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from experiments.errors import UserError
+from experiments.study import MAX_LOOK, StudyPlan, UntilDecided
+from sweeps.study import Study, parse_study
+from sweeps.study_folder import LOCK, runs_until, with_stopped
+
+LOOKS = (5, 8, 12, 20)
+"""The numbers of seeds at which a study is tested that states no looks."""
+
+
+def with_looks(study: Study, most: int | None) -> Study:
+    """The study with the looks and the seeds that it needs for up to `most` seeds. Raises `UserError`."""
+    looks, seeds = study.looks or LOOKS, study.seeds
+    if most is None:
+        most = len(seeds) if isinstance(seeds, list) and not study.looks else looks[-1]
+    if not 2 <= most <= MAX_LOOK:
+        raise UserError(f"--max-seeds: {most} is not allowed: expected a number from 2 to {MAX_LOOK:,}")
+    if isinstance(seeds, list) and len(seeds) < most:
+        raise UserError(f"--max-seeds: {most} is not allowed: {study.name} lists {len(seeds)} seeds")
+    if any("data.name" in factor.split("+") for factor in study.factors):
+        raise UserError(
+            "--until-decided: is not allowed for a study of several datasets; use one study for each dataset"
+        )
+    seeds = seeds[:most] if isinstance(seeds, list) else most
+    looks = [*(look for look in looks if look < most), most]
+    return parse_study({**study.model_dump(), "seeds": seeds, "looks": looks}, study.name)
+
+
+def runs_to_train(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]:
+    """The names of the runs of one look after the other, those that have ended included. After each look, variants stop.
+
+    None, once, for a study that stops no variants: it stands for all runs. A look that was reached before is passed over.
+    Raises `UserError` where the study cannot be tested.
+    """
+    if plan.until_decided is None:
+        yield None
+        return
+    reached, known = 0, plan.until_decided
+    for look in plan.looks:
+        if look <= reached:
+            continue
+        yield {run.name for run in runs_until(plan, look)}
+        answer, before = _verdicts(study_dir), known
+        reached, known = answer["look"], _stop(answer, study_dir)
+        plan = with_stopped(plan, known)
+        others = [label for label in plan.labels if label != plan.baseline]
+        decided = [label for label in others if label in known.stopped and label not in before.stopped]
+        left = [label for label in others if label not in known.stopped]
+        print(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}", flush=True)
+        if not left:
+            break
+    saved, planned = sum(plan.looks[-1] - seeds for seeds in known.stopped.values()), plan.looks[-1] * len(plan.labels)
+    print(f"seeds until decided: {planned - saved} of {planned} runs trained, {saved} saved")
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return f"{len(labels)} ({'; '.join(labels)})" if labels else "none"
+
+
+def _verdicts(study_dir: Path) -> dict[str, Any]:
+    """What `vit-report decided` says: `look`, and in `undecided` for each variant those with which it has no verdict."""
+    command = [sys.executable, "-m", "analysis.main", "decided", str(study_dir)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"vit-report decided: {done.stderr.strip().rpartition('error: ')[2] or 'has ended early'}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _stop(answer: dict[str, Any], study_dir: Path) -> UntilDecided:
+    """Write to study.json which variants stop at this look. Returns all that have stopped.
+
+    The baseline stops when all others have. Of several sweeps on the folder, each gets the same answer at a look.
+    """
+    with FileLock(study_dir / LOCK):
+        plan = StudyPlan.read(study_dir)
+        known, look = plan.until_decided or UntilDecided(), answer["look"]
+        needed = {plan.baseline}.union(plan.labels if known.pairs else ())
+        decided = [label for label, open_pairs in answer["undecided"].items() if not needed & set(open_pairs)]
+        stopped = {**dict.fromkeys(decided, look), **known.stopped}
+        stopped.pop(plan.baseline, None)
+        if len(stopped) == len(plan.labels) - 1:
+            stopped[plan.baseline] = max(stopped.values(), default=look)
+        plan = with_stopped(plan, UntilDecided(stopped=stopped))
+        plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
+    assert plan.until_decided
+    return plan.until_decided

@@ -1,0 +1,133 @@
+"""Seeds until decided: which variants stop, at which look, and that an interrupted sweep goes on where it was."""
+
+import json
+import os
+import signal
+
+import pytest
+from stubbed import Stubbed, tiny_plan
+from study_file import read_study
+
+from experiments.errors import UserError
+from experiments.study import StudyPlan, UntilDecided
+from sweeps import until_decided
+from sweeps.study import parse_study
+from sweeps.study_folder import plan_of, with_known_runs, write_plan
+from sweeps.until_decided import runs_to_train, with_looks
+
+FLAG = "--until-decided"
+THREE = {"factors": {"model.depth": [1, 2, 3]}, "looks": [3, 6]}
+# of six seeds; beside the first variant, the second is worse by 80 points and the third neither better nor equivalent
+ACCURACY = {"1": [0.9, 0.92, 0.91, 0.9, 0.91, 0.9], "2": [0.1, 0.12, 0.11], "3": [0.99, 0.82, 0.95, 0.83, 0.99, 0.9]}
+
+
+def planned(folder):
+    """Variant -> its planned seeds in study.json."""
+    seeds = {}
+    for run in read_study(folder)["runs"]:
+        seeds.setdefault(run["variant"], []).append(run["seed"])
+    return seeds
+
+
+def test_a_variant_stops_at_the_look_that_decides_it_also_if_the_sweep_is_killed_and_a_worker_joins(tmp_path):
+    study, stub = Stubbed(tmp_path, **THREE), {"accuracy": ACCURACY, "nap": 0.05}
+    killed = study.start_run(FLAG, **stub)
+    study.wait_for("end", 10)  # in the second look
+    assert planned(study.dir) == {"1": list(range(6)), "2": [0, 1, 2], "3": list(range(6))}
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    worker = study.start("worker", study.dir, "--workers", 1, **stub)
+    status, out, err = study.run(FLAG, **stub)
+    assert status == 0, err
+    assert "tiny: 3 variants x up to 6 seeds, up to 5 runs to train" in out or "up to 4 runs to train" in out
+    assert "look at 6 seeds: decided: none; undecided: 1 (3)\n" in out
+    assert "seeds until decided: 15 of 18 runs trained, 3 saved\n15 runs: 15 finished\n" in out
+    out, err = worker.communicate(timeout=120)
+    assert worker.returncode == 0 and "15 of 18 runs trained, 3 saved" in out, err
+    assert set(study.ended().values()) == {1} and len(study.ended()) == 15
+    assert read_study(study.dir)["until_decided"] == {"pairs": False, "stopped": {"2": 3}}
+    assert set(study.states().values()) == {"finished"}
+    status, _, err = study.run()  # would train all seeds of all variants
+    assert status == 2 and "until_decided is true there and false here" in err
+
+
+def look(monkeypatch, reached, undecided):
+    monkeypatch.setattr(until_decided, "_verdicts", lambda folder: {"look": reached, "undecided": undecided})
+
+
+def sweep(plan, folder, answers, monkeypatch):
+    """The number of runs trained before each look, where `vit-report decided` gives these answers: look -> undecided."""
+    numbers = []
+    for names, (reached, undecided) in zip(runs_to_train(plan, folder), answers.items(), strict=True):
+        look(monkeypatch, reached, undecided)
+        numbers.append(len(names))
+    return numbers
+
+
+def start(folder, pairs=False, **fields):
+    """The plan of a study of variants 1, 2 and 3 with looks at 3, 6 and 9 seeds, as `vit-sweep run` writes it."""
+    study = with_looks(parse_study({"name": "tiny", **THREE, "looks": [3, 6, 9], **fields}, "tiny"), None)
+    plan = tiny_plan(**study.model_dump()).model_copy(update={"until_decided": UntilDecided(pairs=pairs)})
+    plan = with_known_runs(plan, folder)
+    write_plan(plan, folder, "here")
+    return plan
+
+
+def test_the_baseline_goes_on_until_all_others_are_decided_and_a_new_variant_starts_it_again(tmp_path, monkeypatch):
+    answers = {3: {"1": ["2"], "2": ["1"], "3": ["2"]}, 6: {"1": [], "2": [], "3": []}}
+    assert sweep(start(tmp_path), tmp_path, answers, monkeypatch) == [9, 15]
+    assert StudyPlan.read(tmp_path).until_decided.stopped == {"3": 3, "2": 6, "1": 6}
+    assert planned(tmp_path) == {"1": list(range(6)), "2": list(range(6)), "3": [0, 1, 2]}
+    assert read_study(tmp_path)["seeds"] == list(range(6))
+    assert sweep(plan_of(tmp_path), tmp_path, {6: {"1": [], "2": [], "3": []}}, monkeypatch) == [
+        9
+    ]  # again: all is done
+    more = start(tmp_path, factors={"model.depth": [1, 2, 3, 4]})
+    assert more.until_decided.stopped == {"3": 3, "2": 6}
+    assert {label: len(seeds) for label, seeds in planned(tmp_path).items()} == {"1": 9, "2": 6, "3": 3, "4": 9}
+
+
+def test_with_pairs_a_variant_goes_on_until_it_is_decided_with_every_other(tmp_path, monkeypatch):
+    answers = {3: {"1": [], "2": ["3"], "3": ["2"]}, 6: {"1": [], "2": [], "3": []}}
+    assert sweep(start(tmp_path / "a", pairs=True), tmp_path / "a", answers, monkeypatch) == [9, 18]
+    assert sweep(start(tmp_path / "b"), tmp_path / "b", {3: answers[3]}, monkeypatch) == [9]
+
+
+@pytest.mark.parametrize(
+    ("study", "most", "seeds", "looks"),
+    [
+        ({}, None, 20, [5, 8, 12, 20]),
+        ({}, 10, 10, [5, 8, 10]),
+        ({}, 30, 30, [5, 8, 12, 20, 30]),
+        ({"looks": [4, 7]}, None, 7, [4, 7]),
+        ({"seeds": [9, 4, 6, 1, 2, 3, 7]}, None, [9, 4, 6, 1, 2, 3, 7], [5, 7]),
+        ({"seeds": [9, 4, 6]}, 2, [9, 4], [2]),
+    ],
+)
+def test_the_looks_end_at_the_largest_number_of_seeds(study, most, seeds, looks):
+    study = with_looks(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, **study}, "own"), most)
+    assert (study.seeds, study.looks) == (seeds, looks)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--max-seeds", 8], "--max-seeds: is allowed only with --until-decided"),
+        (["--pairs"], "--pairs: is allowed only with --until-decided"),
+        ([FLAG, "--seeds", 8], "--seeds: is not allowed with --until-decided; use --max-seeds"),
+        ([FLAG, "--max-seeds", 1], "--max-seeds: 1 is not allowed: expected a number from 2 to 10,000"),
+    ],
+)
+def test_flags_that_make_no_sense_are_refused_in_one_line(words, said, refused, tmp_path):
+    assert said in refused("run", "position", "--out", tmp_path, *words)
+
+
+def test_studies_that_cannot_be_tested_are_refused(tmp_path, refused):
+    several = {"name": "own", "factors": {"data.name": ["digits", "mnist"]}}
+    with pytest.raises(UserError, match="--until-decided: is not allowed for a study of several datasets"):
+        with_looks(parse_study(several, "own"), None)
+    start(tmp_path / "tiny")
+    assert "gets seeds until it is decided" in refused("wandb", tmp_path / "tiny")
+    tree = json.loads((tmp_path / "tiny" / "study.json").read_text())
+    (tmp_path / "tiny" / "study.json").write_text(json.dumps({**tree, "until_decided": {"stopped": {"1": 4}}}))
+    assert "until_decided.stopped: '1': 4 is not" in refused("worker", tmp_path / "tiny")
