@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from scipy import stats as scipy_stats
 from synthetic import add_metrics, results_of, write_factorial, write_study
 
 from analysis.results.study_results import analyze
@@ -46,3 +47,10 @@ def test_pairs_have_alpha_for_themselves_where_the_plan_lacks_a_combination(tmp_
     )
     assert results.policy.families == 1 and results.factors.model is None
     assert "every combination in the plan" in results.factors.skipped_reason
+
+
+def test_differences_of_equal_accuracies_are_credited_with_half_an_image_of_both_runs(tmp_path):
+    """Of 360 images."""
+    diff = results_of(tmp_path, spread=0).comparisons.versus["sinusoidal"].diff
+    half = scipy_stats.t.isf(0.025, 4) * math.sqrt(2) * 0.5 / 360 / math.sqrt(5)
+    assert (diff.low, diff.high) == pytest.approx((diff.value - half, diff.value + half), rel=1e-9)
