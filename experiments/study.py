@@ -39,6 +39,9 @@ def _check_looks(looks: list[int]) -> list[int]:
 
 
 MetricName = Annotated[str, AfterValidator(_check_metric)]
+Variance = Literal[
+    "shared", "paired"
+]  # where standard errors of differences come from: all variants, or each pair alone
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 
@@ -111,6 +114,7 @@ class StudyPlan(BaseModel):
     metric: MetricName
     margin: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
     looks: Looks = []
+    variance: Variance = "shared"
     until_decided: UntilDecided | None = None
     seeds: list[StrictInt]
     base: dict[str, Any]

@@ -47,7 +47,7 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
     ]
     _check_sources(study, runs)
     return StudyPlan(
-        **study.model_dump(include={"name", "description", "metric", "margin", "looks"}),
+        **study.model_dump(include={"name", "description", "metric", "margin", "looks", "variance"}),
         preset=name,
         factors=factors,
         extra=[variant.levels for variant in extra],

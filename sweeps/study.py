@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from experiments.errors import UserError, first_line
 from experiments.metric import Metric
-from experiments.study import Looks, MetricName
+from experiments.study import Looks, MetricName, Variance
 from vit.registry import nearest
 
 Levels = dict[str, Any]  # factor -> level, or setting -> value
@@ -48,6 +48,10 @@ class Study(BaseModel):
     metric: MetricName = "test/acc"
     margin: float = Field(0.01, description="margin of the equivalence tests")
     looks: Looks = Field([], description="numbers of seeds at which the study is tested; the last is the maximum")
+    variance: Variance = Field(
+        "shared",
+        description="standard errors of differences: shared among the variants (from 4 variants and 5 seeds on), or paired",
+    )
     names: dict[str, str] = Field({}, description="factor -> its name in labels")
 
     @field_validator("factors", "names", "base", "baseline", "extra", mode="after")

@@ -22,7 +22,12 @@ from sweeps.study import format_level
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
-STATEMENTS = ("metric", "margin", "looks")  # fields of a study that stay once a run has finished, as the baseline does
+STATEMENTS = (
+    "metric",
+    "margin",
+    "looks",
+    "variance",
+)  # fields of a study that stay once a run has finished, as the baseline does
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:

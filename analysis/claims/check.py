@@ -23,9 +23,9 @@ from typing import Literal
 import numpy as np
 
 from analysis.claims.claim import Claim, Hypothesis
-from analysis.stats.comparisons import Decided, Values, holm, holm_exclusive, with_diverged
+from analysis.stats.comparisons import Decided, Rule, Values, holm, holm_exclusive, with_diverged
 from analysis.stats.estimates import ALPHA, Estimate
-from analysis.stats.looks import NO_PLAN, Looks
+from analysis.stats.looks import Looks
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 from experiments.metric import Metric
 from experiments.study import StudyPlan
@@ -62,32 +62,26 @@ class ClaimResult(Decided):
 
 
 def check(
-    claims: Iterable[Claim],
-    study: StudyPlan,
-    values: Values,
-    floor: float = 0.0,
-    at_chance: Values | None = None,
-    looks: Looks = NO_PLAN,
+    claims: Iterable[Claim], study: StudyPlan, values: Values, rule: Rule, at_chance: Values | None = None
 ) -> list[ClaimResult]:
-    """Check each claim that makes a hypothesis about the study, with its margin.
+    """Check each claim that makes a hypothesis about the study, with the rule's margin, floor, looks and variance.
 
-    `floor` is the smallest standard deviation of one run. `at_chance` are the values where diverged runs count as runs
-    at chance level; None where no run diverged. With planned `looks`, the values are those of the current look, in the planned
-    order of the seeds. A claim with the same hypotheses as an earlier one is left out. All claims
+    `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged. A claim with
+    the same hypotheses as an earlier one is left out. All claims
     are about accuracies (`Metric.is_accuracy`): a study of another metric yields none.
     """
     if not Metric(study.metric).is_accuracy:
         return []
     distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
-        if hypotheses := claim.hypotheses(study, values, floor):
+        if hypotheses := claim.hypotheses(study, values, rule):
             key = type(claim), frozenset(hypothesis.variants for hypothesis in hypotheses)
             distinct.setdefault(key, (claim, hypotheses))
-    results = dict(enumerate(_judge(list(distinct.values()), looks)))
+    results = dict(enumerate(_judge(list(distinct.values()), rule.looks)))
     if at_chance is None:
         return list(results.values())
-    counted = [(claim, claim.hypotheses(study, at_chance, floor)) for claim, _ in distinct.values()]
-    return list(with_diverged(results, dict(enumerate(_judge(counted, looks)))).values())
+    counted = [(claim, claim.hypotheses(study, at_chance, rule)) for claim, _ in distinct.values()]
+    return list(with_diverged(results, dict(enumerate(_judge(counted, rule.looks)))).values())
 
 
 def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[ClaimResult]:
@@ -136,7 +130,7 @@ def _more_seeds(hypotheses: list[Hypothesis], undecided: list[Hypothesis], alpha
     level, ends = alpha / len(hypotheses) if false else alpha, []
     for end in (0, 1):
         seeds = [
-            hypothesis.more_seeds(level, float(sd_quantiles(*hypothesis.moments[1:])[end]))
+            hypothesis.more_seeds(level, float(sd_quantiles(*hypothesis.moments[1:], hypothesis.sharing)[end]))
             for hypothesis in false or undecided
         ]
         known = [more for more in seeds if more is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Literal
@@ -13,8 +13,9 @@ import numpy as np
 from scipy import special
 
 from analysis.sources.settings import PLACES
-from analysis.stats.comparisons import Values, paired
-from analysis.stats.estimates import Estimate, beyond, floor_of_difference, mean, moments, t_test, tost
+from analysis.stats.comparisons import Rule, Values, differences_at_looks
+from analysis.stats.differences import Differences, paired_differences
+from analysis.stats.estimates import Estimate, beyond
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import fewest, noncentral_sf, power_beyond, power_of_equivalence
 from experiments.data.catalogue import DATASETS
@@ -26,24 +27,28 @@ KIND, SITE, HEAD, SHUFFLED = "model.pos_embed", "model.pos_site", "model.head", 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """The mean of `diffs` (seeds,), NaN where a seed cannot be used, is "above" `bound`, or "within" ±`bound`.
+    """The mean difference of one pair is "above" `bound`, or "within" ±`bound`.
 
     `variants`: (a, b) for a - b, or (a,) for a - a published figure. That figure is of one run. So it is contradicted only
     where it lies further away than another run would: by more than the bound plus the error of predicting a run,
-    sd sqrt(1 + 1/n). `floor`: the smallest standard deviation of the differences (see `analysis.stats.estimates`).
+    sd sqrt(1 + 1/n). `at_looks`: the difference at each look so far; the last is that of all seeds.
     """
 
     variants: tuple[str, ...]
-    diffs: np.ndarray
+    at_looks: Sequence[Differences]
     relation: Literal["above", "within"]
     bound: float
-    floor: float = 0.0
 
     @property
     def moments(self) -> tuple[float, float, int]:
         """Mean, standard deviation and number of the differences."""
-        centre, deviation, n = moments(self.diffs, self.floor)
-        return float(centre), float(deviation), int(n)
+        now = self.at_looks[-1]
+        return float(now.mean[0]), float(now.sd[0]), int(now.n[0])
+
+    @property
+    def sharing(self) -> float:
+        """As in `power`."""
+        return float(self.at_looks[-1].sharing[0])
 
     @property
     def is_published(self) -> bool:
@@ -52,30 +57,26 @@ class Hypothesis:
 
     def estimate(self, alpha: float) -> Estimate:
         """The difference with the interval that goes with one-sided tests at alpha."""
-        return mean(self.diffs, 1 - 2 * alpha, self.floor)
+        return self.at_looks[-1].estimates(1 - 2 * alpha)[0]
 
     def p_for(self, looks: Looks = NO_PLAN) -> float:
         """p-value of the hypothesis being false: small where the runs support it. With planned looks: of all looks so far."""
-        return float(looks.p_value(self._for, self.diffs)[0])
+        return float(looks.smallest_p(map(self._for, self.at_looks))[0][0])
 
     def p_against(self, looks: Looks = NO_PLAN) -> float:
         """p-value of the hypothesis being true: small where the runs contradict it."""
-        return float(looks.p_value(self._against, self.diffs)[0])
+        return float(looks.smallest_p(map(self._against, self.at_looks))[0][0])
 
-    def _for(self, diffs: np.ndarray) -> np.ndarray:
-        if self.relation == "above":
-            return t_test(diffs, self.bound, "above", self.floor)
-        return tost(diffs, self.bound, self.floor)
+    def _for(self, at: Differences) -> np.ndarray:
+        return at.t_test(self.bound, "above") if self.relation == "above" else at.tost(self.bound)
 
-    def _against(self, diffs: np.ndarray) -> np.ndarray:
+    def _against(self, at: Differences) -> np.ndarray:
         if self.relation == "above":
-            return t_test(diffs, self.bound, "below", self.floor)
+            return at.t_test(self.bound, "below")
         if self.is_published:
-            centre, deviation, n = moments(diffs, self.floor)
-            t = beyond(np.abs(centre), self.bound) / (deviation * np.sqrt(1 + 1 / np.maximum(n, 1)))
-            return np.minimum(2 * special.stdtr(n - 1, -t), 1)
-        above = t_test(diffs, self.bound, "above", self.floor)
-        below = t_test(diffs, -self.bound, "below", self.floor)
+            t = beyond(np.abs(at.mean), self.bound) / (at.sd * np.sqrt(1 + 1 / np.maximum(at.n, 1)))
+            return np.minimum(2 * special.stdtr(at.n - 1, -t), 1)
+        above, below = at.t_test(self.bound, "above"), at.t_test(-self.bound, "below")
         return np.minimum(2 * np.minimum(above, below), 1)
 
     def leans_for(self) -> bool:
@@ -95,12 +96,12 @@ class Hypothesis:
     def _power(self, n: np.ndarray, alpha: float, sd: float) -> np.ndarray:
         centre = self.moments[0]
         if self.relation == "above":
-            return power_beyond(sd, abs(beyond(centre, self.bound)), n, alpha)
+            return power_beyond(sd, abs(beyond(centre, self.bound)), n, alpha, self.sharing)
         if self.leans_for():
-            return power_of_equivalence(sd, centre, self.bound, n, alpha)
+            return power_of_equivalence(sd, centre, self.bound, n, alpha, self.sharing)
         away = beyond(abs(centre), self.bound)
         if not self.is_published:
-            return power_beyond(sd, away, n, alpha / 2)
+            return power_beyond(sd, away, n, alpha / 2, self.sharing)
         critical = -special.stdtrit(n - 1, alpha / 2) * np.sqrt(n + 1)
         return noncentral_sf(critical, n - 1, np.minimum(np.sqrt(n) * away / sd, 1e4))
 
@@ -114,11 +115,8 @@ class Claim(ABC):
     source: str
 
     @abstractmethod
-    def hypotheses(self, study: StudyPlan, values: Values, floor: float) -> list[Hypothesis]:
-        """The hypotheses that the claim makes about a study, with its margin; empty where it makes none.
-
-        `floor` is the smallest standard deviation of one run.
-        """
+    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
+        """The hypotheses that the claim makes about a study, with the rule's margin; empty where it makes none."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +129,13 @@ class Above(Claim):
     lower: frozenset[str] = frozenset()
     at_all: bool = False
 
-    def hypotheses(self, study: StudyPlan, values: Values, floor: float) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             level = a.get(self.path)
             wins = level in self.higher if self.higher else level not in self.lower
             return wins and b.get(self.path) in self.lower
 
-        return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else study.margin, floor)
+        return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else rule.margin, rule)
 
 
 @dataclass(frozen=True)
@@ -148,13 +146,13 @@ class Alike(Claim):
     kinds: frozenset[str] = frozenset()
     """empty means all but none"""
 
-    def hypotheses(self, study: StudyPlan, values: Values, floor: float) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             kinds = {a.get(KIND, "none"), b.get(KIND, "none")}
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
             return allowed and a.get(self.path) != b.get(self.path)
 
-        return _on_pairs(study, values, self.path, concerns, "within", study.margin, floor)
+        return _on_pairs(study, values, self.path, concerns, "within", rule.margin, rule)
 
 
 @dataclass(frozen=True)
@@ -164,17 +162,21 @@ class Published(Claim):
     preset: str = ""
     accuracy: float = math.nan
 
-    def hypotheses(self, study: StudyPlan, values: Values, floor: float) -> list[Hypothesis]:
+    def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         if study.preset != self.preset or study.metric != "test/acc":
             return []
         from experiments.presets import preset
 
         published = flat_settings(preset(self.preset).model_dump(mode="json"), {})
+        reproduced = [v for v, settings in variant_settings(study, values).items() if settings == published]
         return [
-            Hypothesis((variant,), np.array([*values[variant].values()]) - self.accuracy, "within", study.margin, floor)
-            for variant, settings in variant_settings(study, values).items()
-            if settings == published
+            Hypothesis((variant,), self._away(values[variant], rule), "within", rule.margin) for variant in reproduced
         ]
+
+    def _away(self, runs: Mapping[int, float], rule: Rule) -> list[Differences]:
+        """How far the runs are from the published accuracy, at each look so far."""
+        diffs, floor = np.array([[*runs.values()]]) - self.accuracy, rule.floor / math.sqrt(2)  # of one run
+        return [paired_differences(diffs[:, :n], floor) for n in rule.looks.reached]
 
 
 def _on_pairs(
@@ -184,7 +186,7 @@ def _on_pairs(
     concerns: Callable[[Mapping[str, Any], Mapping[str, Any]], bool],
     relation: Literal["above", "within"],
     bound: float,
-    floor: float,
+    rule: Rule,
 ) -> list[Hypothesis]:
     """A hypothesis on each pair of variants whose settings it `concerns` and that differ in `path` only.
 
@@ -199,8 +201,8 @@ def _on_pairs(
     ]
     if not pairs:
         return []
-    a, b, _ = paired(values, pairs)
-    return [Hypothesis(pair, row, relation, bound, floor_of_difference(floor)) for pair, row in zip(pairs, a - b)]
+    at_looks = differences_at_looks(values, pairs, rule)
+    return [Hypothesis(pair, [at[i] for at in at_looks], relation, bound) for i, pair in enumerate(pairs)]
 
 
 def site_of(kind: str, site: str | None = None) -> str:

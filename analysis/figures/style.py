@@ -23,6 +23,7 @@ VERDICTS = {
     "better": ("#1f86cc", "^"),
     "worse": ("#d55e00", "v"),
     "equivalent": ("#029e73", "s"),
+    "equal on all seeds": ("#029e73", "o"),
     "not enough evidence": (FAINT, "o"),
     "baseline": (INK, "D"),
 }

@@ -16,6 +16,7 @@ import jinja2
 from analysis import formatting
 from analysis.stats import ALPHA
 from analysis.stats.power import FEW_SEEDS
+from analysis.stats.shared_variance import FEWEST_RUNS
 
 FILTERS = {
     "points": formatting.by_points,  # {{ difference|points(metric) }}: 23.6 points
@@ -39,6 +40,7 @@ FILTERS = {
 LEVELS = {
     "ALPHA": ALPHA,
     "FEW_SEEDS": FEW_SEEDS,
+    "FEWEST_RUNS": FEWEST_RUNS,
     "alpha": formatting.percent(ALPHA),  # 5 %
     "confidence": formatting.CONFIDENCE,  # 95 %
     "one_sided_confidence": formatting.percent(1 - 2 * ALPHA),  # 90 %

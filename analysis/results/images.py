@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -107,11 +107,14 @@ def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
         return None
     floor = smallest_sd(finished, METRIC)
     means = {variant: stats.over_images(runs.hits, floor=floor) for variant, runs in hits.items()}
-    versus = {}
-    for variant, runs in hits.items():
-        differences = _differences(runs, hits.get(study.baseline), policy)
-        if variant != study.baseline and len(differences):
-            versus[variant] = stats.over_images(differences, policy.looks.confidence, stats.floor_of_difference(floor))
+    diffs = {v: _differences(runs, hits.get(study.baseline), policy) for v, runs in hits.items() if v != study.baseline}
+    compared = {variant: differences for variant, differences in diffs.items() if len(differences)}
+    accuracy = {v: dict(zip(runs.seeds, runs.hits.mean(axis=1))) for v, runs in hits.items()}
+    rule = replace(policy.rule, floor=stats.floor_of_difference(floor))
+    pairs = [(variant, study.baseline) for variant in compared]
+    for_seeds = stats.estimated_differences(policy.looks.limit(accuracy), pairs, rule)
+    level = policy.looks.confidence
+    versus = {v: stats.over_images(diff, level, rule.floor, s) for (v, diff), s in zip(compared.items(), for_seeds)}
     return ImageResults(hits, means, versus)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
@@ -32,6 +33,8 @@ class Policy:
     chance: dict[str, dict[int, float]]
     """variant -> seed -> the metric of chance level, for diverged runs only; NaN where that level is not known"""
     looks: stats.Looks = stats.NO_PLAN
+    variance: stats.Variance = "shared"
+    """whether standard errors share what all variants tell about their spread, where there are enough of them"""
     families: int = 1
     """how many families of tests share `stats.ALPHA`: 2 where the plan has a grid of factors, so that pairs and factors are
     tested"""
@@ -40,7 +43,7 @@ class Policy:
     def rule(self) -> stats.Rule:
         """The rule for differences of two runs."""
         floor = stats.floor_of_difference(self.floor)
-        return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks)
+        return stats.Rule(self.margin, self.metric.lower_is_better, floor, self.families, self.looks, self.variance)
 
     @property
     def family_alpha(self) -> float:
@@ -91,6 +94,17 @@ class Comparisons:
         return {pair: compared for pair, compared in self.pairs.items() if self.baseline not in pair}
 
     @property
+    def shared(self) -> bool:
+        """Whether standard errors share what all variants tell about their spread."""
+        return any(compared.variance == "shared" for compared in (self.pairs or self.versus).values())
+
+    @property
+    def variance_ratio(self) -> float:
+        """The variance of the differences relative to the sum of both variances, the median of the pairs; NaN if unknown."""
+        ratios = [compared.variance_ratio for compared in (self.pairs or self.versus).values()]
+        return statistics.median(filter(math.isfinite, ratios)) if any(map(math.isfinite, ratios)) else math.nan
+
+    @property
     def ranked(self) -> list[tuple[str, str]]:
         """The pairs that differ significantly, the better variant first."""
         better = {"better": lambda a, b: (a, b), "worse": lambda a, b: (b, a)}
@@ -135,6 +149,7 @@ def study_policy(study: RunsTable) -> Policy:
         floor=smallest_sd(study.of("finished"), study.metric),
         chance=_chance_levels(study),
         looks=stats.Looks(tuple(study.plan.looks), _complete(study)),
+        variance=study.plan.variance,
         families=2 if has_grid(study) else 1,
     )
 

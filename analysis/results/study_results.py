@@ -95,4 +95,4 @@ def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
     values = policy.looks.limit(means.values)
     counted = policy.looks.limit(policy.count_diverged(means.values)) if policy.chance else None
-    return check(published_claims(), plan, values, policy.floor, counted, policy.looks)
+    return check(published_claims(), plan, values, policy.rule, counted)

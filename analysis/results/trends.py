@@ -121,6 +121,12 @@ def _trend(
     changes = pd.DataFrame(_change(table, *pair, (points[0], points[-1]), floor, policy) for pair in pairs)
     changes["p_holm"] = stats.holm(changes["p"])
     changes["verdict"] = list(map(verdict, changes["p_holm"], changes.pop("shrinks")))
+    differences = {
+        at: stats.estimated_differences(
+            {row: table[row, at].to_dict() for row in rows}, [(row, baseline) for row in others], policy.rule
+        )
+        for at in points
+    }
     kinds = _kinds(study, rows_of, rows)
     first, last = points[0], points[-1]
     spread = stats.spread_change(*_complete(table, kinds, (first, last)))
@@ -132,10 +138,7 @@ def _trend(
         metric=Metric(study.metric.base) if name == "lengths" else study.metric,
         points=points,
         baseline=baseline,
-        diffs={
-            row: {at: stats.mean(table[row, at] - table[baseline, at], policy.looks.confidence, floor) for at in points}
-            for row in others
-        },
+        diffs={row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)},
         changes=changes,
         kinds=kinds,
         spread=spread,

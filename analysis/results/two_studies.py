@@ -64,7 +64,7 @@ def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
     counted = a.policy.count_diverged(finished[0]), b.policy.count_diverged(finished[1])
     unknown = a.policy.unknown_chance | b.policy.unknown_chance
     floor = math.hypot(a.policy.floor, b.policy.floor)
-    rule = Rule(one.margin, floor=floor)
+    rule = Rule(one.margin, floor=floor, families=2, variance="paired")
 
     def to_baseline(values: Side) -> Side:
         return _minus(values[0], one.baseline), _minus(values[1], two.baseline)

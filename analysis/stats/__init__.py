@@ -15,11 +15,13 @@ from analysis.stats.comparisons import (
     Rule,
     against_baseline,
     compare,
+    estimated_differences,
     holm,
     holm_exclusive,
     paired,
     with_diverged,
 )
+from analysis.stats.differences import Variance
 from analysis.stats.estimates import (
     ALPHA,
     LEVEL,

@@ -20,12 +20,15 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.stats.estimates import ALPHA, Estimate, means, moments, proportion, t_test, tost
+from analysis.stats.differences import Differences, Variance, correlation, differences
+from analysis.stats.estimates import ALPHA, Estimate, moments, proportion
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
 from experiments.errors import UserError
 
-Verdict = Literal["better", "worse", "equivalent", "not enough evidence", "baseline"]
+Verdict = Literal["better", "worse", "equivalent", "equal on all seeds", "not enough evidence", "baseline"]
+EQUAL: Verdict = "equal on all seeds"
+"""Of two variants that do not vary over the seeds. What fails rarely may not have failed yet, so it is no equivalence."""
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
 Key = TypeVar("Key", bound=Hashable)
@@ -46,6 +49,8 @@ class Rule:
     """how many families of tests share `ALPHA` equally; adjusted p-values are multiplied by it"""
     looks: Looks = NO_PLAN
     """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order"""
+    variance: Variance = "shared"
+    """whether standard errors share what all variants tell about their spread, where there are enough of them"""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.margin) and self.margin > 0):
@@ -53,8 +58,10 @@ class Rule:
                 f"margin: {self.margin!r} is not a positive number; it is the smallest difference that would matter"
             )
 
-    def verdict(self, sign: float) -> Verdict:
-        """The verdict in words; `sign` as in `decide`."""
+    def verdict(self, sign: float, equal: bool = False) -> Verdict:
+        """The verdict in words; `sign` as in `decide`, `equal` as in `Differences`."""
+        if equal:
+            return EQUAL
         if np.isnan(sign):
             return "not enough evidence"
         if sign == 0:
@@ -109,6 +116,10 @@ class PairedComparison(Comparison):
     """probability that the variant beats the other on the same seed, with its exact interval; a tie counts half"""
     seed_correlation: float
     """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
+    variance: Variance
+    """where the standard error comes from"""
+    variance_ratio: float
+    """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces the error"""
     detectable: float
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
     seeds_needed: SeedsNeeded | None
@@ -120,28 +131,32 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     """Each pair (a, b) as a - b; these pairs are the family."""
     if not pairs:
         return {}
-    a, b, dropped = paired(values, pairs)
-    diffs = a - b
-    p_holm, q_holm, signs = verdicts(diffs, rule)
-    centre, deviation, n = moments(diffs, rule.floor)
+    at_looks = differences_at_looks(values, pairs, rule)
+    now, (a, b, dropped) = at_looks[-1], paired(values, pairs)
+    p_holm, q_holm, signs = verdicts(at_looks, rule)
     strictest = rule.looks.level(ALPHA / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
-    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(deviation, centre, n, rule.margin, strictest)
-    intervals = means(diffs, rule.looks.confidence, rule.floor)
-    gains = -diffs if rule.lower_is_better else diffs
-    improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), n)
-    p, q, correlation = t_test(diffs, floor=rule.floor), tost(diffs, rule.margin, rule.floor), _correlation(a, b)
+    spread = (now.sd, now.mean, now.n)
+    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.margin, strictest, now.sharing)
+    smallest = detectable(now.sd, now.n, strictest, now.sharing)
+    intervals = now.estimates(rule.looks.confidence)
+    gains = b - a if rule.lower_is_better else a - b
+    improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
+    p, q, over_seeds = now.t_test(), now.tost(rule.margin), correlation(a, b)
+    ratio = moments(a - b)[1] ** 2 / (moments(a)[1] ** 2 + moments(b)[1] ** 2)
     return {
         pair: PairedComparison(
             diff=intervals[i],
             p=float(p[i]),
             p_holm=float(p_holm[i]),
-            verdict=rule.verdict(float(signs[i])),
+            verdict=rule.verdict(float(signs[i]), bool(now.equal[i])),
             dropped=int(dropped[i]),
             tost_p=float(q[i]),
             tost_p_holm=float(q_holm[i]),
             paired_improvement=improvement[i],
-            seed_correlation=float(correlation[i]),
-            detectable=detectable(float(deviation[i]), int(n[i]), strictest),
+            seed_correlation=float(over_seeds[i]),
+            variance=now.variance,
+            variance_ratio=float(ratio[i]),
+            detectable=float(smallest[i]),
             seeds_needed=needed[i] if np.isnan(signs[i]) else None,
         )
         for i, pair in enumerate(pairs)
@@ -178,6 +193,8 @@ def against_baseline(
         tost_p_holm=nan,
         paired_improvement=Estimate(0.5, nan, nan, int(finite)),
         seed_correlation=nan,
+        variance="paired",
+        variance_ratio=nan,
         detectable=nan,
         seeds_needed=None,
     )
@@ -188,25 +205,34 @@ def paired(
     values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,)."""
-    variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
-    row = {variant: i for i, variant in enumerate(variants)}
-    present = np.array([[seed in values[variant] for seed in seeds] for variant in variants], dtype=bool)
-    table = np.array([[values[variant].get(seed, np.nan) for seed in seeds] for variant in variants], dtype=float)
-    first, second = np.array([(row[a], row[b]) for a, b in pairs], dtype=int).reshape(-1, 2).T
+    table, present, first, second = _table(values, pairs)
     usable = np.isfinite(table[first]) & np.isfinite(table[second])
     dropped = ((present[first] | present[second]) & ~usable).sum(axis=-1)
     return np.where(usable, table[first], np.nan), np.where(usable, table[second], np.nan), dropped
 
 
-def verdicts(diffs: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`decide` for diffs (..., family, seeds).
+def differences_at_looks(
+    values: Mapping[Variant, Mapping[int, float]], pairs: Sequence[tuple[Variant, Variant]], rule: Rule
+) -> list[Differences]:
+    """The differences of the pairs with the seeds of each look so far; the last are those of all seeds."""
+    x, _, first, second = _table(values, pairs)
+    return [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
 
-    With planned looks, the p-values are for all looks so far, and the sign is that of the look that shows the difference best.
+
+def estimated_differences(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> list[Estimate]:
+    """Each pair (a, b) as a - b with its interval, as in `compare`."""
+    return differences_at_looks(values, pairs, rule)[-1].estimates(rule.looks.confidence)
+
+
+def verdicts(at_looks: Sequence[Differences], rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`decide` for the differences of a family at each look so far.
+
+    The p-values are for all looks so far, and the sign is that of the look that shows the difference best.
     """
-    p, seeds = rule.looks.p_value(lambda given: t_test(given, floor=rule.floor), diffs)
-    q, _ = rule.looks.p_value(lambda given: tost(given, rule.margin, rule.floor), diffs)
-    shown = np.where(np.arange(diffs.shape[-1]) < seeds[..., None], diffs, np.nan)
-    return decide(p, q, np.sign(moments(shown)[0]), rule)
+    p, best = rule.looks.smallest_p([found.t_test() for found in at_looks])
+    q, _ = rule.looks.smallest_p([found.tost(rule.margin) for found in at_looks])
+    means = np.stack([found.mean for found in at_looks])
+    return decide(p, q, np.sign(np.take_along_axis(means, best[None], axis=0)[0]), rule)
 
 
 def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -217,15 +243,6 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
     p_holm, q_holm = (np.minimum(rule.families * adjusted, 1.0) for adjusted in holm_exclusive(p, q))
     sign = np.where(p_holm <= ALPHA, sign, np.nan)
     return p_holm, q_holm, np.where(q_holm <= ALPHA, 0.0, sign)
-
-
-def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Pearson's correlation of a and b (pairs, seeds), NaN at the same places; NaN below three seeds or without spread."""
-    (mean_a, sd_a, n), (mean_b, sd_b, _) = moments(a), moments(b)
-    products = (a - mean_a[:, None]) * (b - mean_b[:, None])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = np.where(np.isfinite(products), products, 0).sum(axis=-1) / (n - 1) / (sd_a * sd_b)
-    return np.where(n < 3, np.nan, np.clip(correlation, -1, 1))
 
 
 def holm(p: ArrayLike) -> np.ndarray:
@@ -266,3 +283,15 @@ def _step_down(p: np.ndarray, order: np.ndarray, factor: np.ndarray) -> np.ndarr
     adjusted = np.empty_like(p)
     np.put_along_axis(adjusted, order, np.minimum(stepped, 1.0), axis=-1)
     return adjusted
+
+
+def _table(
+    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The values (variants, seeds), whether there is a run of each, and the rows of both sides of each pair (pairs,)."""
+    variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
+    row = {variant: i for i, variant in enumerate(variants)}
+    present = np.array([[seed in values[variant] for seed in seeds] for variant in variants], dtype=bool)
+    table = np.array([[values[variant].get(seed, np.nan) for seed in seeds] for variant in variants], dtype=float)
+    first, second = np.array([(row[a], row[b]) for a, b in pairs], dtype=int).reshape(-1, 2).T
+    return np.where(np.isfinite(table), table, np.nan), present, first, second

@@ -162,7 +162,7 @@ class _Grid:
         samples = rows @ complete.T
         samples = np.where(np.abs(samples) <= RELATIVE_ROUNDING * np.nanmax(np.abs(complete)), 0.0, samples)
         floors = self.floor * np.sqrt((rows**2).sum(axis=1))
-        p, _ = self.looks.p_value(lambda given: t_test(given, floor=floors), samples)
+        p, _ = self.looks.smallest_p(t_test(samples[..., :n], floor=floors) for n in self.looks.reached)
         return list(zip(means(samples, self.looks.confidence, floors), p.tolist(), strict=True))
 
     def means(self, term: Term) -> dict[Levels, Estimate]:

@@ -27,19 +27,22 @@ class ImageEstimate:
     images: int
 
 
-def over_images(values: ArrayLike, level: float = LEVEL, floor: float = 0.0) -> ImageEstimate:
+def over_images(
+    values: ArrayLike, level: float = LEVEL, floor: float = 0.0, for_seeds: Estimate | None = None
+) -> ImageEstimate:
     """The mean of values (seeds, images), such as hits (0 or 1) or paired differences of hits (-1, 0 or 1).
 
     The interval for new seeds and images uses Student's t with Satterthwaite's degrees of freedom, and is at least as wide
     as the interval for new seeds: with five seeds or fewer, Satterthwaite's alone is too short where seeds dominate. It is
     NaN for fewer than two seeds or images, and where the spread over seeds is not known (see `moments`). `floor` is the
-    smallest standard deviation of the means of the seeds.
+    smallest standard deviation of the means of the seeds. `for_seeds`: the interval for new seeds where other values tell
+    more about it than these.
     """
     values = np.asarray(values)
     s, n = values.shape
     of_seeds, of_images = values.mean(axis=1, dtype=float), values.mean(axis=0, dtype=float)
     centre, deviation, _ = moments(of_seeds, floor)
-    seeds = mean(of_seeds, level, floor)
+    seeds = for_seeds or mean(of_seeds, level, floor)
     if s < 2 or n < 2:
         return ImageEstimate(seeds, Estimate(float(centre), float("nan"), float("nan"), s), n)
     squares = np.einsum("si,si->", values, values, dtype=float) - s * n * centre**2

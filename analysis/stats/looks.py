@@ -19,7 +19,7 @@ Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -99,14 +99,6 @@ class Looks:
     def confidence(self) -> float:
         """The confidence level of an interval of differences: it is wider where several looks share `ALPHA`."""
         return 1 - self.level()
-
-    def p_value(self, test: Callable[[np.ndarray], ArrayLike], diffs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The p-value over all looks so far, and the number of seeds of the look it comes from.
-
-        `test` gives the p-values of diffs (..., seeds), whose seeds are those of the current look, in the planned order.
-        """
-        p, best = self.smallest_p([test(diffs[..., :n]) for n in self.reached])
-        return p, np.array([diffs.shape[-1] if n is None else n for n in self.reached])[best]
 
     def smallest_p(self, p: Iterable[ArrayLike]) -> tuple[np.ndarray, np.ndarray]:
         """The p-value over all looks so far, and the number (from 0) of the look it comes from, from those of each look."""

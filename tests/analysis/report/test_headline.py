@@ -47,7 +47,7 @@ def by_hand(values, a, b):
 
 
 def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
-    results = results_of(tmp_path, spread=0.01)
+    results = results_of(tmp_path, spread=0.01, variance="paired")
     first, second, third = study_headline(results)
     diff, low, high = by_hand(results.means.values, "sinusoidal", "none")
     mean = f"{100 * results.means.of('none').value:.2f}"

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import simulation
 import study_file
 from scipy import stats as scipy_stats
 from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
@@ -14,7 +15,7 @@ from analysis.claims.check import check
 from analysis.claims.claim import Hypothesis
 from analysis.claims.literature import LITERATURE
 from analysis.stats import Rule
-from analysis.stats.comparisons import verdicts
+from analysis.stats.differences import paired_differences
 from analysis.stats.estimates import moments, t_interval
 from analysis.stats.power import detectable, power_of_equivalence, seeds_needed_band, seeds_to_decide
 
@@ -29,7 +30,7 @@ def families(n: int, truth: list[float], studies: int = 20_000, seed: int = 0, s
 
 
 def signs(diffs: np.ndarray, margin: float = MARGIN, floor: float = 0.0) -> np.ndarray:
-    return verdicts(diffs, Rule(margin, floor=floor))[2]
+    return simulation.signs(diffs, Rule(margin, floor=floor))
 
 
 # intervals
@@ -41,7 +42,7 @@ def test_intervals_of_paired_differences_cover_at_their_level(n):
     gains = np.random.default_rng(n).normal(truth, SD, (len(variants), n))
     values = {"base": dict.fromkeys(range(n), 0.9)}
     values |= {variant: dict(enumerate(0.9 + row)) for variant, row in zip(variants, gains, strict=True)}
-    compared = stats.compare(values, [(variant, "base") for variant in variants], Rule(MARGIN))
+    compared = stats.compare(values, [(variant, "base") for variant in variants], Rule(MARGIN, variance="paired"))
     assert 0.94 <= np.mean([c.diff.low <= truth <= c.diff.high for c in compared.values()]) <= 0.96
 
 
@@ -199,7 +200,11 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
 def hypotheses(variants: tuple, relation: str, truth: float, bound: float, n: int, studies: int = 3000) -> list:
     """One hypothesis in each of many studies, tested against `bound`."""
     draws = np.random.default_rng([n, 7]).normal(truth, SD, (studies, n))
-    return [Hypothesis(variants, diffs, relation, bound) for diffs in draws]
+    return [hypothesis(variants, diffs, relation, bound) for diffs in draws]
+
+
+def hypothesis(variants: tuple, diffs: np.ndarray, relation: str, bound: float) -> Hypothesis:
+    return Hypothesis(variants, [paired_differences(diffs[None])], relation, bound)
 
 
 @pytest.mark.parametrize("n", SEEDS)
@@ -217,7 +222,7 @@ def test_a_true_figure_from_one_lucky_run_is_rarely_refuted(n):
     """The published figure is itself one run of the configuration, with a run's spread."""
     rng = np.random.default_rng([n, 8])
     diffs = rng.normal(0, SD, (3000, n)) - rng.normal(0, SD, (3000, 1))
-    refuted = [Hypothesis(("a",), row, "within", NEVER).p_against() <= ALPHA for row in diffs]
+    refuted = [hypothesis(("a",), row, "within", NEVER).p_against() <= ALPHA for row in diffs]
     assert at_most(ALPHA, np.array(refuted))
     assert np.mean(refuted) > 0.03  # without a margin that is the prediction interval of one run, at its level
 
@@ -231,7 +236,7 @@ def test_false_outcomes_of_all_claims_together_in_at_most_alpha_of_all_studies(s
     false = []
     for _ in range(200):
         values = {kind: dict(enumerate(rng.normal(mean, sd, 5))) for kind, mean in kinds.items()}
-        found = {result.claim.id: result.outcome for result in check(LITERATURE, study, values)}
+        found = {result.claim.id: result.outcome for result in check(LITERATURE, study, values, Rule(MARGIN))}
         false.append(
             any(
                 verdict == ("does not hold here" if claim.endswith("kinds") else "holds here")

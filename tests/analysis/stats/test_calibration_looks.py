@@ -7,13 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import study_file
-from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most
+from simulation import ALPHA, MARGIN, NEVER, SD, all_pairs, at_most, signs
 
 from analysis import stats
 from analysis.claims.check import check
 from analysis.claims.literature import LITERATURE
 from analysis.stats import Looks, Rule
-from analysis.stats.comparisons import verdicts
 from analysis.stats.estimates import moments, t_interval
 
 PLAN = (5, 10)
@@ -31,7 +30,7 @@ def at_each_look(runs: np.ndarray, planned: bool, margin: float, floor: float = 
     found = []
     for n in PLAN:
         looks = Looks(PLAN, tuple(range(n))) if planned else stats.NO_PLAN
-        found.append(verdicts(all_pairs(runs[..., :n]), Rule(margin, floor=floor, looks=looks))[2])
+        found.append(signs(all_pairs(runs[..., :n]), Rule(margin, floor=floor, looks=looks)))
     return found
 
 
@@ -123,7 +122,7 @@ def test_claims_over_two_planned_looks():
         wrong = []
         for n in PLAN:
             values = {kind: dict(enumerate(accuracies[:n])) for kind, accuracies in zip(kinds, row)}
-            found = check(LITERATURE, study, values, looks=Looks(PLAN, tuple(range(n))))
+            found = check(LITERATURE, study, values, Rule(MARGIN, looks=Looks(PLAN, tuple(range(n)))))
             wrong += [
                 each.outcome == ("does not hold here" if each.claim.id.endswith("kinds") else "holds here")
                 for each in found
@@ -141,7 +140,7 @@ def test_a_variant_whose_unluckiest_runs_diverge_is_not_simply_better(seeds, var
     survivors, at_chance = runs.copy(), runs.copy()
     survivors[:, -1][worst], at_chance[:, -1][worst] = np.nan, 0.1
     rule = Rule(MARGIN)
-    finished, counted = (verdicts(all_pairs(given), rule)[2] for given in (survivors, at_chance))
+    finished, counted = (signs(all_pairs(given), rule) for given in (survivors, at_chance))
     last = np.triu_indices(variants, 1)[1] == variants - 1  # the pairs (another variant) - (the last)
     better = finished[:, last] == -1
     assert at_most(ALPHA, (better & (counted[:, last] == -1)).any(axis=-1))

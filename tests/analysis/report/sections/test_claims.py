@@ -16,7 +16,7 @@ from analysis.report.sections.claims import claims_table, evidence, paper_table,
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
-from analysis.stats import Estimate, Looks
+from analysis.stats import Estimate, Looks, Rule
 from experiments.config import RunConfig, override
 from experiments.metric import Metric
 
@@ -32,7 +32,10 @@ def claims(means: dict[str, float], n: int = 5, spread: float = 1.0, **options):
         kind: dict(enumerate(mean + spread * np.roll(NOISE, 3 * i)[:n])) for i, (kind, mean) in enumerate(means.items())
     }
     plan = study_file.plan({kind: {"model.pos_embed": kind} for kind in means}, **options)
-    return {result.claim.id: result for result in check(published_claims(), plan, runs)}
+    return {
+        result.claim.id: result
+        for result in check(published_claims(), plan, runs, Rule(plan.margin, variance="paired"))
+    }
 
 
 def table(results):
