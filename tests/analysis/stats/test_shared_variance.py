@@ -8,8 +8,9 @@ from scipy import optimize
 from scipy import stats as scipy_stats
 from simulation import ALPHA, at_most
 
-from analysis.stats.comparisons import holm, holm_exclusive
+from analysis.stats.comparisons import Rule, holm, holm_exclusive, verdicts
 from analysis.stats.differences import differences
+from analysis.stats.looks import Looks
 from analysis.stats.shared_variance import SHARES, can_share, shared_variance
 
 
@@ -126,3 +127,15 @@ def test_the_correlation_over_seeds_is_a_lower_limit():
         x = np.sqrt(1 - true) * rng.normal(size=(4000, 6, 8)) + np.sqrt(true) * rng.normal(size=(4000, 1, 8))
         limit = shared_variance(x).correlation
         assert np.mean(limit > true) == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("spread", ["equal", "x3"])
+def test_planned_looks_keep_the_level_over_all_looks(spread):
+    plan, (first, second) = (5, 10), pairs(4)
+    x, means, _ = runs(4, 10, spread, shift=4.0)
+    at_looks = [differences(x[..., :n], first, second) for n in plan]
+    true, false = means[:, first] - means[:, second], []
+    for look, n in enumerate(plan, 1):
+        sign = verdicts(at_looks[:look], Rule(4.0, looks=Looks(plan, tuple(range(n)))))[2]
+        false.append(np.where(true == 0, np.abs(sign) == 1, sign == 0).any(axis=1))
+    assert at_most(0.06, np.any(false, axis=0))
