@@ -245,15 +245,17 @@ def decide(p: np.ndarray, q: np.ndarray, sign: np.ndarray, rule: Rule) -> tuple[
     return p_holm, q_holm, np.where(q_holm <= ALPHA, 0.0, sign)
 
 
-def holm(p: ArrayLike) -> np.ndarray:
+def holm(p: ArrayLike, weights: ArrayLike = 1.0) -> np.ndarray:
     """Holm's step-down adjustment along the last axis of p (..., family). NaN was not tested: it stays and does not count.
 
-    Source: Holm, Scandinavian J. Statistics 6 (1979), 65-70.
+    A test with twice the weight has twice the share of the level. Source: Holm, Scandinavian J. Statistics 6 (1979), 65-70.
     """
     p = np.asarray(p, dtype=float)
-    order = np.argsort(p, axis=-1)  # NaN last
-    left = np.isfinite(p).sum(axis=-1, keepdims=True) - np.arange(p.shape[-1])
-    return _step_down(p, order, left)
+    weights = np.broadcast_to(np.asarray(weights, dtype=float), p.shape)
+    order = np.argsort(p / weights, axis=-1)  # NaN last
+    ordered = np.take_along_axis(np.where(np.isnan(p), 0.0, weights), order, axis=-1)
+    left = np.flip(np.cumsum(np.flip(ordered, axis=-1), axis=-1), axis=-1)
+    return _step_down(p, order, left / np.take_along_axis(weights, order, axis=-1))
 
 
 def holm_exclusive(p: ArrayLike, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

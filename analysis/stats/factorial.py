@@ -5,14 +5,16 @@ from the complete grid of that seed, and its mean is tested by Student's t over 
 its own variation between seeds, which includes factor x seed variation; a pooled residual would leave that out. Cells
 may scatter differently.
 
-A term (a factor or an interaction) is tested by the smallest Holm-adjusted p of its effects: the pairs of levels of a
-factor, or the cells of an interaction. This needs no estimate of a covariance matrix, for which few seeds do not
-suffice. The terms are Holm-adjusted in turn. Interactions of three and more factors are not tested.
+All effects are one family: the pairs of levels of each factor, and the cells of each interaction. Their p-values are
+adjusted by Holm's method, where each term (a factor or an interaction) has the same weight, divided equally among its
+effects. A term has the smallest adjusted p of its effects, so it is shown if and only if one of them is. This needs no
+estimate of a covariance matrix, for which few seeds do not suffice. Interactions of three and more factors are not tested.
 
 The grid must be complete: at least half of the seeds have a finite value in every cell. A seed counts if it has a finite
 value in every cell.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -42,7 +44,7 @@ MOST_NAMED = 6  # missing cells that a message names
 class Factorial:
     """The effects of a study of several factors, most of them as frames. There, the name of a term joins its factors by "+".
 
-    Means, differences and effects in frames are estimates. In `contrasts` and `interactions`, `p_holm` is adjusted over the effects of the term, and at least that of the term.
+    Means, differences and effects in frames are estimates. In all frames, `p_holm` is adjusted over the effects of all terms.
     """
 
     metric: "Metric"
@@ -63,7 +65,7 @@ class Factorial:
     interactions: pd.DataFrame
     """what each combination of two levels has beyond the effects of both: factor, level ("a x b"), mean, effect, p, p_holm"""
     terms: pd.DataFrame
-    """term, contrasts (how many different effects it has), p (their smallest adjusted p), p_holm (adjusted over the terms)"""
+    """term, contrasts (how many different effects it has), p (their smallest p, times their number), p_holm (their smallest)"""
 
 
 def factorial(
@@ -78,7 +80,7 @@ def factorial(
 
     `frame` has one row a run and the columns `metric`, `seed` and every factor; several runs of a seed in a cell are
     averaged. `floor` is the smallest standard deviation of one run (see `estimates`). `families` is the number of families
-    of tests that share the level of significance; the terms' adjusted p-values are multiplied by it. With planned `looks`,
+    of tests that share the level of significance; adjusted p-values are multiplied by it. With planned `looks`,
     the runs are those of the current look, p-values are for all looks so far, and intervals are wider. Raises `UserError`
     naming a factor that does not vary or the cells that are missing, or where fewer than two seeds have every cell.
     """
@@ -92,17 +94,12 @@ def factorial(
     _check_complete(levels, cells, table)
     grid = _Grid(levels, cells, table, floor, looks)
     pairs = list(combinations(factors, 2))
-    tested = {(factor,): grid.contrasts(factor) for factor in factors} | {
-        pair: grid.interaction(*pair) for pair in pairs
-    }
-    p = [min(effect["p_holm"] for effect in effects) for effects, _ in tested.values()]
-    adjusted = dict(zip(tested, np.minimum(families * holm(p), 1.0).tolist(), strict=True))
-    for term, (effects, _) in tested.items():
-        for effect in effects:  # none is shown where its term is not
-            effect["p_holm"] = max(effect["p_holm"], adjusted[term])
-    names, numbers = ["+".join(term) for term in tested], [number for _, number in tested.values()]
+    tested: dict[Term, list[Effect]] = {(factor,): grid.contrasts(factor) for factor in factors}
+    tested |= {pair: grid.interaction(*pair) for pair in pairs}
+    terms = pd.DataFrame(_adjust(tested, families))
     tests = {
-        pair: {"interaction_p": smallest, "interaction_p_holm": adjusted[pair]} for pair, smallest in zip(tested, p)
+        term: {"interaction_p": p, "interaction_p_holm": p_holm}
+        for term, p, p_holm in zip(tested, terms["p"], terms["p_holm"], strict=True)
     }
     return Factorial(
         metric=metric,
@@ -111,11 +108,28 @@ def factorial(
         seeds=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if used),
         seeds_left_out=tuple(seed for seed, used in zip(seeds, grid.complete, strict=True) if not used),
         means={term: grid.means(term) for term in tested},
-        contrasts=pd.DataFrame(effect for factor in factors for effect in tested[factor,][0]),
+        contrasts=pd.DataFrame(effect for factor in factors for effect in tested[factor,]),
         simple=pd.DataFrame({**effect, **tests[pair]} for pair in pairs for effect in grid.simple(*pair)),
-        interactions=pd.DataFrame(effect for pair in pairs for effect in tested[pair][0]),
-        terms=pd.DataFrame({"term": names, "contrasts": numbers, "p": p, "p_holm": adjusted.values()}),
+        interactions=pd.DataFrame(effect for pair in pairs for effect in tested[pair]),
+        terms=terms,
     )
+
+
+def _adjust(tested: dict[Term, list[Effect]], families: int) -> list[dict[str, Any]]:
+    """Replace `same` of each effect by `p_holm`, and return the rows of `Factorial.terms`."""
+    p = {(term, effect["same"]): effect["p"] for term, effects in tested.items() for effect in effects}
+    known = {key: value for key, value in p.items() if np.isfinite(value)}
+    number = Counter(term for term, _ in known)
+    adjusted = holm(list(known.values()), [1 / number[term] for term, _ in known])
+    p_holm = dict(zip(known, np.minimum(families * adjusted, 1.0).tolist(), strict=True))
+    rows = []
+    for term, effects in tested.items():
+        for effect in effects:
+            effect["p_holm"] = p_holm.get((term, effect.pop("same")), np.nan)
+        smallest = pd.DataFrame(effects)[["p", "p_holm"]].min()  # passes over NaN
+        first, contrasts = min(number[term] * smallest["p"], 1.0), sum(of == term for of, _ in p)
+        rows.append({"term": "+".join(term), "contrasts": contrasts, "p": first, "p_holm": smallest["p_holm"]})
+    return rows
 
 
 def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray) -> None:
@@ -173,15 +187,15 @@ class _Grid:
         marginal = self.estimates([self.weights(term, levels) for levels in places])
         return {levels: estimate for levels, (estimate, _) in zip(places, marginal, strict=True)}
 
-    def contrasts(self, factor: str) -> tuple[list[Effect], int]:
-        """The differences of all pairs of levels, and how many these are."""
+    def contrasts(self, factor: str) -> list[Effect]:
+        """The differences of all pairs of levels."""
         pairs = [(high, low) for low, high in combinations(self.levels[factor], 2)]
         places = [{"factor": factor, "level": high, "reference": low} for high, low in pairs]
         rows = [self.weights((factor,), (high,)) - self.weights((factor,), (low,)) for high, low in pairs]
         return self._tested(places, "diff", rows)
 
-    def interaction(self, first: str, second: str) -> tuple[list[Effect], int]:
-        """What each cell has beyond its row's and its column's effects, and how many of these are different."""
+    def interaction(self, first: str, second: str) -> list[Effect]:
+        """What each cell has beyond its row's and its column's effects."""
         means = self.means((first, second))
         places = [
             {"factor": f"{first}+{second}", "level": " x ".join(map(str, cell)), "mean": estimate}
@@ -206,20 +220,17 @@ class _Grid:
             for (high, at), (diff, _) in zip(pairs, diffs, strict=True)
         ]
 
-    def _tested(self, places: Sequence[Effect], name: str, rows: Sequence[np.ndarray]) -> tuple[list[Effect], int]:
-        """Effects with p Holm-adjusted over the different ones, and their number; a row and its negative are one.
+    def _tested(self, places: Sequence[Effect], name: str, rows: Sequence[np.ndarray]) -> list[Effect]:
+        """Effects with their p. `same`: the first effect that is equal to this one, or is its negative.
 
         With two levels, for example, each cell's effect is another's with the opposite sign.
         """
-        estimates = self.estimates(rows)
         first: dict[bytes, int] = {}
-        keys = []
-        for i, row in enumerate(np.round(rows, 9)):
+        effects = []
+        for i, (place, row, (estimate, p)) in enumerate(
+            zip(places, np.round(rows, 9), self.estimates(rows), strict=True)
+        ):
             positive = row * np.sign(row[np.flatnonzero(row)[0]])
-            keys.append(first.setdefault((positive + 0.0).tobytes(), i))  # + 0.0 makes -0.0 the same as 0.0
-        adjusted = dict(zip(first.values(), holm([estimates[i][1] for i in first.values()]).tolist(), strict=True))
-        effects = [
-            {**place, name: estimate, "p": p, "p_holm": adjusted[key]}
-            for place, (estimate, p), key in zip(places, estimates, keys, strict=True)
-        ]
-        return effects, len(first)
+            same = first.setdefault((positive + 0.0).tobytes(), i)  # + 0.0 makes -0.0 the same as 0.0
+            effects.append({**place, name: estimate, "p": p, "same": same})
+        return effects

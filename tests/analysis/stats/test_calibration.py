@@ -194,6 +194,25 @@ def test_factors_keep_their_level_whatever_varies_with_the_seed(n, crossed):
     assert at_most(ALPHA, np.array(false))
 
 
+@pytest.mark.parametrize("levels", [[0, 0, 3], [0, 0, 3, 3]], ids=["3 x 3 x 3", "4 x 4"])
+def test_levels_that_do_not_differ_are_rarely_told_apart_beside_levels_that_do(levels):
+    """True effects make every factor significant; its other contrasts, and all interactions, must stay at the level of the study."""
+    rng = np.random.default_rng([len(levels), 15])
+    factors = ["kind", "site", "depth"][: 6 - len(levels)]
+    frame = pd.MultiIndex.from_product([range(len(levels))] * len(factors) + [range(5)], names=[*factors, "seed"])
+    frame = frame.to_frame(index=False)
+    shift, false, power = np.array(levels)[frame[factors]].sum(axis=1), [], []
+    for _ in range(250):
+        frame["acc"] = shift + rng.normal(0, 1, len(frame))
+        found = stats.factorial(frame, "acc", factors, families=2)
+        shown = found.contrasts["p_holm"].to_numpy() <= ALPHA
+        true = np.diff(np.array(levels)[found.contrasts[["reference", "level"]].to_numpy(dtype=int)])[:, 0] != 0
+        false.append(any(shown & ~true) or any(found.interactions["p_holm"] <= ALPHA))
+        power.append(np.mean(shown[true]))
+    assert at_most(ALPHA, np.array(false))
+    assert np.mean(power) > (0.98 if len(levels) == 3 else 0.8)
+
+
 # claims
 
 

@@ -1,6 +1,7 @@
 """Holm's adjustment against statsmodels; its form for exclusive hypotheses against a procedure written out in full."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -21,6 +22,18 @@ def test_holm_is_statsmodels_and_passes_over_what_was_not_tested(p):
     with_gap = stats.holm([NAN, *p])
     assert math.isnan(with_gap[0]) and with_gap[1:].tolist() == pytest.approx(expected, **CLOSE)
     assert stats.holm([p, p[::-1]])[1].tolist() == pytest.approx(expected[::-1], **CLOSE)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_with_weights_is_the_closed_test_of_every_intersection(seed):
+    """An intersection of hypotheses has the smallest p / weight, times all its weights; a hypothesis the largest p of its own."""
+    rng = np.random.default_rng(seed)
+    p, weights = rng.uniform(size=6) ** 3, rng.choice([1 / 3, 1 / 2, 1], 6)
+    subsets = [list(of) for size in range(1, 7) for of in combinations(range(6), size)]
+    tests = {tuple(of): min((p / weights)[of]) * weights[of].sum() for of in subsets}
+    expected = [min(max(value for of, value in tests.items() if i in of), 1) for i in range(6)]
+    assert stats.holm(p, weights).tolist() == pytest.approx(expected, **CLOSE)
+    assert stats.holm([NAN, *p], [1, *weights])[1:].tolist() == pytest.approx(expected, **CLOSE)
 
 
 def rejected_one_by_one(p, q, alpha):
