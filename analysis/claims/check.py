@@ -107,7 +107,7 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
                 verdict=outcome,
                 hypotheses=tuple(hypotheses),
                 decisive=decisive,
-                estimate=decisive.estimate(looks.level()),
+                estimate=decisive.estimate(looks.of(decisive.variants).level()),
                 hits=int(pick.sum()),
                 more_seeds=_more_seeds(hypotheses, undecided, ALPHA / len(claims)) if open_ else None,
             )

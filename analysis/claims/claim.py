@@ -170,13 +170,14 @@ class Published(Claim):
         published = flat_settings(preset(self.preset).model_dump(mode="json"), {})
         reproduced = [v for v, settings in variant_settings(study, values).items() if settings == published]
         return [
-            Hypothesis((variant,), self._away(values[variant], rule), "within", rule.margin) for variant in reproduced
+            Hypothesis((variant,), self._away(variant, values[variant], rule), "within", rule.margin)
+            for variant in reproduced
         ]
 
-    def _away(self, runs: Mapping[int, float], rule: Rule) -> list[Differences]:
+    def _away(self, variant: str, runs: Mapping[int, float], rule: Rule) -> list[Differences]:
         """How far the runs are from the published accuracy, at each look so far."""
         diffs, floor = np.array([[*runs.values()]]) - self.accuracy, rule.floor / math.sqrt(2)  # of one run
-        return [paired_differences(diffs[:, :n], floor) for n in rule.looks.reached]
+        return [paired_differences(diffs[:, :n], floor) for n in rule.looks.of([variant]).reached]
 
 
 def _on_pairs(
@@ -202,7 +203,8 @@ def _on_pairs(
     if not pairs:
         return []
     at_looks = differences_at_looks(values, pairs, rule)
-    return [Hypothesis(pair, [at[i] for at in at_looks], relation, bound) for i, pair in enumerate(pairs)]
+    reached = [at_looks[: len(rule.looks.of(pair).reached)] for pair in pairs]
+    return [Hypothesis(pair, [at[i] for at in reached[i]], relation, bound) for i, pair in enumerate(pairs)]
 
 
 def site_of(kind: str, site: str | None = None) -> str:

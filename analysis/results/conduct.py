@@ -53,6 +53,8 @@ class Conduct:
     """changed field of the plan -> its value when runs started -> how many runs that were. Planned looks allow new seeds"""
     plan: StudyPlan
     """the plan as it is now"""
+    undecided: list[str] | None
+    """the variants that may get more seeds, without the baseline; None where a study does not stop variants"""
     commits: int
     dirty: bool
     """whether a run comes from code with uncommitted changes"""
@@ -89,6 +91,7 @@ def study_conduct(study: RunsTable) -> Conduct:
         not_fixed=not_held_fixed(study),
         changes=changes,
         plan=study.stated_plan,
+        undecided=_undecided(study.stated_plan),
         commits=ended["commit"].nunique(),
         dirty=bool(ended["dirty"].eq(True).any()),
         machines=ended["hardware"].nunique(),
@@ -96,6 +99,12 @@ def study_conduct(study: RunsTable) -> Conduct:
         uncommitted_plugin=bool(ended["plugin_committed"].eq(False).any()),
         batches=_batches(finished, study.metric),
     )
+
+
+def _undecided(plan: StudyPlan) -> list[str] | None:
+    if plan.until_decided is None:
+        return None
+    return [label for label in plan.labels if label not in (plan.baseline, *plan.until_decided.stopped)]
 
 
 def _same_images(study: RunsTable) -> bool | None:

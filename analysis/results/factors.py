@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -34,6 +34,7 @@ def study_factors(study: RunsTable, means: Means, policy: Policy) -> Factors:
         return Factors(
             skipped_reason="it needs two factors or more with two levels each, and every combination in the plan"
         )
+    policy = replace(policy, looks=policy.looks.of(study.variants))  # an effect takes runs of all variants
     if policy.looks.waiting:
         return Factors(skipped_reason=f"the first planned look is at {policy.looks.next} seeds")
     try:

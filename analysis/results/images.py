@@ -113,8 +113,10 @@ def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
     rule = replace(policy.rule, floor=stats.floor_of_difference(floor))
     pairs = [(variant, study.baseline) for variant in compared]
     for_seeds = stats.estimated_differences(policy.looks.limit(accuracy), pairs, rule)
-    level = policy.looks.confidence
-    versus = {v: stats.over_images(diff, level, rule.floor, s) for (v, diff), s in zip(compared.items(), for_seeds)}
+    versus = {
+        variant: stats.over_images(diffs[variant], policy.looks.of(pair).confidence, rule.floor, estimate)
+        for variant, pair, estimate in zip(compared, pairs, for_seeds)
+    }
     return ImageResults(hits, means, versus)
 
 

@@ -143,12 +143,13 @@ def study_comparisons(variants: Variants, values: Values, policy: Policy) -> Com
 
 def study_policy(study: RunsTable) -> Policy:
     """The policy of a study, as its plan and records are now."""
+    until = study.plan.until_decided
     return Policy(
         metric=study.metric,
         margin=study.margin,
         floor=smallest_sd(study.of("finished"), study.metric),
         chance=_chance_levels(study),
-        looks=stats.Looks(tuple(study.plan.looks), _complete(study)),
+        looks=stats.Looks(tuple(study.plan.looks), _complete(study), until.stopped if until else {}),
         variance=study.plan.variance,
         families=2 if has_grid(study) else 1,
     )

@@ -13,7 +13,7 @@ and "a difference of a margin or more") at most one is true, so both kinds of te
 comparison and are not adjusted.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
@@ -48,7 +48,8 @@ class Rule:
     families: int = 1
     """how many families of tests share `ALPHA` equally; adjusted p-values are multiplied by it"""
     looks: Looks = NO_PLAN
-    """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order"""
+    """the planned looks, where the study plans any: the seeds are then those of the current look, in the planned order;
+    variants that stopped have fewer"""
     variance: Variance = "shared"
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
 
@@ -131,36 +132,54 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     """Each pair (a, b) as a - b; these pairs are the family."""
     if not pairs:
         return {}
-    at_looks = differences_at_looks(values, pairs, rule)
-    now, (a, b, dropped) = at_looks[-1], paired(values, pairs)
+    at_looks, compared = differences_at_looks(values, pairs, rule), dict[tuple[str, str], PairedComparison]()
     p_holm, q_holm, signs = verdicts(at_looks, rule)
-    strictest = rule.looks.level(ALPHA / (rule.families * max(int(np.isfinite(p_holm).sum()), 1)))
+    strictest = ALPHA / (rule.families * max(int(np.isfinite(p_holm).sum()), 1))
+    for looks, here in _last_looks(pairs, rule.looks):
+        family = zip(p_holm[here].tolist(), q_holm[here].tolist(), signs[here].tolist(), strict=True)
+        now, own = at_looks[len(looks.reached) - 1][here], [pairs[i] for i in here]
+        compared |= dict(zip(own, _compared(values, own, now, list(family), strictest, replace(rule, looks=looks))))
+    return {pair: compared[pair] for pair in pairs}
+
+
+def _compared(
+    values: Values,
+    pairs: Sequence[tuple[str, str]],
+    now: Differences,
+    family: Sequence[tuple[float, float, float]],
+    strictest: float,
+    rule: Rule,
+) -> Iterator[PairedComparison]:
+    """The comparisons of pairs whose last look is that of `rule`, with the differences `now`.
+
+    `family`: what `decide` says of each. `strictest`: the level of the first step of its adjustment.
+    """
+    a, b, dropped = paired(values, pairs, rule.looks.reached[-1])
+    level = rule.looks.level(strictest)
     spread = (now.sd, now.mean, now.n)
-    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.margin, strictest, now.sharing)
-    smallest = detectable(now.sd, now.n, strictest, now.sharing)
+    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.margin, level, now.sharing)
+    smallest = detectable(now.sd, now.n, level, now.sharing)
     intervals = now.estimates(rule.looks.confidence)
     gains = b - a if rule.lower_is_better else a - b
     improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.margin), correlation(a, b)
     ratio = moments(a - b)[1] ** 2 / (moments(a)[1] ** 2 + moments(b)[1] ** 2)
-    return {
-        pair: PairedComparison(
+    for i, (p_holm, q_holm, sign) in enumerate(family):
+        yield PairedComparison(
             diff=intervals[i],
             p=float(p[i]),
-            p_holm=float(p_holm[i]),
-            verdict=rule.verdict(float(signs[i]), bool(now.equal[i])),
+            p_holm=p_holm,
+            verdict=rule.verdict(sign, bool(now.equal[i])),
             dropped=int(dropped[i]),
             tost_p=float(q[i]),
-            tost_p_holm=float(q_holm[i]),
+            tost_p_holm=q_holm,
             paired_improvement=improvement[i],
             seed_correlation=float(over_seeds[i]),
             variance=now.variance,
             variance_ratio=float(ratio[i]),
             detectable=float(smallest[i]),
-            seeds_needed=needed[i] if np.isnan(signs[i]) else None,
+            seeds_needed=needed[i] if np.isnan(sign) else None,
         )
-        for i, pair in enumerate(pairs)
-    }
 
 
 def with_diverged(
@@ -202,10 +221,14 @@ def against_baseline(
 
 
 def paired(
-    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]
+    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]], most: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,)."""
+    """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,).
+
+    `most`: only so many seeds, the first.
+    """
     table, present, first, second = _table(values, pairs)
+    table, present = table[:, :most], present[:, :most]
     usable = np.isfinite(table[first]) & np.isfinite(table[second])
     dropped = ((present[first] | present[second]) & ~usable).sum(axis=-1)
     return np.where(usable, table[first], np.nan), np.where(usable, table[second], np.nan), dropped
@@ -214,14 +237,33 @@ def paired(
 def differences_at_looks(
     values: Mapping[Variant, Mapping[int, float]], pairs: Sequence[tuple[Variant, Variant]], rule: Rule
 ) -> list[Differences]:
-    """The differences of the pairs with the seeds of each look so far; the last are those of all seeds."""
+    """The differences of the pairs with the seeds of each look so far; the last are those of all seeds.
+
+    A pair has no test at looks that a side has not reached: an error of NaN.
+    """
     x, _, first, second = _table(values, pairs)
-    return [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
+    at_looks = [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
+    for looks, here in _last_looks(pairs, rule.looks):
+        for later in at_looks[len(looks.reached) :]:
+            later.error[..., here] = np.nan
+    return at_looks
+
+
+def _last_looks(pairs: Sequence[tuple[Variant, Variant]], looks: Looks) -> Iterator[tuple[Looks, np.ndarray]]:
+    """Looks that some pairs have reached and no more, and the places of these pairs."""
+    reached = [looks.of(map(str, pair)) for pair in pairs]
+    numbers = np.array([len(own.reached) for own in reached])
+    for number in np.unique(numbers):
+        here = np.flatnonzero(numbers == number)
+        yield reached[here[0]], here
 
 
 def estimated_differences(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> list[Estimate]:
     """Each pair (a, b) as a - b with its interval, as in `compare`."""
-    return differences_at_looks(values, pairs, rule)[-1].estimates(rule.looks.confidence)
+    at_looks, found = differences_at_looks(values, pairs, rule), dict[int, Estimate]()
+    for looks, here in _last_looks(pairs, rule.looks):
+        found |= zip(here.tolist(), at_looks[len(looks.reached) - 1][here].estimates(looks.confidence), strict=True)
+    return [found[i] for i in range(len(pairs))]
 
 
 def verdicts(at_looks: Sequence[Differences], rule: Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -32,9 +32,9 @@ class Differences:
     constant: np.ndarray
     """whether neither side varies over the seeds (..., pairs): they show no spread, so a rare failure may be missed"""
 
-    def __getitem__(self, pair: int) -> "Differences":
-        """The differences of one pair of a single study."""
-        here = slice(pair, pair + 1)
+    def __getitem__(self, pairs: int | np.ndarray) -> "Differences":
+        """The differences of one pair, or of some pairs, of a single study."""
+        here = np.atleast_1d(pairs)
         parts = (self.error[..., here], self.df[..., here])
         return Differences(self.mean[here], self.n[here], self.weights, *parts, self.variance, self.constant[here])
 

@@ -1,18 +1,20 @@
 """Tests at each of several planned numbers of seeds (group-sequential tests).
 
 Testing again and again at the same level finds false differences in more studies than the level says. Here the planned looks
-share it: each has its own, smaller level of significance. The spending is of the O'Brien-Fleming type: early looks get little,
-so the last look is nearly as strict as a single test.
+share it: each has its own, smaller level of significance. A look at a share t of the final number of seeds may have spent
+alpha t^2, so early looks get little, and the last one is not much stricter than a single test. Spending of the O'Brien-Fleming
+type leaves next to nothing to a first look at a quarter of the seeds (0.0015 % of 5 %, against 0.3 %): of 20 seeds, studies
+that stop decided variants then save 12 % of the runs of eight equal variants, and here 30 %.
 
 `levels` gives the level of each look. `sequential_p` turns the p-value of a look into the smallest overall level at which
 that look rejects. The smallest such value of the looks so far is a p-value for all of them together, so Holm's method
 applies to it as to any p-value, and what an earlier look decided stays decided.
 
 The levels are those of two-sided tests of a normal mean. For t tests, each p-value is compared with the same level, which
-is an approximation: in simulations the overall rate at 5 % is 5.0 % for looks at 5, 10 and 20 seeds, 5.1 % at 5 and 10,
-5.3 % at 3 and 5, and 5.8 % at 2, 3, 4 and 5. For one-sided tests the levels are slightly conservative.
+is an approximation: in simulations the overall rate at 5 % is 5.2 % for looks at 5, 10 and 20 seeds, 5.2 % at 5 and 10,
+5.3 % at 5, 8, 12 and 20, 5.5 % at 3 and 5, and 6.0 % at 2, 3, 4 and 5. For one-sided tests the levels are slightly conservative.
 
-Sources: Lan and DeMets, Biometrika 70 (1983), 659-663; Jennison and Turnbull, Group Sequential Methods (2000), chapters 7
+Sources: Kim and DeMets, Biometrika 74 (1987), 149-154; Jennison and Turnbull, Group Sequential Methods (2000), chapters 7
 (spending), 3.8 (t tests), 9 (repeated confidence intervals) and 19 (integration); Liu and Anderson, J. American
 Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu and Yao, Statistics in Medicine 32
 (2013), 1112-1124 (with Holm's method).
@@ -20,7 +22,7 @@ Statistical Association 103 (2008), 1621-1630 (sequential p-values); Ye, Li, Liu
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -56,6 +58,8 @@ class Looks:
     """the planned numbers of seeds"""
     complete: tuple[int, ...] = ()
     """the seeds of which all runs have ended, in the planned order"""
+    stopped: Mapping[str, int] = field(default_factory=dict)
+    """variant -> the look after which it got no more seeds. It is not tested at later looks, as it would be on the same data"""
 
     def __bool__(self) -> bool:
         return bool(self.plan)
@@ -80,16 +84,26 @@ class Looks:
         """The seeds of the look that is reached; empty without a plan."""
         return () if self.waiting or not self.plan else self.complete[: self.reached[-1]]
 
+    def of(self, variants: Iterable[str]) -> "Looks":
+        """The looks that all of these variants have reached."""
+        ends = [self.stopped[variant] for variant in variants if variant in self.stopped]
+        return replace(self, complete=self.complete[: min(ends)]) if ends else self
+
     def may_test(self, seed: int) -> bool:
         """Whether tests may use this seed."""
         return not self.plan or seed in self.seeds
 
     def limit(self, values: Mapping[str, Mapping[int, float]]) -> dict[str, dict[int, float]]:
-        """The values (variant -> seed -> value) that may be tested, with NaN for the seeds of a look that lack one."""
+        """The values (variant -> seed -> value) that may be tested, with NaN for the seeds of a look that lack one.
+
+        A variant that stopped has the seeds of its last look.
+        """
         if not self.plan:
             return {variant: dict(runs) for variant, runs in values.items()}
-        seeds = self.seeds
-        return {variant: {seed: runs.get(seed, math.nan) for seed in seeds} for variant, runs in values.items()}
+        return {
+            variant: {seed: runs.get(seed, math.nan) for seed in self.of([variant]).seeds}
+            for variant, runs in values.items()
+        }
 
     def level(self, alpha: float = ALPHA) -> float:
         """The level of the current look, for an overall level `alpha`."""
@@ -136,8 +150,8 @@ def sequential_p(p: ArrayLike, look: int, looks: tuple[int, ...]) -> np.ndarray:
 
 
 def spending(information: ArrayLike, alpha: ArrayLike) -> np.ndarray:
-    """How much of a two-sided alpha is spent at these shares of the final number of seeds (O'Brien-Fleming type)."""
-    return 4 * special.ndtr(special.ndtri(np.asarray(alpha) / 4) / np.sqrt(information))
+    """How much of a two-sided alpha is spent at these shares of the final number of seeds."""
+    return np.asarray(alpha) * np.square(information)
 
 
 def repeated_rate(looks: Sequence[int]) -> float:

@@ -22,8 +22,7 @@ from experiments.runs.stated import field_digests
 from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
-# of two equally spaced looks: Lan and DeMets (1983), O'Brien-Fleming type
-LEVEL_AT_HALF = 2 * scipy_stats.norm.sf(2.9626)
+LEVEL_AT_HALF = 0.05 / 4
 
 
 def report(*arguments):
@@ -127,7 +126,7 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     (said,) = (
         each for each in study_headline(results) if each.startswith("The study plans to test at 5 and 10 seeds.")
     )
-    assert "0.305 % instead of 5 %" in said and "The next look is at 10 seeds." in said
+    assert "1.25 % instead of 5 %" in said and "The next look is at 10 seeds." in said
     assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
 
 
@@ -214,3 +213,45 @@ def test_decided_says_for_each_variant_with_which_others_it_has_no_verdict(tmp_p
     status, out, err = decided(study_at(tmp_path / "d", 5))
     assert (status, out) == (2, "") and "plans no looks" in err
     assert answer(study_at(tmp_path / "e", 10, looks=[5, 10])) == {"look": 10, "undecided": {n: [] for n in ACCURACY}}
+
+
+def study_that_stops(folder, stopped, seeds=10, **options):
+    """A study until decided with looks at 5 and 10 seeds; the runs of stopped variants end there."""
+    accuracy = {**ACCURACY, "sinusoidal": 0.9}
+    gone = {(variant, seed): "absent" for variant, end in stopped.items() for seed in range(end, seeds)}
+    study = write_study(folder, accuracy=accuracy, seeds=seeds, epochs=2, spread=0.01, statuses=gone, **options)
+    tree = study_file.read_study(study)
+    runs = [run for run in tree["runs"] if (run["variant"], run["seed"]) not in gone]
+    study_file.write_study(study, {**tree, "looks": [5, 10], "until_decided": {"stopped": stopped}, "runs": runs})
+    return study
+
+
+def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path):
+    early = analyze(read_folder(study_at(tmp_path / "a", 5, looks=[5, 10], spread=0.01)))
+    stopped = study_that_stops(tmp_path / "b", {"learned-1d": 5, "sinusoidal": 5})
+    results = analyze(read_folder(stopped))
+    pairs = results.comparisons.pairs
+    assert {pair: compared.n for pair, compared in pairs.items() if compared.n == 10} == {("learned-2d", "none"): 10}
+    assert {compared.dropped for compared in pairs.values()} == {0}
+    diff = pairs["learned-1d", "none"].diff
+    assert diff.value == early.comparisons.versus["learned-1d"].diff.value
+    low, high = scipy_stats.t.interval(0.95, 4, *(f(difference(early, 5)) for f in (np.mean, scipy_stats.sem)))
+    assert diff.high - diff.low > high - low
+    assert results.conduct.planned == results.conduct.finished == 30
+    (said,) = (text for text in study_headline(results) if text.startswith("The study plans to test at 5 and 10 seeds"))
+    assert "2 after 5 seeds, 1 not decided" in said and "hold whenever a variant stops" in said
+    assert study_warnings(results) == []
+    assert report(stopped) == 0
+    again = read_export(export(read_folder(stopped), tmp_path / "exported"))
+    assert analyze(again).comparisons.pairs[("learned-1d", "none")] == pairs["learned-1d", "none"]
+
+
+def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):
+    every = dict.fromkeys([*ACCURACY, "sinusoidal"], 5)
+    said = " ".join(study_headline(analyze(read_folder(study_that_stops(tmp_path, every)))))
+    assert "All variants are decided, so it is the last look." in said and "3 after 5 seeds, 0 not decided" in said
+
+
+def test_factors_are_tested_at_the_looks_that_all_variants_reached(tmp_path):
+    study = write_factorial(tmp_path, seeds=10, looks=[5, 10], until_decided={"stopped": {"depth=1, head=logits": 5}})
+    assert analyze(read_folder(study)).factors.model.seeds == tuple(range(5))

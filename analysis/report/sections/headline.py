@@ -50,15 +50,19 @@ def headline(
         *further,
         _diverged(variants, comparisons, conduct),
         text("headline", "among_others", variants=variants, comparisons=comparisons, means=means),
-        *looks_paragraphs(policy, conduct.looks),
+        *looks_paragraphs(policy, conduct.looks, conduct),
         text("headline", "limits", variants=variants, conduct=conduct, **_limits(variants, comparisons, policy)),
     ]
     return tuple(filter(None, answer))
 
 
-def looks_paragraphs(policy: Policy, looks: Sequence[Look]) -> list[str]:
-    """The paragraph on planned looks, or on a second look without a plan; empty where neither is the case."""
-    return paragraphs("looks", "headline", policy=policy, looks=looks, rate=repeated_looks_rate(looks))
+def looks_paragraphs(policy: Policy, looks: Sequence[Look], conduct: Conduct | None = None) -> list[str]:
+    """The paragraph on planned looks, or on a second look without a plan; empty where neither is the case.
+
+    `conduct`: of a single study, which may stop variants.
+    """
+    rate = repeated_looks_rate(looks)
+    return paragraphs("looks", "headline", policy=policy, looks=looks, rate=rate, conduct=conduct)
 
 
 def _diverged(variants: Variants, comparisons: Comparisons, conduct: Conduct) -> str:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from analysis.stats.comparisons import Rule, compare
 from analysis.stats.estimates import t_test
 from analysis.stats.looks import Looks, crossing_probabilities, levels, repeated_rate, sequential_p, spending
 from experiments.errors import UserError
@@ -21,9 +22,23 @@ PLANS = [(5, 10), (5, 10, 20), (3, 5, 10), (4, 8, 12, 16, 20), (9, 10)]
         (5, [4.8769, 3.3569, 2.6803, 2.2898, 2.0310]),
     ],
 )
-def test_bounds_are_the_tabulated_ones(looks, bounds):
-    found = levels(tuple(10 * (k + 1) for k in range(looks)))
-    assert scipy_stats.norm.isf(np.array(found) / 2) == pytest.approx(bounds, abs=2e-4)
+def test_tabulated_bounds_spend_what_they_are_made_for(looks, bounds):
+    information = np.arange(1, looks + 1) / looks
+    made_for = 4 * scipy_stats.norm.sf(scipy_stats.norm.isf(0.05 / 4) / np.sqrt(information))
+    assert np.cumsum(list(crossing_probabilities(information, bounds))) == pytest.approx(made_for, abs=2e-5)
+
+
+@pytest.mark.parametrize("plan", [(5, 10), (5, 20), (5, 8, 20)])
+def test_each_look_may_have_spent_alpha_times_the_square_of_its_share(plan):
+    """The probability that no bound is crossed yet is that of a box under a multivariate normal density (scipy)."""
+    found = levels(plan)
+    assert found[0] == pytest.approx(0.05 * (plan[0] / plan[-1]) ** 2, rel=1e-6)
+    bounds = scipy_stats.norm.isf(np.array(found) / 2)
+    for k in range(2, len(plan) + 1):
+        n = np.array(plan[:k])
+        cov, low = np.sqrt(np.minimum.outer(n, n) / np.maximum.outer(n, n)), -bounds[:k]
+        inside = scipy_stats.multivariate_normal.cdf(bounds[:k], cov=cov, lower_limit=low, abseps=1e-7)
+        assert 1 - inside == pytest.approx(0.05 * (n[-1] / plan[-1]) ** 2, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -103,3 +118,23 @@ def test_what_an_earlier_look_rejects_stays_rejected():
 def test_looks_that_do_not_rise_are_refused_by_name(looks):
     with pytest.raises(UserError, match="looks"):
         levels(looks)
+
+
+def test_a_variant_that_stopped_keeps_the_verdict_and_the_interval_of_its_last_look():
+    """Also where the other side goes on, and the same data would be significant at the level of a later look."""
+    plan, rng = (5, 10), np.random.default_rng(1)
+    shift = {"a": 0.0, "b": 2.2, "c": 0.5, "d": 1.0, "e": 0.2}
+    values = {name: dict(enumerate(by + rng.normal(size=10))) for name, by in shift.items()}
+    values["b"] = {seed: values["b"][seed] for seed in range(5)}
+
+    def compared(n, stopped):
+        rule = Rule(margin=0.5, looks=Looks(plan, tuple(range(n)), stopped))
+        pairs = [(other, "a") for other in "bcde"]
+        return compare(rule.looks.limit(values), pairs, rule)
+
+    first, tested_again, last = compared(5, {}), compared(10, {}), compared(10, {"b": 5})
+    b = ("b", "a")
+    assert last[b].diff == first[b].diff and (last[b].p, last[b].dropped) == (first[b].p, 0)
+    assert first[b].p_holm > 0.05 > tested_again[b].p_holm  # the same five seeds
+    assert last[b].verdict == first[b].verdict == "not enough evidence"
+    assert last["c", "a"].diff.n == 10 and last["c", "a"].diff == tested_again["c", "a"].diff
