@@ -101,7 +101,11 @@ def study_headline(results: StudyResults) -> tuple[str, ...]:
         factors=factor_paragraphs(results.factors, results.variants, results.policy),
         further=[
             *paragraphs("factors", "skipped", reason=results.factors.skipped_reason),
-            *(text("trends", "spread", trend=trend) for trend in results.trends if math.isfinite(trend.spread.p)),
+            *(
+                text("trends", "spread", trend=trend)
+                for trend in results.trends
+                if math.isfinite(trend.spread.change.p)
+            ),
         ],
         claims=[(claim.claim.statement, claim.outcome, evidence(claim)) for claim in results.published.claims],
     )

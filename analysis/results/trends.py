@@ -21,14 +21,22 @@ CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How variants differ on a scale: the standard deviation of their true means at each point, and whether it changes."""
+
+    sd: dict[int, float]
+    change: stats.SpreadChange
+    verdict: str
+
+
+@dataclass(frozen=True)
 class Trend:
     """Differences along a condition. A row is a variant without the condition; points are levels of the condition.
 
     `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row -> point
     -> mean paired difference from the row `baseline`. `changes`: how the difference of each pair of rows (`a`, `b`) changes from the
     `first` to the `last` point, with the test of its size and the `verdict`. `kinds`: the rows with a positional embedding, or
-    all rows of a study of something else. `spread`: how the standard deviation of their true means changes; `spreads`: this standard deviation at
-    each point. `missing`: planned rows without a finished run; `diverged`: diverged runs, which are left out. `planned`: whether
+    all rows of a study of something else. `spread`: that of their means; `log_odds`: that of their log odds, for an accuracy. `missing`: planned rows without a finished run; `diverged`: diverged runs, which are left out. `planned`: whether
     the study plans looks; then intervals are those of the look, and nothing is tested.
     """
 
@@ -40,12 +48,17 @@ class Trend:
     diffs: dict[str, dict[int, stats.Estimate]]
     changes: pd.DataFrame
     kinds: list[str]
-    spread: stats.SpreadChange
-    spread_verdict: str
-    spreads: dict[int, float]
+    spread: Spread
+    log_odds: Spread | None
     missing: list[str]
     diverged: int
     planned: bool
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of both scales, on whether the differences shrink."""
+        same = self.log_odds is None or self.log_odds.verdict == self.spread.verdict
+        return self.spread.verdict if same else "depends on the scale"
 
     @property
     def tested(self) -> int:
@@ -128,10 +141,6 @@ def _trend(
         for at in points
     }
     kinds = _kinds(study, rows_of, rows)
-    first, last = points[0], points[-1]
-    spread = stats.spread_change(*_complete(table, kinds, (first, last)))
-    if policy.looks:
-        spread = replace(spread, p=math.nan)
     return Trend(
         name=name,
         unit=unit,
@@ -141,9 +150,10 @@ def _trend(
         diffs={row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)},
         changes=changes,
         kinds=kinds,
-        spread=spread,
-        spread_verdict=verdict(spread.p, spread.change.value < 0),
-        spreads={at: stats.sd_of_means(_complete(table, kinds, (first, last, at))[-1]) for at in points},
+        spread=_spread(table, kinds, points, policy),
+        log_odds=_spread(_log_odds(table, policy.floor), kinds, points, policy)
+        if study.metric.is_share and policy.floor
+        else None,
         missing=[row for row in planned if row not in rows],
         diverged=len(study.of("diverged")),
         planned=bool(policy.looks),
@@ -159,6 +169,20 @@ def _change(
     change = stats.size_change(first, last, floor, policy.looks.confidence)
     estimates = {"first": change.first, "last": change.last, "change": change.change}
     return {"a": a, "b": b, **estimates, "p": math.nan if policy.looks else change.p, "shrinks": change.shrinks}
+
+
+def _spread(table: pd.DataFrame, rows: list[str], points: list[int], policy: Policy) -> Spread:
+    first, last = points[0], points[-1]
+    change = stats.spread_change(*_complete(table, rows, (first, last)))
+    if policy.looks:
+        change = replace(change, p=math.nan)
+    sd = {at: stats.sd_of_means(_complete(table, rows, (first, last, at))[-1]) for at in points}
+    return Spread(sd, change, verdict(change.p, change.change.value < 0))
+
+
+def _log_odds(accuracies: pd.DataFrame, floor: float) -> pd.DataFrame:
+    """The log odds of accuracies; half an image keeps them finite where all images are right."""
+    return np.log((accuracies + floor) / (1 - accuracies + floor))
 
 
 def _complete(table: pd.DataFrame, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:

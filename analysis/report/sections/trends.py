@@ -39,8 +39,8 @@ def differences_table(trend: Trend) -> Table:
         {"variant": row, **{f"at_{at}": diffs[at] for at in trend.points}, **tests[row]}
         for row, diffs in trend.diffs.items()
     ]
-    spread = {f"at_{at}": Estimate(sd, math.nan, math.nan, 0) for at, sd in trend.spreads.items()}
-    p = {"p": trend.spread.p, "p_holm": trend.spread.p, "verdict": trend.spread_verdict}
+    spread = {f"at_{at}": Estimate(sd, math.nan, math.nan, 0) for at, sd in trend.spread.sd.items()}
+    p = {"p": trend.spread.change.p, "p_holm": trend.spread.change.p, "verdict": trend.verdict}
     frame = pd.DataFrame([*rows, {"variant": text("trends", "last_row"), **spread, **p}])
 
     def column(at: int) -> Column:

@@ -65,13 +65,13 @@ def test_the_spread_is_that_of_the_kinds_at_each_point(tmp_path):
     kinds, gaps = {"none": 0.0, "sinusoidal": 0.1, "learned-1d": 0.12, "relative": 0.16}, {80: 1.0, 300: 3.0, 800: 1.1}
     (trend,) = with_limits(tmp_path, kinds, gaps, spread=1e-5).trends
     truth = np.std([0.1, 0.12, 0.16], ddof=1)
-    assert trend.spreads == pytest.approx({n: gap * truth for n, gap in gaps.items()}, rel=0.01)
+    assert trend.spread.sd == pytest.approx({n: gap * truth for n, gap in gaps.items()}, rel=0.01)
 
 
 def test_runs_that_diverged_and_missing_seeds_are_left_out(tmp_path):
     lost = {("sinusoidal", 1): "diverged", ("learned-1d", 2): "absent"}
     (trend,) = with_lengths(tmp_path, statuses=lost).trends
-    assert (trend.diffs["sinusoidal"][2].n, trend.diffs["learned-1d"][4].n, trend.spread.change.n) == (4, 4, 3)
+    assert (trend.diffs["sinusoidal"][2].n, trend.diffs["learned-1d"][4].n, trend.spread.change.change.n) == (4, 4, 3)
     assert trend.diverged == 1 and set(trend.seeds) == {4, 5}
 
 
@@ -82,7 +82,7 @@ def test_runs_that_diverged_and_missing_seeds_are_left_out(tmp_path):
 )
 def test_what_cannot_be_tested_has_no_verdict(tmp_path, options, tested):
     (trend,) = with_lengths(tmp_path, **options).trends
-    assert math.isnan(trend.spread.p) and trend.spread_verdict == "not tested"
+    assert math.isnan(trend.spread.change.p) and trend.verdict == "not tested"
     assert trend.tested == tested
 
 
@@ -109,7 +109,7 @@ def test_a_study_without_a_condition_has_no_trends(tmp_path):
 def test_with_planned_looks_the_intervals_are_those_of_the_look_and_nothing_is_tested(tmp_path):
     results = with_lengths(tmp_path, looks=[3, 10])
     (trend,) = results.trends
-    assert trend.planned and trend.tested == 0 and math.isnan(trend.spread.p)
+    assert trend.planned and trend.tested == 0 and math.isnan(trend.spread.change.p)
     for variant in results.variants.others:  # at the end of training, the interval is the one of the comparison
         last, final = trend.diffs[variant][4], results.comparisons.versus[variant].diff
         assert (last.n, last.low, last.high) == pytest.approx((final.n, final.low, final.high))

@@ -63,6 +63,23 @@ def test_a_spread_that_does_not_change_is_rarely_said_to(spread, n):
     assert at_most(0.055, np.array(said))
 
 
+@pytest.mark.parametrize(
+    ("widest", "fails", "limit"), [(1, 0.3, 0.13), (3, 0, 0.08)], ids=["failures", "a wide variant"]
+)
+def test_three_seeds_of_three_variants_that_fail_or_scatter_differently_are_wrong_as_often_as_the_methods_say(
+    widest, fails, limit
+):
+    """A failed run is as bad under both conditions. Three in ten runs fail, or one variant scatters three times as much."""
+    rng = np.random.default_rng(15)
+    truth, sd, said = np.array([[-2.0], [0], [2]]), np.array([[widest], [1], [1]]), []
+    for _ in range(1500):
+        runs, noise, seeds = *rng.normal(0, 1, (2, 3, 3)), rng.normal(0, 1, (1, 3))
+        failed = rng.random((3, 3)) < fails
+        first, last = truth + sd * runs + seeds, truth + sd * (0.3 * runs + 0.5 * noise) + seeds
+        said.append(stats.spread_change(*(np.where(failed, -20 + 0.1 * noise, x) for x in (first, last))).p < 0.05)
+    assert np.mean(said) > 0.001 and at_most(limit, np.array(said))
+
+
 def test_too_few_seeds_or_variants_are_not_tested():
     for shape in ((2, 5), (3, 2), (3, 0)):
         assert np.isnan(stats.spread_change(np.zeros(shape), np.ones(shape)).p)
