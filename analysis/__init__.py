@@ -1,1 +1,39 @@
-"""From records to answers: `vit-report`. Nothing is imported here, so that the command's help answers at once."""
+"""From records to answers: `vit-report`, and `compare` for any runs. Imports wait, so that the help answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.results.study_results import StudyResults as Results
+
+
+def compare(
+    frame: pd.DataFrame,
+    metric: str,
+    factor: str | Sequence[str],
+    seed: str = "seed",
+    baseline: str | None = None,
+    margin: float | None = None,
+    lower_is_better: bool = False,
+) -> Results:
+    """Compare variants over seeds, as `vit-report csv:FILE` does.
+
+    `frame`: one row for each run (runs, columns). `metric`: the column of the result, in any unit; a missing or infinite
+    value is a failed run, on which no verdict may depend. `factor`: the column or columns of which each combination of
+    values is a variant. `seed`: the column by which runs are paired, whole numbers. `baseline`: a variant (default: the
+    first by name), `a`, or `method=a, lr=0.1` for two factors. `margin`: smaller differences count as equal, in the unit
+    of the metric; required unless the metric is one of ours, such as `test/acc`.
+
+    In the result, `comparisons.versus[variant]` and `comparisons.pairs[a, b]` hold the difference with its 95 % interval,
+    the adjusted p and the verdict; `means.of(variant)` the mean; `factors.model` the tests of factors, if there are two
+    or more. Raises `UserError` naming the column and what it holds.
+    """
+    from analysis.results.study_results import analyze
+    from analysis.sources.tabular import read_table
+
+    factors = [factor] if isinstance(factor, str) else list(factor)
+    return analyze(read_table(frame, "the table", metric, factors, seed, baseline, margin, lower_is_better))

@@ -23,7 +23,7 @@ from analysis.results.conduct import this_look
 from analysis.results.study_results import analyze
 from analysis.sources import exported
 from analysis.sources.by_dataset import check_one_dataset, datasets_of
-from analysis.sources.read import has_plan, is_imported, locate, read
+from analysis.sources.read import TABLE, has_plan, is_imported, locate, read
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.errors import UserError
@@ -147,6 +147,8 @@ def _located(source: str) -> str:
 
 def _out(source: str, name: str, arguments: Namespace) -> Path:
     """The folder of the report: `name` in the study's folder, unless --out says where. It must be free or a report's."""
+    if arguments.out is None and source.startswith(f"{TABLE}:"):
+        arguments.out = Path(f"{source.removeprefix(f'{TABLE}:').removesuffix('.csv')}-{name}")
     if arguments.out is None and is_imported(source):
         raise UserError(f"{source}: give the folder of the report with --out DIR")
     out: Path = arguments.out or Path(source) / name
@@ -155,7 +157,13 @@ def _out(source: str, name: str, arguments: Namespace) -> Path:
 
 
 def _read(source: str, arguments: Namespace) -> RunsTable:
-    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline)
+    flags = ("factor", "seed", "margin", "lower_is_better")
+    table = {flag: vars(arguments)[flag] for flag in flags if vars(arguments)[flag] is not None}
+    if source.startswith(f"{TABLE}:"):
+        table["command"] = arguments.command
+    elif table:
+        raise UserError(f"--{next(iter(table)).replace('_', '-')}: is allowed only with {TABLE}:FILE")
+    return read(source, arguments.skip_unreadable, arguments.metric, arguments.baseline, **table)
 
 
 def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:

@@ -84,7 +84,8 @@ def with_interval(
 
 def limits(metric: Metric, difference: bool = False) -> tuple[float, float]:
     """Return the smallest and the largest possible value of a metric, in the data's units; a `difference` has none."""
-    return (-math.inf, math.inf) if difference else (0.0, 1.0) if metric.is_share else (0.0, math.inf)
+    lowest = 0.0 if not difference and (metric.is_share or metric.is_loss) else -math.inf
+    return lowest, 1.0 if not difference and metric.is_share else math.inf
 
 
 def value(value: float, metric: Metric) -> str:

@@ -13,7 +13,8 @@ from experiments.runs.tracking.settings import add_place_arguments
 
 PROG = "vit-report"
 SOURCE = (
-    "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY], which need --out"
+    "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY], which need --out; "
+    "or csv:FILE, a table with one row for each run (.csv, .parquet, .jsonl)"
 )
 RENAMED = {"--compare": "compare A B", "--across": "across A B C", "--export": "export STUDY DIR"}
 COMMANDS = {
@@ -102,6 +103,7 @@ def _parser(name: str) -> Parser:
         help="variant to compare with (default: the study's own, else the first by name); another one makes the report "
         "exploratory",
     )
+    _add_table_flags(parser)
     if out:
         about = f"folder of the report; replaces an earlier report there (default: {out})"
         parser.add_argument("--out", metavar="DIR", type=_folder, help=about)
@@ -111,6 +113,17 @@ def _parser(name: str) -> Parser:
         parser.add_argument("more", nargs="*", help=SUPPRESS)
         _add_report_flags(parser)
     return parser
+
+
+def _add_table_flags(parser: Parser) -> None:
+    """The flags that, with --metric, say what the columns of a table of runs are."""
+    table = parser.add_argument_group("csv:FILE", "What the columns are; --metric names the column of the metric.")
+    about = "column of a factor; several: repeat the flag. Runs with the same levels are one variant"
+    table.add_argument("--factor", metavar="COLUMN", action="append", help=about)
+    table.add_argument("--seed", metavar="COLUMN", help="column of the seed, by which runs are paired (default: seed)")
+    about = "equivalence margin in the unit of the metric"
+    table.add_argument("--margin", metavar="NUMBER", type=float, help=about)
+    table.add_argument("--lower-is-better", action="store_const", const=True, help="as for an error or a time")
 
 
 def _add_report_flags(parser: Parser) -> None:

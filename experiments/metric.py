@@ -13,6 +13,7 @@ from functools import lru_cache
 
 FEWSHOT, FEWSHOT_VAL, FEWSHOT_L2 = "fewshot", "fewshot-val", "fewshot-l2"
 SHIFT, PERMUTED = "shift", "permuted/acc"
+COLUMN = "a column of a table of runs"
 _NUMBER = "[1-9][0-9]*"
 _SHOTS = f"/(?P<dataset>[a-z0-9-]+)/(?P<shots>{_NUMBER})"
 _EPOCHS = f"(?:@(?P<epochs>{_NUMBER}))?"
@@ -57,6 +58,8 @@ TABLE = (
     _few(FEWSHOT_L2, "test", ", L2 chosen on validation images"),
     Entry(f"{SHIFT}/(?P<pixels>{_NUMBER})", "consistency under shifts by {pixels} px", "test", needs="eval.max_shift"),
     Entry(PERMUTED, "test accuracy with permuted patches", "test", needs="eval.permuted"),
+    Entry(r"(?P<column>.+) \(higher is better\)", "{column}", "", "", needs=COLUMN),  # see `metric_of_column`
+    Entry(r"(?P<column>.+) \(lower is better\)", "{column}", "", "", "lower", needs=COLUMN),
 )
 
 
@@ -125,6 +128,11 @@ class Metric(str):
         return self._entry.better == "lower"
 
     @property
+    def is_loss(self) -> bool:
+        """Whether it is a cross-entropy, which is never below 0."""
+        return self.base.endswith("/loss")
+
+    @property
     def label(self) -> str:
         """The metric in words: "test accuracy"."""
         entry, parts = _find(self)
@@ -190,6 +198,12 @@ EXPECTED = (
 def is_metric(name: object) -> bool:
     """Whether this is the name of a metric that runs can be compared by."""
     return isinstance(name, str) and _find(name)[0].better != ""
+
+
+def metric_of_column(column: str, lower_is_better: bool = False) -> Metric:
+    """The metric in a column of a user's table: one of `TABLE`, else one without a unit, whose name says what is better."""
+    known = is_metric(column) and not lower_is_better
+    return Metric(column if known else f"{column} ({'lower' if lower_is_better else 'higher'} is better)")
 
 
 def known_metrics(names: Iterable[object]) -> list[Metric]:

@@ -102,6 +102,19 @@ def test_help_imports_no_heavy_library(command, tmp_path):
     assert done.stdout.splitlines()[-1] == "heavy: []", done.stdout + done.stderr
 
 
+def test_the_table_of_runs_has_the_answer_that_the_page_shows(tmp_path):
+    (tmp_path / "runs.csv").write_text(block("csv", "method,seed,acc"))
+    done = run(block("bash", "csv:runs.csv").strip(), tmp_path)
+    answer = block("text", "Higher acc than sgd").split()
+    assert done.returncode == 0 and " ".join(answer) in " ".join(done.stdout.split()), done.stderr
+    assert (tmp_path / "runs-report" / "report.html").is_file()
+    code = [sys.executable, "-c", block("python", "analysis.compare")]
+    done = subprocess.run(
+        code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.stdout == "better\n", done.stderr
+
+
 @pytest.mark.parametrize("page", ["README.md", ".github/CONTRIBUTING.md", "analysis/reference/README.md"])
 def test_commands_on_a_page_have_known_flags(page, tmp_path):
     lines = (ROOT / page).read_text(encoding="utf-8").replace("`", "\n").splitlines()

@@ -105,7 +105,7 @@ def _document(
     planned = any(results.policy.looks for results in studies.values())
     methods = [*facts(template, "methods", planned=planned, **slots), *further]
     scopes = dict.fromkeys(
-        fact for results in studies.values() for fact in facts("methods", "scope", split=results.conduct.split)
+        fact for results in studies.values() for fact in facts("methods", "scope", conduct=results.conduct)
     )
     return Document(
         title=text(template, "title", **slots),

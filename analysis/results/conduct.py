@@ -29,6 +29,8 @@ class Conduct:
     """what is to be said of a plan that was inferred, or chosen after the runs"""
     recorded: bool
     """whether looks at the study are recorded: not those at runs that no study has planned"""
+    training_known: bool
+    """whether the source says how runs were trained"""
     looks: tuple[Look, ...]
     """looks at different numbers of seeds, in order; the last one is this"""
     counts: pd.DataFrame
@@ -78,6 +80,7 @@ def study_conduct(study: RunsTable) -> Conduct:
     return Conduct(
         notes=list(study.plan.notes),
         recorded=study.recorded,
+        training_known=study.training_known,
         looks=study_looks(study),
         counts=counts.reindex(index=study.variants, columns=list(STATUSES), fill_value=0),
         planned=len(study.runs) - len(runs["unplanned"]),

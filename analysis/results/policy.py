@@ -177,7 +177,7 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
     A few-shot metric names its dataset; every other metric is about a run's own data. Consistency under shifts is no
     accuracy and has no such level.
     """
-    if metric.is_consistency:
+    if metric.is_consistency or not (metric.is_share or metric.is_loss):
         return None
     name, classes = metric.fewshot_dataset or settings.get("data.name"), settings.get("data.num_classes")
     dataset = DATASETS.get(name)
@@ -189,16 +189,16 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
 def _chance_levels(study: RunsTable) -> dict[str, dict[int, float]]:
     """Chance among k classes is an accuracy of 1/k and a cross-entropy of log k.
 
-    An unknown level counts as an accuracy of 0, the worst case. One unknown loss makes all of them unknown.
+    An unknown level counts as an accuracy of 0, the worst case. One other unknown level makes all of them unknown.
     """
     diverged, settings = study.of("diverged"), study.settings()
     levels: dict[str, dict[int, float]] = {}
     for variant, seed in zip(diverged["variant"], diverged["seed"]):
         share = chance_accuracy(settings.loc[variant], study.metric)
-        if study.metric.lower_is_better:
-            level = math.nan if share is None else -math.log(share)
-        else:
+        if study.metric.is_share:
             level = 0.0 if share is None else share
+        else:
+            level = math.nan if share is None else -math.log(share)
         levels.setdefault(variant, {})[int(seed)] = level
     if any(math.isnan(level) for runs in levels.values() for level in runs.values()):
         return {variant: dict.fromkeys(runs, math.nan) for variant, runs in levels.items()}

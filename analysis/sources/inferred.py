@@ -29,6 +29,7 @@ def infer(
     metric: str | None = None,
     baseline: str | None = None,
     troubles: Mapping[str, str] | None = None,
+    margin: float | None = None,
     **parts: Any,
 ) -> RunsTable:
     """A `RunsTable` from runs without a plan. `source`: their folder or address. `parts`: its other fields.
@@ -59,7 +60,7 @@ def infer(
         "factors": {"+".join(paths): levels for paths, levels in factors.items()},
         "baseline": variants[0],
         "metric": metric,
-        "margin": MARGIN,
+        "margin": MARGIN if margin is None else margin,
         "seeds": sorted({seed for _, seed in kept}),
         "base": nested({path: value for path, value in settings[0].items() if path not in (*varied, *PLACES)}),
         "runs": [
@@ -73,7 +74,7 @@ def infer(
             for (variant, seed), at in kept.items()
         ],
         "source": source,
-        "notes": [_note(source, metric, baseline, has_digests="folder" in parts)],
+        "notes": [_note(source, metric, baseline, margin, has_digests="folder" in parts)],
     }
     plan = StudyPlan.parse(tree, source)
     return RunsTable.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
@@ -141,12 +142,13 @@ def _without_copies(
     return kept, copies
 
 
-def _note(source: str, metric: str, baseline: str | None, has_digests: bool) -> str:
+def _note(source: str, metric: str, baseline: str | None, margin: float | None, has_digests: bool) -> str:
     """What the report says of a study without a plan."""
     chosen = "the one given with --baseline" if baseline else "the first variant by name"
+    stated = "the default" if margin is None else "the one given"
     unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
     return (
         f"Read from {source}, which holds no plan: the factors are the settings that differ between the runs, the "
-        f"baseline is {chosen}, the metric is {metric}, and the margin is the default, not one stated before the runs."
+        f"baseline is {chosen}, the metric is {metric}, and the margin is {stated}, not one stated before the runs."
         f"{unchecked}"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from analysis.sources import optuna_storage, wandb_project
 from analysis.sources.exported import is_export, read_export
@@ -11,6 +12,7 @@ from analysis.sources.folder import has_runs, read_folder, read_runs
 from analysis.sources.held_fixed import check_pooling
 from analysis.sources.inferred import infer
 from analysis.sources.runs_table import RunsTable
+from analysis.sources.tabular import read_file, read_table
 from experiments.errors import UserError
 from experiments.files import reading
 from experiments.metric import EXPECTED, METRICS, Metric, is_metric
@@ -19,11 +21,12 @@ from vit.registry import nearest
 
 FIND_RUNS = {"wandb": wandb_project.find_runs, "optuna": optuna_storage.find_runs}
 """Sources without a plan: the first word -> from the rest of the address, and what the user says is measured, the runs."""
+TABLE = "csv"
 
 
 def is_imported(source: str) -> bool:
-    """Whether the source is W&B or an Optuna storage, not a folder."""
-    return source.partition(":")[0] in FIND_RUNS and ":" in source
+    """Whether the source is W&B, an Optuna storage or a table of runs, not a folder."""
+    return source.partition(":")[0] in (*FIND_RUNS, TABLE) and ":" in source
 
 
 def has_plan(source: str) -> bool:
@@ -32,14 +35,18 @@ def has_plan(source: str) -> bool:
 
 
 def read(
-    source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None
+    source: str, skip_unreadable: bool = False, metric: str | None = None, baseline: str | None = None, **table: Any
 ) -> RunsTable:
     """Read a study.
 
-    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]" or "optuna:FILE[#STUDY]".
+    `source`: a folder (see `locate`), "wandb:ENTITY/PROJECT[/STUDY]", "optuna:FILE[#STUDY]" or "csv:FILE", whose columns
+    `table` names: arguments of `read_table`.
     `metric` and `baseline` differ from the plan in an exploratory report, which says so. Raises `UserError` naming what
     is missing or not possible, and where runs of a variant are not of one model.
     """
+    if source.startswith(f"{TABLE}:"):
+        frame = read_file(Path(source.partition(":")[2]))
+        return read_table(frame, source, metric or "", baseline=baseline, **table)
     if metric is not None and not is_metric(metric):
         raise UserError(f"--metric: {metric!r} is not allowed: {EXPECTED}")
     source = locate(source)

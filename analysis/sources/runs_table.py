@@ -139,6 +139,11 @@ class RunsTable:
         planned = self.runs[self.runs["status"] != "unplanned"]
         return list(dict.fromkeys(planned["variant"]))
 
+    @property
+    def training_known(self) -> bool:
+        """Whether the source says how runs were trained. A table of results does not."""
+        return bool((self.of(*ENDED)["epochs"] > 0).any())
+
     def settings(self) -> pd.DataFrame:
         """One row for each variant with an ended run: that run's row. The index is the variant."""
         return self.of(*ENDED).drop_duplicates("variant").set_index("variant")

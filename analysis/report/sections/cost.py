@@ -41,8 +41,10 @@ _DRAWN = ("params", "flops_per_image", "device_seconds")
 _WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
-def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: Styles) -> Section:
-    """The costs of all variants, and the metric against each cost that is known."""
+def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: Styles) -> Section | None:
+    """The costs of all variants, and the metric against each cost that is known; None where no cost is."""
+    if cost.isna().all(axis=None):
+        return None
     kinds = {name: _COLUMNS[name][0] for name in _DRAWN if cost[name].notna().any()}
     caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
     plot = Plot("cost", against_cost(cost, kinds, means, styles), caption) if kinds else None

@@ -39,7 +39,10 @@ def curves_section(curves: Curves, styles: Styles) -> Section:
 
 def metrics_section(variants: Variants, means: Means) -> Section:
     """All metrics."""
-    return Section("metrics", "All metrics", [metrics_table(variants, means), spread_table(variants, means)])
+    spread = spread_table(variants, means)
+    if means.by_metric.keys().isdisjoint(METRICS):  # the user's own metric alone
+        return Section("metrics", "Spread", [spread])
+    return Section("metrics", "All metrics", [metrics_table(variants, means), spread])
 
 
 def metrics_table(variants: Variants, means: Means) -> Table:

@@ -16,7 +16,6 @@ from analysis.sources.held_fixed import not_held_fixed
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
-from experiments.metric import METRICS
 
 
 def provenance(study: RunsTable) -> Section:
@@ -48,13 +47,13 @@ def origin(study: RunsTable) -> Facts:
         dates=[times["started"].min(), times["finished"].max()] if len(times) else [],
         digest=digest(study),
     )
-    return Facts(terms)
+    return Facts(terms if study.training_known else terms[-1:])
 
 
 def digest(study: RunsTable) -> str:
     """Return the SHA-256 of the runs' sorted digests; where the source has none, of their status and metrics."""
     runs = study.runs
-    known = runs["digest"].dropna().tolist() or runs[["run", "status", *METRICS]].to_csv(index=False).splitlines()
+    known = runs["digest"].dropna().tolist() or runs[["run", "status", *study.metrics]].to_csv(index=False).splitlines()
     return hashlib.sha256("\n".join(sorted(known)).encode()).hexdigest()
 
 
@@ -84,6 +83,8 @@ def _setting(value: object) -> str:
 def reproduce(study: RunsTable) -> Section:
     """Return the section with the commands that train the runs and write this report, and the user's own files."""
     plan, ended = study.plan, study.of(*ENDED)
+    if plan.source and plan.command:
+        return Section("reproduce", "Reproduce", [Code(plan.command)])
     words, given = _parsed(plan.command or "")
     folder = f"{(given.out or 'runs').rstrip('/')}/{study.name}"
     modules = dict.fromkeys(name for value in ended["plugin_modules"].dropna() for name in str(value).split(","))

@@ -1,0 +1,146 @@
+"""Read runs from a table with one row for each run: a file (CSV, Parquet, JSON lines) or a DataFrame. Read only.
+
+The user names the columns: the metric, the seed and the factors. Other columns are not used.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.sources.inferred import infer
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.settings import PLACES
+from analysis.sources.source_run import SourceRun
+from experiments.errors import UserError
+from experiments.files import reading
+from experiments.metric import Metric, metric_of_column
+
+FORMATS = (".csv", ".parquet", ".jsonl")
+
+
+def read_file(path: Path) -> pd.DataFrame:
+    """The table in a file; which format it has follows from its ending. The cells of CSV are text."""
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise UserError(f"csv:{path}: is no file that ends with {', '.join(FORMATS)}")
+    with reading(path):
+        try:
+            if ending == ".parquet":
+                return pd.read_parquet(path)
+            text = path.read_text(encoding="utf-8-sig")
+            if ending == ".jsonl":
+                return pd.DataFrame([json.loads(line) for line in text.splitlines() if line.strip()], dtype=object)
+            head, *rows = [row for row in csv.reader(io.StringIO(text)) if row] or [[]]
+        except ImportError as error:
+            extra = 'needs the extra "parquet"; install it with: pip install "vit-ablation[parquet]"'
+            raise UserError(f"csv:{path}: {extra}") from error
+        except (ValueError, TypeError, csv.Error) as error:
+            raise UserError(f"csv:{path}: cannot be read: {error}") from error
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(head):
+            raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}")
+    return pd.DataFrame(rows, columns=[name.strip() for name in head], dtype=object)
+
+
+def read_table(
+    frame: pd.DataFrame,
+    source: str,
+    metric: str,
+    factor: Sequence[str] = (),
+    seed: str = "seed",
+    baseline: str | None = None,
+    margin: float | None = None,
+    lower_is_better: bool = False,
+    command: str | None = None,
+) -> RunsTable:
+    """A study from a table with one row for each run; see `analysis.compare`. `source`: what messages call the table.
+
+    `command`: what the report shows to make it again.
+    """
+    frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
+    _check_columns(frame, source, metric, seed, factor)
+    measured = metric_of_column(metric, lower_is_better)
+    if margin is None and not measured.is_share:
+        raise UserError(f"{source}: give the margin (--margin): the smallest difference in {metric} that would matter")
+    levels = {name: _levels(frame, source, name) for name in factor}
+    runs = _runs(frame, source, measured, metric, seed, levels)
+    study = infer(source, runs, measured, baseline, margin=margin)
+    unused = [column for column in frame if column not in (metric, seed, *factor)]
+    notes = [f"Columns of the table that are not used: {', '.join(unused)}."] if unused else []
+    plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
+    return replace(study, plan=plan)
+
+
+def _check_columns(frame: pd.DataFrame, source: str, metric: str, seed: str, factors: Sequence[str]) -> None:
+    if frame.empty:
+        raise UserError(f"{source}: holds no runs")
+    held, named = list(frame), (metric, seed, *factors)
+    if not metric or not factors:
+        raise UserError(f"{source}: give --metric and --factor, which name columns; its columns: {', '.join(held)}")
+    roles = {metric: "the metric", seed: "the seed, by which runs are paired", **dict.fromkeys(factors, "a factor")}
+    for column, role in roles.items():
+        if (count := held.count(column)) != 1:
+            problem = f"has {count} columns {column!r}" if count else f"has no column {column!r}"
+            raise UserError(f"{source}: {problem} ({role}); its columns: {', '.join(held)}")
+    if len(set(named)) < len(named):
+        raise UserError(f"{source}: metric, seed and factors are different columns, not {', '.join(named)}")
+    for factor in factors:
+        if "+" in factor or factor in PLACES:
+            raise UserError(f"{source}: rename the column {factor!r}; a factor cannot have this name")
+
+
+def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
+    """The level in each row: a number where all are, else text."""
+    texts = [_text(cell) for cell in frame[factor]]
+    if "" in texts:
+        raise UserError(f"{source}: {factor}: row {texts.index('') + 1} is empty; a run has a level of every factor")
+    numbers = list(map(_number, texts))
+    levels = numbers if all(number is not None and math.isfinite(number) for number in numbers) else texts
+    if len(set(levels)) < 2:
+        raise UserError(f"{source}: {factor}: every row holds {texts[0]!r}; a factor has two values or more")
+    return levels
+
+
+def _runs(
+    frame: pd.DataFrame, source: str, measured: Metric, metric: str, seed: str, levels: dict[str, list[Any]]
+) -> list[SourceRun]:
+    """The runs. One without a finite value diverged or failed: what it would have reached is not known."""
+    runs, first, study = [], dict[Any, int](), Path(source.partition(":")[2]).stem or source
+    for row, (value, seeded) in enumerate(zip(frame[metric].map(_text), frame[seed].map(_text)), 1):
+        number, whole = _number(value or "nan"), _number(seeded)
+        if number is None:
+            raise UserError(f"{source}: {metric}: {value!r} in row {row} is not a number (empty: a failed run)")
+        if whole is None or whole % 1 != 0:
+            raise UserError(f"{source}: {seed}: {seeded!r} in row {row} is not a whole number")
+        settings = {factor: column[row - 1] for factor, column in levels.items()}
+        earlier = first.setdefault((*settings.values(), int(whole)), row)
+        if earlier != row:
+            same = ", ".join(f"{name} {value}" for name, value in {**settings, seed: int(whole)}.items())
+            raise UserError(f"{source}: rows {earlier} and {row} both have {same}; name what differs with --factor")
+        status, summary = ("finished", {str(measured): number}) if math.isfinite(number) else ("diverged", {})
+        name = f"row {row:0{len(str(len(frame)))}d}"
+        runs.append(SourceRun(name, status, {**settings, "seed": int(whole)}, summary=summary, study=study))
+    return runs
+
+
+def _text(cell: Any) -> str:
+    """The text of a cell; "" where it is missing."""
+    return "" if pd.api.types.is_scalar(cell) and pd.isna(cell) else str(cell).strip()
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a text is; None where it is none."""
+    try:
+        number = float(text)
+        return int(text) if text.lstrip("-").isdecimal() and math.isfinite(number) else number
+    except ValueError:
+        return None

@@ -1,0 +1,211 @@
+"""A table of anyone's runs gives numbers that can be computed by hand, and the verdicts of the study that it is from."""
+
+import importlib.util
+import json
+import math
+
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+import analysis
+from analysis.main import main
+from analysis.results.study_results import analyze
+from analysis.sources.read import read
+from experiments.errors import UserError
+
+POSITIONS = "analysis/reference/digits/positions"
+
+
+def table(values, **columns):
+    """A row for each run. `values`: variant -> its results on seeds 0, 1, ..."""
+    rows = [(name, seed, value) for name, found in values.items() for seed, value in enumerate(found)]
+    return pd.DataFrame(rows, columns=["method", "seed", "score"]).assign(**columns)
+
+
+def compared(frame, metric="score", factor="method", margin=0.5, **options):
+    return analysis.compare(frame, metric, factor, margin=margin, **options)
+
+
+def test_two_variants_are_compared_with_a_paired_t_test():
+    a, b = [90.1, 90.3, 90.6, 89.9, 90.2], [91.2, 90.8, 91.9, 91.1, 91.0]
+    versus = compared(table({"a": a, "b": b})).comparisons.versus["b"]
+    expected = scipy_stats.ttest_rel(b, a)
+    low, high = expected.confidence_interval(0.95)
+    assert (versus.diff.value, versus.diff.low, versus.diff.high) == pytest.approx((0.98, low, high), abs=1e-12)
+    assert versus.p_holm == pytest.approx(expected.pvalue, rel=1e-9) and versus.verdict == "better"
+
+
+def test_a_difference_of_1_2_and_3_by_hand():
+    """t = 2 sqrt(3) with 2 degrees of freedom, where p = 1 - t / sqrt(t^2 + 2)."""
+    versus = compared(table({"a": [10, 20, 30], "b": [11, 22, 33]})).comparisons.versus["b"]
+    assert versus.diff.value == pytest.approx(2) and versus.verdict == "not enough evidence"
+    assert versus.p_holm == pytest.approx(1 - math.sqrt(12 / 14), rel=1e-9)
+
+
+def test_the_user_says_what_is_better_and_what_counts_as_equal():
+    """Differences -3.1, -3, -2.9: t = -52, and the ends of the 90 % interval are -3 -+ 2.92 * 0.1 / sqrt(3)."""
+    frame = table({"a": [-10.0, -20.0, -30.0], "b": [-13.1, -23.0, -32.9]})
+    verdicts = {
+        (lower, margin): compared(frame, lower_is_better=lower, margin=margin).comparisons.versus["b"].verdict
+        for lower in (False, True)
+        for margin in (3.16, 3.17)
+    }
+    assert verdicts == {
+        (False, 3.16): "worse",
+        (False, 3.17): "equivalent",
+        (True, 3.16): "better",
+        (True, 3.17): "equivalent",
+    }
+
+
+def test_two_factors_give_the_factorial_results():
+    """score = 10 lr-effect + 4 method-effect + seed noise that cancels: main effects 1 and 4, no interaction but noise."""
+    noise = {("a", 1): [0, 1, 2, 4], ("a", 2): [1, 1, 3, 4], ("b", 1): [0, 2, 2, 4], ("b", 2): [1, 2, 2, 5]}
+    rows = [
+        {"method": method, "lr": lr, "seed": seed, "score": 4 * (method == "b") + (lr == 2) + value}
+        for (method, lr), values in noise.items()
+        for seed, value in enumerate(values)
+    ]
+    results = compared(pd.DataFrame(rows), factor=["method", "lr"], baseline="method=a, lr=1")
+    frame = pd.DataFrame(rows)
+    effects = results.factors.model.contrasts.set_index("factor")
+    for factor, level in (("method", "b"), ("lr", 2)):
+        by_seed = frame[frame[factor] == level].groupby("seed")["score"].mean()
+        other = frame[frame[factor] != level].groupby("seed")["score"].mean()
+        assert effects.loc[factor, "diff"].value == pytest.approx((by_seed - other).mean())
+    assert len(results.comparisons.pairs) == 6
+
+
+@pytest.mark.parametrize("metric", ["test/acc", "accuracy"])
+def test_a_bare_csv_of_a_study_gives_the_verdicts_of_the_study(tmp_path, metric):
+    study = read(POSITIONS)
+    expected = analyze(study).comparisons
+    bare = study.runs[["variant", "seed", "test/acc"]].rename(columns={"test/acc": metric, "variant": "kind"})
+    bare.to_csv(tmp_path / "bare.csv", index=False)
+    source = f"csv:{tmp_path / 'bare.csv'}"
+    found = analyze(read(source, metric=metric, baseline="none", factor=["kind"], margin=0.01)).comparisons
+    assert len(found.pairs) == len(expected.pairs) == 153
+    for (a, b), pair in expected.pairs.items():
+        other, sign = (found.pairs[a, b], 1) if (a, b) in found.pairs else (found.pairs[b, a], -1)
+        assert other.diff.value == pytest.approx(sign * pair.diff.value, abs=1e-12)
+        mirrored = {"better": "worse", "worse": "better"} if sign < 0 else {}
+        assert other.verdict == mirrored.get(pair.verdict, pair.verdict), (a, b)
+
+
+def test_every_format_holds_the_same_runs(tmp_path):
+    frame = table({"none": [0.1, 0.2, 1 / 3], "NA": [0.3, 1e-3, 0.5]}, note="x, y")
+    frame.to_csv(tmp_path / "runs.csv", index=False)
+    frame.to_json(tmp_path / "runs.jsonl", orient="records", lines=True, double_precision=15)
+    formats = ["csv", "jsonl"]
+    if importlib.util.find_spec("pyarrow"):
+        frame.to_parquet(tmp_path / "runs.parquet")
+        formats.append("parquet")
+    expected = compared(frame).means.values
+    assert expected == {"NA": {0: 0.3, 1: 1e-3, 2: 0.5}, "none": {0: 0.1, 1: 0.2, 2: 1 / 3}}
+    for ending in formats:
+        study = read(f"csv:{tmp_path / 'runs'}.{ending}", metric="score", factor=["method"], margin=0.5)
+        assert analyze(study).means.values == {name: pytest.approx(runs) for name, runs in expected.items()}
+        assert study.plan.notes[-1] == "Columns of the table that are not used: note."
+
+
+def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
+    frame = table({"a": [1.0, 1.1, 1.2, 1.3], "b": [5.0, 5.2, None, 5.1]})
+    results = compared(frame)
+    assert results.conduct.counts.loc["b", "diverged"] == 1
+    versus = results.comparisons.versus["b"]
+    assert (versus.n, versus.verdict, versus.depends_on_diverged) == (3, "better", True)
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+GOOD = "method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,4\n"
+FLAGS = ("--metric", "acc", "--factor", "method", "--margin", "0.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "said"),
+    [
+        (GOOD, ("--metric", "loss", *FLAGS[2:]), "has no column 'loss' (the metric); its columns: method, seed, acc"),
+        (GOOD, (*FLAGS, "--seed", "s"), "has no column 's' (the seed, by which runs are paired)"),
+        (GOOD, (*FLAGS, "--factor", "lr"), "has no column 'lr' (a factor)"),
+        (
+            GOOD,
+            (*FLAGS, "--factor", "acc"),
+            "metric, seed and factors are different columns, not acc, seed, method, acc",
+        ),
+        (GOOD, FLAGS[:2], "give --metric and --factor, which name columns; its columns: method, seed, acc"),
+        (GOOD, FLAGS[2:], "give --metric and --factor, which name columns"),
+        (GOOD, FLAGS[:4], "give the margin (--margin): the smallest difference in acc that would matter"),
+        (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
+        (GOOD, (*FLAGS, "--baseline", "c"), "--baseline: 'c' is not among the variants: a, b"),
+        (GOOD.replace("3", "three"), FLAGS, "acc: 'three' in row 3 is not a number"),
+        (GOOD.replace("b,0", "b,x"), FLAGS, "seed: 'x' in row 3 is not a whole number"),
+        (GOOD.replace("b,0", "b,0.5"), FLAGS, "seed: '0.5' in row 3 is not a whole number"),
+        (GOOD.replace("b,0", "b,inf"), FLAGS, "seed: 'inf' in row 3 is not a whole number"),
+        (GOOD.replace("b,0", "b,"), FLAGS, "seed: '' in row 3 is not a whole number"),
+        (GOOD.replace("b,1", "b,0"), FLAGS, "rows 3 and 4 both have method b, seed 0; name what differs with --factor"),
+        (GOOD.replace("b,1", ",1"), FLAGS, "method: row 4 is empty"),
+        (GOOD.replace("b,", "a,"), FLAGS, "method: every row holds 'a'; a factor has two values or more"),
+        (GOOD + "b,2\n", FLAGS, "row 5 has 2 cells, and the header 3"),
+        (GOOD.replace("seed,acc", "acc,acc"), FLAGS, "has 2 columns 'acc' (the metric)"),
+        (GOOD.replace("method", "a+b"), ("--factor", "a+b", *FLAGS), "has no column 'method' (a factor)"),
+        (GOOD.replace("method", "a+b"), (*FLAGS[:2], "--factor", "a+b", *FLAGS[4:]), "rename the column 'a+b'"),
+        ("method,seed,acc\n", FLAGS, "holds no runs"),
+        ("", FLAGS, "holds no runs"),
+        (None, FLAGS, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_one_line_that_names_the_column(
+    tmp_path, capsys, monkeypatch, text, flags, said
+):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "runs.csv").write_text(text)
+    status, out, err = run(capsys, "csv:runs.csv", *flags)
+    assert (status, out, err.count("\n")) == (2, "", 1) and said in err
+    assert {path.name for path in tmp_path.iterdir()} <= {"runs.csv"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("runs.xlsx", b"", "is no file that ends with .csv, .parquet, .jsonl"),
+        ("runs.csv", b"\xff\xfe", "cannot be read: 'utf-8' codec"),
+        ("runs.jsonl", b"{", "cannot be read: Expecting"),
+        ("runs.parquet", b"not parquet", "runs.parquet: "),
+    ],
+)
+def test_a_file_of_another_format_is_one_line(tmp_path, capsys, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    status, out, err = run(capsys, f"csv:{tmp_path / name}", *FLAGS)
+    assert (status, out, err.count("\n")) == (2, "", 1) and said in err
+
+
+def test_columns_belong_to_a_table(capsys):
+    for flags in (("--factor", "method"), ("--seed", "s"), ("--margin", "0.5"), ("--lower-is-better",)):
+        status, _, err = run(capsys, POSITIONS, *flags)
+        assert status == 2 and f"{flags[0]}: is allowed only with csv:FILE" in err
+
+
+def test_a_message_of_the_function_names_the_column():
+    with pytest.raises(
+        UserError, match=r"^the table: has no column 'error' \(the metric\); its columns: method, seed, "
+    ):
+        compared(table({"a": [1, 2], "b": [3, 4]}), metric="error")
+
+
+def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text(GOOD)
+    assert run(capsys, f"csv:{tmp_path / 'runs.csv'}", *FLAGS)[0] == 0
+    page = (tmp_path / "runs-report" / "report.md").read_text()
+    heads = [line[3:] for line in page.splitlines() if line.startswith("## ")]
+    assert heads == ["Results", "Differences from the baseline", "Spread", "Methods", "Provenance", "Reproduce", "Runs"]
+    assert not any(word in page.lower() for word in ("epoch is", "images", "flop", "commit", "hardware"))
+    assert f"vit-report csv:{tmp_path / 'runs.csv'} --metric acc --factor method --margin 0.5" in page
+    assert json.loads((tmp_path / "runs-report" / "manifest.json").read_text())
