@@ -14,7 +14,7 @@ from scipy import special
 
 from analysis.sources.settings import PLACES
 from analysis.stats.comparisons import Rule, Values, differences_at_looks
-from analysis.stats.differences import Differences, paired_differences
+from analysis.stats.differences import Differences, differences
 from analysis.stats.estimates import Estimate, beyond
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import fewest, noncentral_sf, power_beyond, power_of_equivalence
@@ -176,8 +176,10 @@ class Published(Claim):
 
     def _away(self, variant: str, runs: Mapping[int, float], rule: Rule) -> list[Differences]:
         """How far the runs are from the published accuracy, at each look so far."""
-        diffs, floor = np.array([[*runs.values()]]) - self.accuracy, rule.floor / math.sqrt(2)  # of one run
-        return [paired_differences(diffs[:, :n], floor) for n in rule.looks.of([variant]).reached]
+        values, floor = np.array([*runs.values()]), rule.floor / math.sqrt(2)  # of one run
+        both, one, other = np.stack([values, np.full_like(values, self.accuracy)]), np.array([0]), np.array([1])
+        reached = rule.looks.of([variant]).reached
+        return [differences(both[:, :n], one, other, floor, "paired") for n in reached]
 
 
 def _on_pairs(

@@ -3,7 +3,7 @@
 How a verdict is reached for a family of m pairs at level `ALPHA` and a margin that is stated before the runs:
 
 1. "equivalent": two one-sided t tests show that the difference lies within ±margin.
-2. "better" or "worse": the two-sided paired t test shows that the difference is not zero.
+2. "better" or "worse": the two-sided t test shows that the difference is not zero.
 3. "not enough evidence" otherwise. This does not mean "no difference".
 
 A difference can be shown to exist and to be smaller than the margin. Its verdict is "equivalent", because the margin
@@ -158,12 +158,13 @@ def _compared(
     level = rule.looks.level(strictest)
     spread = (now.sd, now.mean, now.n)
     needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.margin, level, now.sharing)
-    smallest = detectable(now.sd, now.n, level, now.sharing)
+    smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals = now.estimates(rule.looks.confidence)
     gains = b - a if rule.lower_is_better else a - b
     improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.margin), correlation(a, b)
-    ratio = moments(a - b)[1] ** 2 / (moments(a)[1] ** 2 + moments(b)[1] ** 2)
+    spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
+    ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(pairs), np.nan), where=sum(spreads) > 0)
     for i, (p_holm, q_holm, sign) in enumerate(family):
         yield PairedComparison(
             diff=intervals[i],
@@ -178,7 +179,7 @@ def _compared(
             variance=now.variance,
             variance_ratio=float(ratio[i]),
             detectable=float(smallest[i]),
-            seeds_needed=needed[i] if np.isnan(sign) else None,
+            seeds_needed=needed[i] if np.isnan(sign) and not now.equal[i] else None,
         )
 
 

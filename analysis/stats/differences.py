@@ -57,7 +57,7 @@ class Differences:
         """p-values (..., pairs) of a mean difference of `null`, against another, a higher or a lower one."""
         away = beyond(self.mean, null)[..., None, :] / self.error
         if side == "two":
-            return self._average(2 * special.stdtr(self.df, -np.abs(away)))
+            return np.minimum(self._average(2 * special.stdtr(self.df, -np.abs(away))), 1)
         return self._average(special.stdtr(self.df, -away if side == "above" else away))
 
     def tost(self, margin: float) -> np.ndarray:
@@ -69,15 +69,20 @@ class Differences:
         p = np.maximum(self.t_test(-margin, "above"), self.t_test(margin, "below"))
         return np.where(self.constant, np.nan, p)
 
-    def half_width(self, level: float = 0.95) -> np.ndarray:
+    def half_width(self, level: float) -> np.ndarray:
         """Half the width of the intervals around the means (..., pairs): the differences whose test has p = 1 - level."""
         ends = -special.stdtrit(self.df, (1 - level) / 2) * self.error
         low, high = ends.min(axis=-2), ends.max(axis=-2)
-        for _ in range(30):
-            middle = (low + high) / 2
+        for _ in range(40):
+            middle = np.sqrt(low * high)
             inside = self._average(2 * special.stdtr(self.df, -middle[..., None, :] / self.error)) > 1 - level
             low, high = np.where(inside, middle, low), np.where(inside, high, middle)
         return high
+
+    def tail(self, alpha: float) -> np.ndarray:
+        """The half-width at 1 - alpha relative to that of one t distribution with the same error and mean df (..., pairs)."""
+        df, error = self._average(self.df), np.sqrt(self._average(self.error**2))
+        return self.half_width(1 - alpha) / (-special.stdtrit(df, alpha / 2) * error)
 
     def estimates(self, level: float) -> list[Estimate]:
         """The mean of each pair of a single study with its interval."""
@@ -106,7 +111,7 @@ def differences(
     """Variants `first` minus variants `second` (pairs,) of values x (..., variants, seeds), NaN where a run is missing.
 
     `floor` is the smallest standard deviation of a difference of two runs. Leading axes are separate studies; variances
-    are shared only if all of them allow it (`can_share`). A pair with a side of fewer than `FEWEST_RUNS` runs has its own.
+    are shared only if all of them allow it (`can_share`). A pair with fewer than `FEWEST_RUNS` common seeds has its own.
     """
     a, b = x[..., first, :], x[..., second, :]
     constant = _constant(a, b) & _constant(b, a)
@@ -114,9 +119,10 @@ def differences(
     if variance == "paired" or not can_share(x, floor / np.sqrt(2)):
         return replace(alone, constant=constant)
     shared = shared_variance(x, floor / np.sqrt(2))
-    few = (np.minimum(*(np.isfinite(side).sum(axis=-1) for side in (a, b))) < FEWEST_RUNS)[..., None, :]
-    parts = zip((alone.error, alone.df), shared.errors(first, second, correlation(a, b), np.maximum(alone.n, 1)))
-    error, df = (np.where(few, *part) for part in parts)
+    few, n = (alone.n < FEWEST_RUNS)[..., None, :], np.maximum(alone.n, 1)
+    error, df = shared.errors(first, second, correlation(a, b), n)
+    error = np.maximum(error, floor / np.sqrt(n)[..., None, :])
+    error, df = np.where(few, alone.error, error), np.where(few, alone.df, df)
     return Differences(alone.mean, alone.n, shared.weights, error, df, "shared", constant)
 
 

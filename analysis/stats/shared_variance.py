@@ -25,6 +25,8 @@ FEWEST_VARIANTS, FEWEST_SEEDS, FEWEST_VARYING = 4, 5, 3
 """Below these numbers the variants say too little about each other, and error rates do not hold."""
 FEWEST_RUNS = 4
 """A variant with fewer finite runs may hide a larger spread than that of the others."""
+HIGHEST_CORRELATION = 0.99
+"""Even runs that agree seed by seed do not make a difference certain."""
 SHARES = np.arange(0.05, 1, 0.1)
 """The grid: the prior's share of the degrees of freedom of a typical variance, d0 / (d0 + d)."""
 
@@ -43,14 +45,14 @@ class SharedVariance:
     correlation: np.ndarray
 
     def errors(
-        self, first: np.ndarray, second: np.ndarray, own: np.ndarray, n: np.ndarray
+        self, first: np.ndarray, second: np.ndarray, correlation: np.ndarray, n: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Standard errors and degrees of freedom (..., grid, pairs) of the pairs of variants `first` and `second` (pairs,).
 
-        `own` (..., pairs): the correlation of each pair over its seeds; `n` (..., pairs): their number.
+        `correlation` (..., pairs): that of each pair over its seeds; `n` (..., pairs): their number.
         """
         a, b = self.variance[..., first] / n[..., None, :], self.variance[..., second] / n[..., None, :]
-        shared = np.minimum(self.correlation[..., None], np.maximum(np.nan_to_num(own), 0))
+        shared = np.minimum(self.correlation[..., None], np.maximum(np.nan_to_num(correlation), 0))
         error = np.sqrt(a + b - 2 * shared[..., None, :] * np.sqrt(a * b))
         return error, (a + b) ** 2 / (a**2 / self.df[..., first] + b**2 / self.df[..., second])
 
@@ -58,7 +60,7 @@ class SharedVariance:
 def can_share(x: np.ndarray, floor: float = 0.0) -> bool:
     """Whether values x (..., variants, seeds) have enough variants, variants that vary, and seeds, in every study."""
     _, deviation, _ = moments(x)
-    varying = (np.nan_to_num(deviation) > floor).sum(axis=-1)
+    varying = _above(deviation, floor).sum(axis=-1)
     seeds = np.isfinite(x).any(axis=-2).sum(axis=-1)
     enough = (varying >= FEWEST_VARYING) & (seeds >= FEWEST_SEEDS)
     return x.shape[-2] >= FEWEST_VARIANTS and bool(enough.all())
@@ -72,7 +74,7 @@ def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
     _, deviation, n = moments(x)
     own = np.nan_to_num(deviation)
     d = np.maximum(n - 1.0, 0)[..., None, :]
-    fitted = d * (own > floor)[..., None, :]
+    fitted = d * _above(deviation, floor)[..., None, :]
     s2 = np.maximum(own, floor)[..., None, :] ** 2
     count = np.maximum((fitted > 0).sum(axis=-1, keepdims=True), 1)
     typical = fitted.sum(axis=-1, keepdims=True) / count
@@ -85,6 +87,11 @@ def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
     df = 1 / (1 / (d1 + d) + d1 * (typical + d1 + 2) / (count * typical * (d1 + d) ** 2))
     variance = np.maximum(s2, (d0 * scale + d * s2) / (d0 + d))
     return SharedVariance(weights, variance, df, _seed_correlation(x, (weights[..., None] * variance).sum(axis=-2)))
+
+
+def _above(deviation: np.ndarray, floor: float) -> np.ndarray:
+    """Whether standard deviations are known and above the floor, beyond floating-point rounding."""
+    return np.nan_to_num(deviation) > floor * (1 + 1e-9)
 
 
 def _scale(s2: np.ndarray, d: np.ndarray, d0: np.ndarray) -> np.ndarray:
@@ -107,16 +114,19 @@ def _log_density(s2: np.ndarray, scale: np.ndarray, d: np.ndarray, d0: np.ndarra
 
 
 def _seed_correlation(x: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """A 90 % lower limit (...) of the correlation between variants over the seeds that all of them have; 0 below three."""
-    complete = np.isfinite(x).all(axis=-2, keepdims=True)
-    n, variants = complete.sum(axis=(-1, -2)), x.shape[-2]
-    z = np.where(complete, x, 0) / np.sqrt(variance)[..., None]
-    z = z - z.sum(axis=-1, keepdims=True) / np.maximum(n, 1)[..., None, None]
-    z = np.where(complete, z, 0)
-    seed_means = z.mean(axis=-2)
-    between = variants * (seed_means**2).sum(axis=-1)
+    """A 90 % lower limit (...) of the correlation between variants over the seeds that all have; 0 below three seeds.
+
+    Variants with fewer than `FEWEST_RUNS` runs are left out.
+    """
+    finite = np.isfinite(x)
+    kept = finite.sum(axis=-1, keepdims=True) >= FEWEST_RUNS
+    complete = (finite | ~kept).all(axis=-2, keepdims=True)
+    n, variants = complete.sum(axis=(-1, -2)), kept.sum(axis=(-1, -2))
+    z = np.where(complete & kept, x / np.sqrt(variance)[..., None], 0)
+    z = np.where(complete & kept, z - z.sum(axis=-1, keepdims=True) / np.maximum(n, 1)[..., None, None], 0)
     with np.errstate(divide="ignore", invalid="ignore"):
+        between = (z.sum(axis=-2) ** 2).sum(axis=-1) / variants
         within = ((z**2).sum(axis=(-1, -2)) - between) / (variants - 1)
         ratio = between / within / special.fdtri(np.maximum(n - 1, 1), np.maximum((variants - 1) * (n - 1), 1), 0.9)
-        limit = (ratio - 1) / (ratio + variants - 1)
-    return np.where(n < 3, 0.0, np.clip(np.nan_to_num(limit), 0, 1))
+        limit = np.where(within > 0, (ratio - 1) / (ratio + variants - 1), 1)
+    return np.where((n < 3) | (variants < 2), 0.0, np.clip(np.nan_to_num(limit), 0, HIGHEST_CORRELATION))

@@ -197,3 +197,8 @@ def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():
         found.append(against(values, "b", rule)["a"].verdict)
     assert found.count("equivalent") <= 0.05 * len(found)
     assert found.count("equal on all seeds") == int((~failed).all(axis=1).sum()) > 0.7 * len(found)
+
+
+def test_no_number_of_seeds_decides_runs_that_never_vary():
+    values = {"a": by_seed(*[1.0] * 10), "b": by_seed(*[1.0] * 10)}
+    assert against(values, "b", Rule(floor=0.0007))["a"].seeds_needed is None

@@ -69,7 +69,7 @@ def test_the_order_of_variants_and_seeds_and_the_unit_do_not_matter():
     place = np.argsort(order)
     again = differences(1000 * x[order][:, ::-1], place[first], place[second])
     np.testing.assert_allclose(again.t_test(), expected.t_test(), rtol=1e-6)
-    np.testing.assert_allclose(again.half_width(), 1000 * expected.half_width(), rtol=1e-6)
+    np.testing.assert_allclose(again.half_width(0.95), 1000 * expected.half_width(0.95), rtol=1e-6)
 
 
 def test_few_variants_few_seeds_or_little_spread_leave_the_paired_t_test():
@@ -81,7 +81,7 @@ def test_few_variants_few_seeds_or_little_spread_leave_the_paired_t_test():
     paired = differences(x[:3], first, second)
     np.testing.assert_allclose(paired.t_test(), scipy_stats.ttest_rel(x[first], x[second], axis=1).pvalue)
     half = scipy_stats.t.ppf(0.975, 4) * (x[first] - x[second]).std(axis=1, ddof=1) / np.sqrt(5)
-    np.testing.assert_allclose(paired.half_width(), half)
+    np.testing.assert_allclose(paired.half_width(0.95), half)
 
 
 def test_a_variant_with_few_finished_runs_is_compared_by_its_own_spread():
@@ -139,3 +139,42 @@ def test_planned_looks_keep_the_level_over_all_looks(spread):
         sign = verdicts(at_looks[:look], Rule(4.0, looks=Looks(plan, tuple(range(n)))))[2]
         false.append(np.where(true == 0, np.abs(sign) == 1, sign == 0).any(axis=1))
     assert at_most(0.06, np.any(false, axis=0))
+
+
+def test_a_failed_variant_does_not_change_what_the_others_tell():
+    """Its missing seeds leave the pairing by seed of the others as it is."""
+    rng = np.random.default_rng(6)
+    x = 0.9 + 0.02 * rng.normal(size=5) + 0.002 * rng.normal(size=(5, 5))
+    first, second = pairs(5)
+    expected = differences(x, first, second)
+    found = differences(np.vstack([x, np.full((1, 5), np.nan)]), first, second)
+    np.testing.assert_allclose(found.t_test(), expected.t_test(), rtol=1e-9)
+
+
+def test_runs_that_agree_seed_by_seed_have_the_floor_of_a_difference():
+    x = np.array([[0.95, 0.90, 0.90, 0.95, 0.93]] * 4) + 0.01 * (np.arange(4) == 0)[:, None]
+    found = differences(x, *pairs(4), floor=0.007)
+    assert found.variance == "shared"
+    assert (found.error >= 0.007 / np.sqrt(5)).all()
+
+
+def test_one_common_seed_is_no_test():
+    x = np.random.default_rng(7).normal(size=(5, 7))
+    x[0, 4:], x[1, :3] = np.nan, np.nan
+    found = differences(x, *pairs(5))
+    assert found.variance == "shared" and found.n[0] == 1
+    assert np.isnan(found.t_test()[0]) and np.isfinite(found.t_test()[1:]).all()
+
+
+def test_an_interval_ends_where_its_test_has_p_of_five_percent_even_beside_a_wild_run():
+    x = np.random.default_rng(8).normal(size=(4, 5))
+    x[3, 0] = 1e9
+    found = differences(x, *pairs(4))
+    np.testing.assert_allclose(found.t_test(found.mean - found.half_width(0.95)), ALPHA, rtol=1e-3)
+
+
+@pytest.mark.parametrize("correlation", [0.5, 0.9])
+def test_seeds_that_lift_all_variants_alike_make_no_false_differences(correlation):
+    x, _, _ = runs(4, 5)
+    x = np.sqrt(1 - correlation) * x + np.sqrt(correlation) * np.random.default_rng(9).normal(size=(len(x), 1, 5))
+    assert at_most(ALPHA, (holm(differences(x, *pairs(4)).t_test()) <= ALPHA).any(axis=1))
