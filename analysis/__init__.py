@@ -35,5 +35,5 @@ def compare(
     from analysis.results.study_results import analyze
     from analysis.sources.tabular import read_table
 
-    factors = [factor] if isinstance(factor, str) else list(factor)
-    return analyze(read_table(frame, "the table", metric, factors, seed, baseline, margin, lower_is_better))
+    asked = (metric, [factor] if isinstance(factor, str) else list(factor), seed, baseline, margin, lower_is_better)
+    return analyze(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))

@@ -156,13 +156,15 @@ def study_policy(study: RunsTable) -> Policy:
 
 
 def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
-    """The smallest standard deviation that a run is credited with: half of an accuracy's step, 0 for other metrics.
+    """The smallest standard deviation that a run is credited with: half of an accuracy's step, 0 for a loss.
+
+    A metric that is neither has the step to which its values are rounded.
 
     The step is one image of its split. Where its size is not recorded, and where accuracies are means over support sets or
     shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
     """
     if not metric.is_share:
-        return 0.0
+        return 0.0 if metric.is_loss else 0.5 * stats.decimal_step(finished[metric].to_numpy())
     column = f"{metric.partition('/')[0]}_images"
     images = finished[column].min() if column in finished else math.nan
     if images > 0:

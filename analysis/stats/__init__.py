@@ -28,6 +28,7 @@ from analysis.stats.estimates import (
     UNKNOWN,
     Estimate,
     accuracy_step,
+    decimal_step,
     floor_of_difference,
     mean,
     means,

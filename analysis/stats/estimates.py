@@ -149,3 +149,10 @@ def accuracy_step(accuracies: ArrayLike) -> float:
         images = value * sizes
         sizes = sizes[np.abs(images - np.rint(images)) <= 1e-9 + 1e-7 * sizes]
     return 1.0 / float(sizes[0]) if len(values) and len(sizes) else 0.0
+
+
+def decimal_step(values: ArrayLike) -> float:
+    """The step to which values (values,) are rounded: 0.1 for 92.1 and 90, 1 for whole numbers; 0 for more than 9 decimals."""
+    finite = np.asarray(values, dtype=float)
+    finite = finite[np.isfinite(finite)]
+    return next((10.0**-n for n in range(10) if np.allclose(finite.round(n), finite, rtol=1e-15, atol=0)), 0.0)

@@ -10,8 +10,10 @@ from scipy import stats as scipy_stats
 
 import analysis
 from analysis.main import main
+from analysis.report.sections.provenance import reproduce
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
+from analysis.stats import decimal_step
 from experiments.errors import UserError
 
 POSITIONS = "analysis/reference/digits/positions"
@@ -57,6 +59,30 @@ def test_the_user_says_what_is_better_and_what_counts_as_equal():
         (True, 3.16): "better",
         (True, 3.17): "equivalent",
     }
+
+
+def test_rounded_values_that_never_vary_are_known_to_half_a_step():
+    """500 and 400 on each of 5 seeds: the standard deviation of a difference is 0.5 sqrt(2), not 0."""
+    versus = compared(table({"a": [400] * 5, "b": [500] * 5})).comparisons.versus["b"]
+    t = 100 / (0.5 * math.sqrt(2) / math.sqrt(5))
+    assert versus.p_holm == pytest.approx(2 * scipy_stats.t.sf(t, 4), rel=1e-9) and versus.verdict == "better"
+    assert compared(table({"a": [400] * 5, "b": [400] * 5})).comparisons.versus["b"].verdict == "equal on all seeds"
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ([500, 400], 1),
+        ([92.1, 90], 0.1),
+        ([0.25, math.nan], 0.01),
+        ([1e-9, 1], 1e-9),
+        ([1 / 3, 1], 0),
+        ([1e-13, 2e-13], 0),
+        ([1e12, 3], 1),
+    ],
+)
+def test_the_step_of_rounded_values(values, step):
+    assert decimal_step(values) == pytest.approx(step)
 
 
 def test_two_factors_give_the_factorial_results():
@@ -115,6 +141,11 @@ def test_a_failed_run_is_no_result_and_leaves_no_verdict_standing():
     assert results.conduct.counts.loc["b", "diverged"] == 1
     versus = results.comparisons.versus["b"]
     assert (versus.n, versus.verdict, versus.depends_on_diverged) == (3, "better", True)
+
+
+def test_a_report_on_a_frame_shows_the_call_that_makes_it():
+    (code,) = reproduce(compared(table({"a": [1, 2], "b": [3, 4]})).study).items
+    assert code.text == "analysis.compare(frame, *('score', ['method'], 'seed', None, 0.5, False))"
 
 
 def run(capsys, *arguments):
