@@ -84,10 +84,11 @@ def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
 def with_stopped(plan: StudyPlan, known: UntilDecided | None) -> StudyPlan:
     """The plan without the later runs of variants that have stopped; `known` is what study.json says of that.
 
-    The baseline goes on while any other variant does, so new variants start it again. Raises `UserError` where a variant
-    that has stopped is not in the plan.
+    The baseline goes on while any other variant does, so new variants start it again. All variants go on where every pair is
+    to be decided now, and the baseline's pairs were before. Raises `UserError` where a variant that has stopped is not in the
+    plan.
     """
-    if plan.until_decided is None or known is None:
+    if plan.until_decided is None or known is None or plan.until_decided.pairs > known.pairs:
         return plan
     stopped = dict(known.stopped)
     if unknown := [label for label in stopped if label not in plan.labels]:

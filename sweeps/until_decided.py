@@ -55,11 +55,11 @@ def runs_to_train(plan: StudyPlan, study_dir: Path) -> Iterator[set[str] | None]
         if look <= reached:
             continue
         yield {run.name for run in runs_until(plan, look)}
-        answer, before = _verdicts(study_dir), known
+        answer = _verdicts(study_dir)
         reached, known = answer["look"], _stop(answer, study_dir)
         plan = with_stopped(plan, known)
         others = [label for label in plan.labels if label != plan.baseline]
-        decided = [label for label in others if label in known.stopped and label not in before.stopped]
+        decided = [label for label in others if label in known.stopped]
         left = [label for label in others if label not in known.stopped]
         print(f"look at {reached} seeds: decided: {_listed(decided)}; undecided: {_listed(left)}", flush=True)
         if not left:
@@ -96,7 +96,7 @@ def _stop(answer: dict[str, Any], study_dir: Path) -> UntilDecided:
         stopped.pop(plan.baseline, None)
         if len(stopped) == len(plan.labels) - 1:
             stopped[plan.baseline] = max(stopped.values(), default=look)
-        plan = with_stopped(plan, UntilDecided(stopped=stopped))
+        plan = with_stopped(plan, known.model_copy(update={"stopped": stopped}))
         plan.model_copy(update={"seeds": sorted({run.seed for run in plan.runs})}).write(study_dir)
     assert plan.until_decided
     return plan.until_decided
