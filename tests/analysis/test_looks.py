@@ -22,7 +22,7 @@ from experiments.runs.stated import field_digests
 from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}
-LEVEL_AT_HALF = 0.05 / 4
+LEVEL_AT_HALF = 0.05 / 8
 
 
 def report(*arguments):
@@ -126,7 +126,7 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     (said,) = (
         each for each in study_headline(results) if each.startswith("The study plans to test at 5 and 10 seeds.")
     )
-    assert "1.25 % instead of 5 %" in said and "The next look is at 10 seeds." in said
+    assert "0.625 % instead of 5 %" in said and "The next look is at 10 seeds." in said
     assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
 
 

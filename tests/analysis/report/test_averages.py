@@ -150,11 +150,11 @@ def test_nothing_is_tested_before_the_first_planned_look(tmp_path):
 
 
 def test_a_planned_look_tests_its_seeds_at_its_own_level(tmp_path):
-    """Seven seeds have ended, so the look at five counts, at its level: a quarter of 5 %."""
+    """Seven seeds have ended, so the look at five counts, at its level: an eighth of 5 %."""
     document = stratified(tmp_path, seeds=10, looks=[5, 10], statuses=absent(seeds=range(7, 10)))
     headline = " ".join(document.headline)
     assert "5 seeds per dataset" in headline and "for the planned looks" in headline
-    assert "1.25 % instead of 5 %" in headline
+    assert "0.625 % instead of 5 %" in headline
     assert "The next look is at 10 seeds." in headline
 
 

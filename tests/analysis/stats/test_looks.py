@@ -29,16 +29,16 @@ def test_tabulated_bounds_spend_what_they_are_made_for(looks, bounds):
 
 
 @pytest.mark.parametrize("plan", [(5, 10), (5, 20), (5, 8, 20)])
-def test_each_look_may_have_spent_alpha_times_the_square_of_its_share(plan):
+def test_each_look_may_have_spent_alpha_times_the_cube_of_its_share(plan):
     """The probability that no bound is crossed yet is that of a box under a multivariate normal density (scipy)."""
     found = levels(plan)
-    assert found[0] == pytest.approx(0.05 * (plan[0] / plan[-1]) ** 2, rel=1e-6)
+    assert found[0] == pytest.approx(0.05 * (plan[0] / plan[-1]) ** 3, rel=1e-6)
     bounds = scipy_stats.norm.isf(np.array(found) / 2)
     for k in range(2, len(plan) + 1):
         n = np.array(plan[:k])
         cov, low = np.sqrt(np.minimum.outer(n, n) / np.maximum.outer(n, n)), -bounds[:k]
         inside = scipy_stats.multivariate_normal.cdf(bounds[:k], cov=cov, lower_limit=low, abseps=1e-7)
-        assert 1 - inside == pytest.approx(0.05 * (n[-1] / plan[-1]) ** 2, abs=1e-5)
+        assert 1 - inside == pytest.approx(0.05 * (n[-1] / plan[-1]) ** 3, abs=1e-5)
 
 
 @pytest.mark.parametrize(
