@@ -83,6 +83,7 @@ def study_trends(study: RunsTable, variants: Variants, policy: Policy) -> list[T
 
     With planned looks, p-values are NaN: the tests are for one look.
     """
+    policy = replace(policy, looks=policy.looks.of(study.variants))  # the rows of a trend have the same seeds
     finished = study.of("finished")
     runs = finished.loc[[policy.looks.may_test(seed) for seed in finished["seed"]]]
     if runs.empty:

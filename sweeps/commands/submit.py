@@ -91,7 +91,8 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
     options = {flag.replace("_", "-"): value for flag in FLAGS if (value := getattr(arguments, flag))}
     options = {"time": "60", "cpus-per-task": 1, **options, **dict(arguments.slurm)}
     ids = cluster.submit(study_dir, plan.name, arguments.nodes, options, worker_options(arguments))
-    print(f"{plan.name}: {count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
+    most = "up to " if plan.until_decided else ""
+    print(f"{plan.name}: {most}{count(left, 'run')} to train, {count(ids, 'job')} submitted: {', '.join(ids)}")
     print(f"logs: {study_dir / cluster.FOLDER}")
     print(f"next: {PROG} status {study_dir}")
     return 0

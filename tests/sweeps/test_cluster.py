@@ -146,7 +146,10 @@ def fake_sbatch(folder, monkeypatch, script: str) -> None:
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
 
 
-@pytest.mark.parametrize("words, requeue", [([], ["--requeue"]), (["--slurm", "no-requeue"], ["--no-requeue"])])
+NO_REQUEUE = ["--slurm", "no-requeue", "--until-decided"]
+
+
+@pytest.mark.parametrize("words, requeue", [([], ["--requeue"]), (NO_REQUEUE, ["--no-requeue"])])
 def test_sbatch_gets_the_resources_and_a_job_is_requeued_unless_its_user_says_otherwise(
     tmp_path, monkeypatch, vit_sweep, words, requeue
 ):
@@ -157,6 +160,8 @@ def test_sbatch_gets_the_resources_and_a_job_is_requeued_unless_its_user_says_ot
     given = (tmp_path / "options").read_text().splitlines()
     assert {"--array=0-1", "--time=1:30:00", "--mem=16G", "--qos=high"} <= set(given)
     assert [option for option in given if option.endswith("requeue")] == requeue
+    stops = "until_decided" in study_file.read_study(tmp_path / "depth")  # the workers then stop decided variants
+    assert stops == (": up to " in out) == ("--until-decided" in words)
 
 
 def test_what_sbatch_refuses_is_one_line(tmp_path, monkeypatch, vit_sweep):
