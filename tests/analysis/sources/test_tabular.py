@@ -9,12 +9,14 @@ import pytest
 from scipy import stats as scipy_stats
 
 import analysis
+from analysis.formatting import limits, with_interval
 from analysis.main import main
-from analysis.report.sections.provenance import reproduce
+from analysis.report.sections.provenance import digest, reproduce
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
 from analysis.stats import decimal_step
 from experiments.errors import UserError
+from experiments.metric import metric_of_column
 
 POSITIONS = "analysis/reference/digits/positions"
 
@@ -157,6 +159,7 @@ def run(capsys, *arguments):
 
 GOOD = "method,seed,acc\na,0,1\na,1,2\nb,0,3\nb,1,4\n"
 FLAGS = ("--metric", "acc", "--factor", "method", "--margin", "0.5")
+COLUMNS = {"factor": ["method"], "margin": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -240,3 +243,23 @@ def test_the_report_shows_what_the_table_has_and_no_more(tmp_path, capsys):
     assert not any(word in page.lower() for word in ("epoch is", "images", "flop", "commit", "hardware"))
     assert f"vit-report csv:{tmp_path / 'runs.csv'} --metric acc --factor method --margin 0.5" in page
     assert json.loads((tmp_path / "runs-report" / "manifest.json").read_text())
+
+
+def test_the_digest_covers_the_metric():
+    first, second = (compared(table({"a": [1, 2], "b": [3, last]})).study for last in (4, 5))
+    assert digest(first) == digest(compared(table({"a": [1, 2], "b": [3, 4]})).study) != digest(second)
+
+
+def test_a_metric_without_a_unit_has_no_limits():
+    """A mean of 0.1 with an interval of 0.1 +- 4.303 * 0.2 / sqrt(3) is not cut at 0."""
+    mean = compared(table({"a": [-0.1, 0.1, 0.3], "b": [1, 2, 3]})).means.of("a")
+    assert with_interval(mean, metric_of_column("score")) == "0.10 ± 0.50"
+    assert limits(metric_of_column("score", lower_is_better=True)) == (-math.inf, math.inf)
+    assert limits(metric_of_column("test/loss")) == (0, math.inf) and limits(metric_of_column("test/acc")) == (0, 1)
+
+
+def test_an_export_of_a_table_has_the_same_verdicts(tmp_path, capsys):
+    (tmp_path / "runs.csv").write_text(GOOD)
+    assert run(capsys, "export", f"csv:{tmp_path / 'runs.csv'}", tmp_path / "exported", *FLAGS)[0] == 0
+    exported, study = read(str(tmp_path / "exported")), read(f"csv:{tmp_path / 'runs.csv'}", metric="acc", **COLUMNS)
+    assert repr(analyze(exported).comparisons) == repr(analyze(study).comparisons)
