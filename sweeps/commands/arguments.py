@@ -107,7 +107,9 @@ def add_until_decided(command: argparse.ArgumentParser) -> None:
     command.add_argument("--until-decided", action="store_true", help=UNTIL_DECIDED)
     command.add_argument("--max-seeds", type=positive, metavar="N", help=MAX_SEEDS)
     command.add_argument(
-        "--pairs", action="store_true", help="with --until-decided: compare every pair, not only with the baseline"
+        "--pairs",
+        action="store_true",
+        help="with --until-decided: a variant stops once it has a verdict with every other variant",
     )
 
 
