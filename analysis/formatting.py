@@ -163,8 +163,10 @@ def seeds(counts: Iterable[int]) -> str:
     return plural(max(found), "seed") if len(found) == 1 else f"{min(found)} to {max(found)} seeds"
 
 
-def margin(metric: Metric, value: float) -> str:
+def margin(metric: Metric, value: float | None) -> str:
     """Format an equivalence margin in the unit of a difference: `1 point`."""
+    if value is None:
+        return DASH
     text = f"{value * metric.scale:g}"
     return f"{text} point{'s' * (text != '1')}" if metric.is_share else text
 

@@ -135,7 +135,7 @@ class Above(Claim):
             wins = level in self.higher if self.higher else level not in self.lower
             return wins and b.get(self.path) in self.lower
 
-        return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else rule.margin, rule)
+        return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else rule.bound, rule)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Alike(Claim):
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
             return allowed and a.get(self.path) != b.get(self.path)
 
-        return _on_pairs(study, values, self.path, concerns, "within", rule.margin, rule)
+        return _on_pairs(study, values, self.path, concerns, "within", rule.bound, rule)
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Published(Claim):
         published = flat_settings(preset(self.preset).model_dump(mode="json"), {})
         reproduced = [v for v, settings in variant_settings(study, values).items() if settings == published]
         return [
-            Hypothesis((variant,), self._away(variant, values[variant], rule), "within", rule.margin)
+            Hypothesis((variant,), self._away(variant, values[variant], rule), "within", rule.bound)
             for variant in reproduced
         ]
 

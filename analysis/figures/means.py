@@ -86,11 +86,11 @@ def enlarged(means: Means) -> list[str]:
 
 @style()
 def differences(variants: Variants, comparisons: Comparisons, styles: Styles) -> Drawing:
-    """Draw each difference from the baseline with its interval, and the equivalence margin as a band."""
+    """Draw each difference from the baseline with its interval, and the equivalence margin, if there is one, as a band."""
     metric, versus = variants.metric, {variant: comparisons.versus[variant] for variant in variants.others}
     figure, (axes,) = rows([styles.names[variant] for variant in versus])
-    margin = variants.margin * metric.scale
-    axes.axvspan(-margin, margin, color=BAND, lw=0, zorder=0)
+    if variants.margin is not None:
+        axes.axvspan(*(variants.margin * metric.scale * np.array([-1, 1])), color=BAND, lw=0, zorder=0)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)
     for row, (variant, compared) in enumerate(versus.items()):
         look = VariantStyle(styles.by_variant[variant].colour, VERDICTS[compared.verdict][1])

@@ -103,7 +103,7 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     """
     parts = list(studies.values())
     study, names = parts[0].study, parts[0].variants.names
-    baseline, margin = study.baseline, min(part.study.margin for part in parts)
+    baseline, margin = study.baseline, min((part.study.margin for part in parts), key=lambda margin: margin or 0.0)
     policy = replace(whole or Policy(study.metric, margin, floor=0.0, chance={}), margin=margin, families=1)
     floors, finished = [part.policy.floor for part in parts], [part.means.values for part in parts]
     counted = [part.policy.count_diverged(part.means.values) for part in parts]

@@ -27,7 +27,8 @@ class Policy:
     """How verdicts of a study are reached. All comparisons are made here."""
 
     metric: Metric
-    margin: float
+    margin: float | None
+    """None where the study states none in the unit of the metric: no equivalence is tested"""
     floor: float
     """the smallest standard deviation that a run of the metric is credited with: half a step of an accuracy"""
     chance: dict[str, dict[int, float]]

@@ -23,7 +23,6 @@ from analysis.results.variants import Variants, study_variants
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.errors import UserError
-from experiments.metric import Metric
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def published_results(study: RunsTable, means: Means, policy: Policy) -> Publish
 
 def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
     """None where the study's margin is of another unit than its metric."""
-    if policy.looks.waiting or Metric(study.stated_plan.metric).is_share != study.metric.is_share:
+    if policy.looks.waiting or policy.margin is None:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
     values = policy.looks.limit(means.values)

@@ -20,7 +20,7 @@ class Variants:
     """every planned variant, in the plan's order"""
     baseline: str
     metric: Metric
-    margin: float
+    margin: float | None
     brief: dict[str, str]
     """variant -> its levels, numbers with the name of the factor (`none, depth = 2`); its name where these are ambiguous"""
     factors: dict[str, str]

@@ -15,7 +15,7 @@ from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES, flatten, level_text, nested, variant_name
 from analysis.sources.source_run import COLUMNS, ENDED, SourceRun, check_row
 from experiments.errors import UserError
-from experiments.metric import known_metrics
+from experiments.metric import Metric, known_metrics
 from experiments.study import StudyPlan
 
 METRIC = "test/acc"  # the default
@@ -77,6 +77,8 @@ def infer(
         "notes": [_note(source, metric, baseline, margin, has_digests="folder" in parts)],
     }
     plan = StudyPlan.parse(tree, source)
+    if margin is None:  # the default is for accuracies
+        parts["stated"] = plan.model_copy(update={"metric": METRIC})
     return RunsTable.of_runs(plan, [runs[at] for at in kept.values()], troubles={**copies, **(troubles or {})}, **parts)
 
 
@@ -145,10 +147,12 @@ def _without_copies(
 def _note(source: str, metric: str, baseline: str | None, margin: float | None, has_digests: bool) -> str:
     """What the report says of a study without a plan."""
     chosen = "the one given with --baseline" if baseline else "the first variant by name"
-    stated = "the default" if margin is None else "the one given"
+    stated = f"the margin is {'the default' if margin is None else 'the one given'}, not one stated before the runs"
+    if margin is None and not Metric(metric).is_share:
+        stated = "no margin is stated for it, so no equivalence is tested"
     unchecked = "" if has_digests else " The source holds no digests, so altered values go unnoticed."
     return (
         f"Read from {source}, which holds no plan: the factors are the settings that differ between the runs, the "
-        f"baseline is {chosen}, the metric is {metric}, and the margin is {stated}, not one stated before the runs."
+        f"baseline is {chosen}, the metric is {metric}, and {stated}."
         f"{unchecked}"
     )

@@ -93,9 +93,10 @@ class RunsTable:
         return Metric(self.plan.metric)
 
     @property
-    def margin(self) -> float:
-        """Smaller differences count as equal."""
-        return self.plan.margin
+    def margin(self) -> float | None:
+        """Smaller differences count as equal. None where it is stated for a metric of another unit."""
+        same = Metric(self.stated_plan.metric).is_share == self.metric.is_share
+        return self.plan.margin if same else None
 
     @cached_property
     def factors(self) -> dict[str, list[str]]:

@@ -119,8 +119,8 @@ def compare_averages(differences: Mapping[str, Samples], floors: Sequence[float]
     centre, error, df = np.moveaxis(np.array(averages), -1, 0)  # each (looks, variants)
     p = t_test_of(centre, error, df)
     above, below = (
-        t_test_of(centre, error, df, -rule.margin, "above"),
-        t_test_of(centre, error, df, rule.margin, "below"),
+        t_test_of(centre, error, df, -rule.bound, "above"),
+        t_test_of(centre, error, df, rule.bound, "below"),
     )
     smallest, best = rule.looks.smallest_p(p)
     equivalence, _ = rule.looks.smallest_p(np.maximum(above, below))

@@ -40,8 +40,8 @@ Variant = TypeVar("Variant", bound=Hashable)
 class Rule:
     """What verdicts depend on besides the values."""
 
-    margin: float = 0.01
-    """the smallest difference that would matter, in the metric's units"""
+    margin: float | None = 0.01
+    """the smallest difference that would matter, in the metric's units; None where that is not known"""
     lower_is_better: bool = False
     floor: float = 0.0
     """the smallest standard deviation of differences (see `estimates`)"""
@@ -54,10 +54,15 @@ class Rule:
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.margin) and self.margin > 0):
+        if self.margin is not None and not (np.isfinite(self.margin) and self.margin > 0):
             raise UserError(
                 f"margin: {self.margin!r} is not a positive number; it is the smallest difference that would matter"
             )
+
+    @property
+    def bound(self) -> float:
+        """The margin; NaN where it is not known, within which nothing is shown to lie."""
+        return np.nan if self.margin is None else self.margin
 
     def verdict(self, sign: float, equal: bool = False) -> Verdict:
         """The verdict in words; `sign` as in `decide`, `equal` as in `Differences`."""
@@ -157,12 +162,12 @@ def _compared(
     a, b, dropped = paired(values, pairs, rule.looks.reached[-1])
     level = rule.looks.level(strictest)
     spread = (now.sd, now.mean, now.n)
-    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.margin, level, now.sharing)
+    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.bound, level, now.sharing)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals = now.estimates(rule.looks.confidence)
     gains = b - a if rule.lower_is_better else a - b
     improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
-    p, q, over_seeds = now.t_test(), now.tost(rule.margin), correlation(a, b)
+    p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
     ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(pairs), np.nan), where=sum(spreads) > 0)
     for i, (p_holm, q_holm, sign) in enumerate(family):
@@ -273,7 +278,7 @@ def verdicts(at_looks: Sequence[Differences], rule: Rule) -> tuple[np.ndarray, n
     The p-values are for all looks so far, and the sign is that of the look that shows the difference best.
     """
     p, best = rule.looks.smallest_p([found.t_test() for found in at_looks])
-    q, _ = rule.looks.smallest_p([found.tost(rule.margin) for found in at_looks])
+    q, _ = rule.looks.smallest_p([found.tost(rule.bound) for found in at_looks])
     means = np.stack([found.mean for found in at_looks])
     return decide(p, q, np.sign(np.take_along_axis(means, best[None], axis=0)[0]), rule)
 
@@ -313,7 +318,10 @@ def holm_exclusive(p: ArrayLike, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     places = both.shape[-1] // 2
     order = np.argsort(both, axis=-1)
     rank = np.argsort(order, axis=-1)
-    complete = np.maximum(rank[..., :places], rank[..., places:])  # where a place's second hypothesis stands
+    # where a place's last hypothesis stands; a q that was not tested does not count
+    complete = np.where(
+        np.isnan(both[..., places:]), rank[..., :places], np.maximum(rank[..., :places], rank[..., places:])
+    )
     settled = np.zeros(both.shape, dtype=int)
     np.put_along_axis(settled, complete, 1, axis=-1)
     before = np.cumsum(settled, axis=-1) - settled

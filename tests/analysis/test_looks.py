@@ -54,7 +54,7 @@ def test_a_report_at_five_and_at_ten_seeds_says_that_it_is_the_second_look(tmp_p
     shutil.copy(first / LOOKS, second)  # five more seeds have finished
     assert report(second) == 0
     text = (second / "report" / "report.md").read_text()
-    assert "2 (first at 5 seeds)" in text and "about 8 %" in text  # Armitage et al. (1969): 8.3 %
+    assert "2 (first at 5 seeds)" in text and "at least 8 %" in text  # Armitage et al. (1969): 8.3 %
     assert [look.most for look in read_looks(second)] == [5, 10]
     again = read_folder(second)  # the same seeds again are no new look
     record_look(again)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection
 from dataclasses import replace
 
 import pandas as pd
@@ -108,7 +109,7 @@ def _won(share: Estimate) -> str:
     return f"{share.value * share.n:.3g} of {share.n}" if share.n else formatting.DASH
 
 
-def _columns(metric: Metric, comparisons: Iterable[PairedComparison]) -> tuple[Column, ...]:
+def _columns(metric: Metric, comparisons: Collection[PairedComparison]) -> tuple[Column, ...]:
     places = formatting.shared_places([c.diff for c in comparisons], metric)
     detectable = f"minimum detectable difference{metric.difference_unit}"
     note = {name: text("differences", name) for name in ("n_note", "won_note", "correlation_note")}
@@ -122,7 +123,8 @@ def _columns(metric: Metric, comparisons: Iterable[PairedComparison]) -> tuple[C
         Column("n", "_n", formats.digits, sort="n", note=note["n_note"]),
         replace(signed_column(metric, "difference", "diff"), link="_runs"),
         Column("p (adjusted)", "p_holm", formats.p),
-        Column("equivalence p (adjusted)", "tost_p_holm", formats.p),
+        *[Column("equivalence p (adjusted)", "tost_p_holm", formats.p)]
+        * any(math.isfinite(c.tost_p) for c in comparisons),
         verdict_column(),
         Column("seeds won", "paired_improvement", formats.each(_won), note=note["won_note"]),
         *(replace(column, detail=True) for column in details),

@@ -1,17 +1,20 @@
 """The report of a study: warnings, provenance, commands, and odd studies that still make a report."""
 
 import html
+import math
 import re
 from dataclasses import replace
 
 import pytest
 import yaml
-from synthetic import results_of, write_factorial, write_study
+from synthetic import on_dataset, results_of, write_factorial, write_study
 
 from analysis.report import write
+from analysis.report.several_studies import across_document, compare_document
 from analysis.report.study_report import study_document, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder, read_runs
+from analysis.sources.read import read
 from experiments.runs import record
 
 TWO = {"none": 0.7, "learned-1d": 0.9}
@@ -37,6 +40,38 @@ TWO = {"none": 0.7, "learned-1d": 0.9}
 def test_incomplete_studies_still_have_a_report(tmp_path, options):
     files = write.make(study_document(results_of(tmp_path, **options)))
     assert not re.search(rb"(?i)\b(nan|inf|none of)\b", files["report.md"])
+
+
+def test_a_loss_is_not_tested_for_equivalence_at_the_margin_of_an_accuracy(tmp_path):
+    """The plan's margin is 1 point of test accuracy. In each kind of report the test losses have only tests of a difference."""
+    sources = [write_study(tmp_path / name, spread=1e-4, **on_dataset(name)) for name in ("digits", "mnist")]
+    stated, *explored = (
+        analyze(read(str(at), metric=metric))
+        for at, metric in zip([sources[0], *sources], (None, "test/loss", "test/loss"))
+    )
+    assert stated.comparisons.pairs["sinusoidal", "none"].tost_p < 1
+    for results in explored:
+        assert not results.published.claims
+        for compared in results.comparisons.pairs.values():
+            assert compared.verdict in ("better", "worse", "not enough evidence") and math.isnan(compared.tost_p)
+    documents = [
+        study_document(explored[0]),
+        compare_document(*explored, "compare"),
+        across_document(explored, "across"),
+    ]
+    for document in documents:
+        page = write.make(document)["report.md"].decode()
+        said = [line for line in page.splitlines() if re.search("equivalen|margin", line, re.IGNORECASE)]
+        assert len(said) == 2 and all("stated for test accuracy" in line or "Not tested" in line for line in said)
+
+
+def test_the_methods_say_which_tests_share_the_level_and_which_do_not(tmp_path):
+    factors, variants = analyze(read_folder(write_factorial(tmp_path / "a"))), results_of(tmp_path / "b")
+    for results, named in ((factors, "pairs of variants or on factors is"), (variants, "pairs of variants is")):
+        page = write.make(study_document(results))["report.md"].decode()
+        assert (
+            f"false verdicts on {named} at most 5 %" in page and "published claims, and how differences change" in page
+        )
 
 
 def test_seeds_of_one_configuration_have_a_report(tmp_path):

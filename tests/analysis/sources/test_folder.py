@@ -196,6 +196,8 @@ def test_another_metric_or_baseline_than_planned_is_exploratory(tmp_path):
     assert (explored.metric, explored.baseline) == ("val/loss", "learned-1d")
     assert len(explored.plan.notes) == 3  # metric, baseline, and the margin in another unit
     assert explored.stated_plan == planned.plan
+    assert (explored.margin, planned.margin) == (None, 0.01)
+    assert read(str(folder), metric="val/acc").margin == 0.01
     assert read(str(folder), metric="fewshot/digits/5").metric.label == "5-shot accuracy (digits)"
     for given, reason in (
         ({"baseline": "nobody"}, "--baseline: 'nobody' is not a variant"),

@@ -58,8 +58,11 @@ def test_a_source_is_a_function_that_gives_runs(monkeypatch):
     monkeypatch.setitem(FIND_RUNS, "table", lambda address, metric: runs if address == "x#y" else [])
     study = read("table:x#y")
     assert (study.name, study.metric, study.variants) == ("theirs", "val/acc", ["all runs"])  # the only one measured
+    assert study.margin == 0.01 and "the margin is the default" in study.plan.notes[0]
     with pytest.raises(UserError, match="table:z: holds no runs"):
         read("table:z")
+    loss = read("table:x#y", metric="val/loss")  # the default margin is for accuracies
+    assert loss.margin is None and "val/loss, and no margin is stated for it" in loss.plan.notes[0]
 
 
 def test_two_copies_of_one_run_count_once():

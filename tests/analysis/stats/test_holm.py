@@ -55,7 +55,7 @@ def test_exclusive_hypotheses_are_adjusted_as_the_procedure_rejects(seed):
     places = int(rng.integers(1, 6))
     p, q = rng.uniform(size=(2, places)) ** rng.choice([1, 4, 8], size=(2, places))
     if places > 2:
-        p[0] = q[0] = NAN
+        p[0] = q[0] = q[1] = NAN
     adjusted = stats.holm_exclusive(p, q)
     for alpha in (0.01, 0.05, 0.2):
         found = {(i, kind) for kind in (0, 1) for i in range(places) if adjusted[kind][i] <= alpha}
