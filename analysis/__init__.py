@@ -35,5 +35,6 @@ def compare(
     from analysis.results.study_results import analyze
     from analysis.sources.tabular import read_table
 
-    asked = (metric, [factor] if isinstance(factor, str) else list(factor), seed, baseline, margin, lower_is_better)
+    factors = [*map(str, factor)] if isinstance(factor, (list, tuple)) else [str(factor)]
+    asked = (str(metric), factors, str(seed), None if baseline is None else str(baseline), margin, lower_is_better)
     return analyze(read_table(frame, "the table", *asked, command=f"analysis.compare(frame, *{asked})"))

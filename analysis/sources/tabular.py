@@ -25,6 +25,8 @@ from experiments.files import reading
 from experiments.metric import Metric, metric_of_column
 
 FORMATS = (".csv", ".parquet", ".jsonl")
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Limits of a value other than 0: squares of what lies beyond are no floating-point numbers."""
 
 
 def read_file(path: Path) -> pd.DataFrame:
@@ -66,6 +68,8 @@ def read_table(
 
     `command`: what the report shows to make it again.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise UserError(f"{source}: is a {type(frame).__name__}, not a pandas DataFrame")
     frame = frame.set_axis(list(map(str, frame.columns)), axis=1)
     _check_columns(frame, source, metric, seed, factor)
     measured = metric_of_column(metric, lower_is_better)
@@ -119,6 +123,10 @@ def _runs(
         number, whole = _number(value or "nan"), _number(seeded)
         if number is None:
             raise UserError(f"{source}: {metric}: {value!r} in row {row} is not a number (empty: a failed run)")
+        if math.isfinite(number) and number and not SMALLEST <= abs(number) <= LARGEST:
+            raise UserError(
+                f"{source}: {metric}: {value} in row {row} is not between 1e-100 and 1e100; use another unit"
+            )
         if whole is None or whole % 1 != 0:
             raise UserError(f"{source}: {seed}: {seeded!r} in row {row} is not a whole number")
         settings = {factor: column[row - 1] for factor, column in levels.items()}
@@ -134,7 +142,8 @@ def _runs(
 
 def _text(cell: Any) -> str:
     """The text of a cell; "" where it is missing."""
-    return "" if pd.api.types.is_scalar(cell) and pd.isna(cell) else str(cell).strip()
+    text = "" if pd.api.types.is_scalar(cell) and pd.isna(cell) else str(cell).strip()
+    return text.encode(errors="backslashreplace").decode()  # a lone surrogate cannot be written
 
 
 def _number(text: str) -> int | float | None:

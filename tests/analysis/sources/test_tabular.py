@@ -178,6 +178,7 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (GOOD, FLAGS[:4], "give the margin (--margin): the smallest difference in acc that would matter"),
         (GOOD, (*FLAGS[:4], "--margin", "0"), "margin: 0.0 is not allowed: input should be greater than 0"),
         (GOOD, (*FLAGS, "--baseline", "c"), "--baseline: 'c' is not among the variants: a, b"),
+        (GOOD.replace("3", "1e155"), FLAGS, "acc: 1e155 in row 3 is not between 1e-100 and 1e100"),
         (GOOD.replace("3", "three"), FLAGS, "acc: 'three' in row 3 is not a number"),
         (GOOD.replace("b,0", "b,x"), FLAGS, "seed: 'x' in row 3 is not a whole number"),
         (GOOD.replace("b,0", "b,0.5"), FLAGS, "seed: '0.5' in row 3 is not a whole number"),
