@@ -63,7 +63,7 @@ class Differences:
     def tost(self, margin: float) -> np.ndarray:
         """p-values of two one-sided tests that the differences lie within ±margin; small means equivalent.
 
-        NaN where no side varies over the seeds: with a failure in 5 % of its runs, a variant passes five in 77 % of studies.
+        NaN where neither side varies over the seeds: five runs of a variant that fails in 5 % show no failure in 77 % of studies.
         Source: Schuirmann, J. Pharmacokinetics and Biopharmaceutics 15 (1987), 657-680.
         """
         p = np.maximum(self.t_test(-margin, "above"), self.t_test(margin, "below"))

@@ -83,6 +83,7 @@ def shared_variance(x: np.ndarray, floor: float = 0.0) -> SharedVariance:
     information = (fitted * d0 / (2 * (fitted + d0 + 2))).sum(axis=-1)  # about log(scale)
     densities = _log_density(np.where(fitted > 0, s2, 1), scale, np.maximum(fitted, 1), d0)
     weights = special.softmax(np.where(fitted > 0, densities, 0).sum(axis=-1) - np.log(information) / 2, axis=-1)
+    # where fewer than a quarter of the variances would be as large, the others tell less about this one
     d1 = d0 * np.minimum(1, 4 * special.fdtrc(np.maximum(d, 1), d0, s2 / scale))
     df = 1 / (1 / (d1 + d) + d1 * (typical + d1 + 2) / (count * typical * (d1 + d) ** 2))
     variance = np.maximum(s2, (d0 * scale + d * s2) / (d0 + d))
