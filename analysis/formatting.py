@@ -200,7 +200,8 @@ def level_name(factor: str, level: str) -> str:
 
 def plain(text: Any) -> str:
     """Return text that a page or a file can show: characters that cannot be printed become U+FFFD, white space a single space."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in " ".join(str(text).split()))
+    line = " ".join(str(text).split())
+    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def seeds_needed(needed: SeedsNeeded | None) -> str:

@@ -18,7 +18,6 @@ from analysis.stats.comparisons import (
     estimated_differences,
     holm,
     holm_exclusive,
-    paired,
     with_diverged,
 )
 from analysis.stats.differences import Variance

@@ -159,7 +159,7 @@ def _compared(
 
     `family`: what `decide` says of each. `strictest`: the level of the first step of its adjustment.
     """
-    a, b, dropped = paired(values, pairs, rule.looks.reached[-1])
+    a, b, dropped = _sides(values, pairs, rule.looks.reached[-1])
     level = rule.looks.level(strictest)
     spread = (now.sd, now.mean, now.n)
     needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.bound, level, now.sharing)
@@ -226,8 +226,8 @@ def against_baseline(
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 
 
-def paired(
-    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]], most: int | None = None
+def _sides(
+    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]], most: int | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,).
 
