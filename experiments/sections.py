@@ -64,6 +64,8 @@ class DataConfig(Section):
     def _problems(self) -> Iterator[str]:
         if self.name not in DATASETS:
             yield f"name: {self.name!r} is not known; {nearest(self.name, DATASETS)}"
+        if not self.root.strip():  # of an unset shell variable; a path of no characters is the current folder
+            yield f"root: {self.root!r} is not allowed: expected the path of a folder; . is the current one"
         dataset, side = DATASETS[self.name], self.image_shape[1]
         if self.num_classes and dataset.num_classes:
             yield f"num_classes: {self.num_classes} is not allowed for {self.name}; allowed: none"

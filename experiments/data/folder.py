@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from experiments.data.class_folders import list_images
 from experiments.data.images import Images
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
@@ -30,8 +31,8 @@ IN_MEMORY = 1 / 8  # of this machine's memory, for decoded images: the parts of 
 def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     """Read ROOT/CLASS/IMAGE, or ROOT/train/CLASS/IMAGE and ROOT/test/CLASS/IMAGE.
 
-    Returns the parts (`train`, and `test` if there is one) and the class names. Raises `UserError` naming the folder
-    or file that cannot be used.
+    Returns the parts (`train`, and `test` if there is one) and the class names, and prints what is not used. Raises
+    `UserError` naming the folder or file that cannot be used.
     """
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
@@ -56,12 +57,10 @@ def files_digest(data_root: str) -> str:
     For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other files
     beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
-    from torchvision.datasets import ImageFolder
-
-    root, folders = Path(data_root), _part_folders(data_root).values()
+    root, listings = Path(data_root), map(list_images, _part_folders(data_root).values())
+    names = [name for listing in listings for paths in listing.images.values() for name in paths]
     try:
-        samples = [sample for part in folders for sample in ImageFolder(str(part), allow_empty=True).samples]
-        sizes = {path: path.stat().st_size for path in (Path(name) for name, _ in samples)}
+        sizes = {path: path.stat().st_size for path in map(Path, names)}
         plain = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
         contents = {}
         if sum(sizes[path] for path in plain) <= MOST_HASHED:
@@ -89,13 +88,12 @@ def _part_folders(data_root: str) -> dict[str, Path]:
 def _name_unused(root: Path) -> None:
     others = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name not in ("train", "test"))
     if others:
-        print(f"data: not used, only train and test are: {', '.join(others)} in {str(root)!r}", flush=True)
+        _say_once(f"not used, only train and test are: {', '.join(others)} in {str(root)!r}")
 
 
 def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
     from PIL.Image import DecompressionBombError
-    from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
@@ -106,19 +104,20 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's for a broken file
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
 
-    try:
-        files = ImageFolder(str(folder))
-    except OSError as error:  # FileNotFoundError also where a class folder has no image
-        raise UserError(f"data.root: {str(folder)!r} is not a folder of class folders with images ({error})") from error
-    if len(files.classes) < 2:
-        raise UserError(f"data.root: {str(folder)!r} has one class folder; at least two are needed")
-    streamed = StreamedPixels([path for path, _ in files.samples], side, decode)
+    files = list_images(folder)
+    if files.unused_line:
+        _say_once(files.unused_line)
+    if (n := len(files.images)) < 2:
+        raise UserError(f"data.root: {str(folder)!r} has {n} class folder(s) with images; at least two are needed")
+    paths, classes = [path for paths in files.images.values() for path in paths], tuple(files.images)
+    y = torch.tensor([label for label, name in enumerate(classes) for _ in files.images[name]])
+    streamed = StreamedPixels(paths, side, decode)
     if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
-        return Images(streamed[:], torch.tensor(files.targets)), tuple(files.classes)
-    if need / len(files) > machine_memory():
-        check_images(len(files), 3, side)
-    print(f"data: {len(files):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
-    return Images(streamed, torch.tensor(files.targets)), tuple(files.classes)
+        return Images(streamed[:], y), classes
+    if need / len(paths) > machine_memory():
+        check_images(len(paths), 3, side)
+    print(f"data: {len(paths):,} images need {need / GIB:,.1f} GiB decoded; they are decoded when used", flush=True)
+    return Images(streamed, y), classes
 
 
 def _open_rgb(path: str) -> Image.Image:

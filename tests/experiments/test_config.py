@@ -197,6 +197,7 @@ REFUSED = [  # changes -> words in the message: the setting, the value, what is 
     ({"model": {"depth": 2}}, ["model: no such setting"]),
     ({"zzz.qqq": 1}, ["zzz.qqq: no such setting"]),
     ({"model.pos_embed": "sinusodal"}, ["model.pos_embed", "'sinusodal'", "did you mean 'sinusoidal'?", "learned-2d"]),
+    ({"data.root": ""}, ["data.root: '' is not allowed", ". is the current one"]),
     ({"data.name": "cifar"}, ["data.name", "'cifar'", "did you mean 'cifar10'?", "digits"]),
     ({"model.depth": "deep"}, ["model.depth", "'deep'", "integer"]),
     ({"model.depth": True}, ["model.depth: true", "expected a number, got a boolean"]),

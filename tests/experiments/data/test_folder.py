@@ -61,6 +61,53 @@ def test_another_folder_beside_train_and_test_is_named(tmp_path, capsys):
     assert f"data: not used, only train and test are: val in {str(tmp_path)!r}" in capsys.readouterr().out
 
 
+@pytest.fixture
+def new_process(monkeypatch):
+    """Nothing has been printed in this process."""
+    monkeypatch.setattr("experiments.data.folder._said", set())
+
+
+@pytest.mark.parametrize("links", [{"more": "."}, {"0-copy.png": "0.png", "9-copy.png": "0.png", "again": "../b"}])
+def test_an_image_that_several_paths_lead_to_counts_once(links, tmp_path):
+    for number, name in enumerate(("a", "b")):
+        paint(tmp_path / name, (9, 9, number), 20)
+    plain = load_folder(tmp_path)
+    for name, target in links.items():
+        (tmp_path / "b" / name).symlink_to(target)
+    linked = load_folder(tmp_path)
+    for part in ("train", "val", "test"):
+        assert torch.equal(getattr(linked, part).x, getattr(plain, part).x)
+
+
+@pytest.mark.parametrize("links", [1, 4])
+def test_a_file_of_two_classes_is_refused(links, tmp_path):
+    """Through a link to the folder of all classes."""
+    for name in ("a", "b"):
+        paint(tmp_path / name, (9, 9, 9), 6)
+    for number in range(links):
+        (tmp_path / "b" / f"up{number}").symlink_to("..")
+    with pytest.raises(UserError, match=r"^data\.root: '.*b/up0/a/0\.png' is a file of two classes: a and b$"):
+        load_folder(tmp_path)
+
+
+@pytest.mark.usefixtures("new_process")
+def test_what_is_not_used_is_said_with_its_number(tmp_path, capsys):
+    for name in ("a", "b", ".hidden", "__MACOSX"):
+        paint(tmp_path / name, (9, 9, 9), 20)
+    for i in range(5):
+        Image.new("L", (9, 9)).save(tmp_path / "a" / f"{i}.gif")
+    (tmp_path / "b" / "._0.png").write_text("of the file manager")
+    (tmp_path / "labels.csv").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    splits = load_folder(tmp_path)
+    assert splits.classes == ("a", "b") and sum(map(len, (splits.train, splits.val, splits.test))) == 40
+    assert capsys.readouterr().out.splitlines() == [
+        f"data: not used in {str(tmp_path)!r}: class folders without images: 1 (empty); "
+        "files of type .gif: 5 (a/0.gif, a/1.gif, a/2.gif, ...); "
+        "names that begin with . or __: 3 (.hidden, __MACOSX, b/._0.png); outside the class folders: 1 (labels.csv)"
+    ]
+
+
 def test_the_digest_is_of_the_images_only(tmp_path):
     for part in ("train", "test"):
         for name in ("a", "b"):
@@ -86,12 +133,6 @@ def test_images_of_one_size_in_bytes_are_told_apart_by_their_content(tmp_path):
     Image.new("RGB", (8, 8), (200, 0, 0)).save(one)
     assert one.stat().st_size == other.stat().st_size
     assert load_folder(tmp_path, test_fraction=0.2).files != before
-
-
-@pytest.fixture
-def new_process(monkeypatch):
-    """Nothing has been printed in this process."""
-    monkeypatch.setattr("experiments.data.folder._said", set())
 
 
 @pytest.mark.usefixtures("new_process")
