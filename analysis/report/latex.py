@@ -7,9 +7,7 @@ import unicodedata
 from analysis.formatting import plain
 from analysis.report.table import Shown, Table
 
-HEAD = (
-    r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, U+4E2D; the CSV has the text"
-)
+HEAD = r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 
 COMMANDS = [
     "textbackslash",
@@ -73,7 +71,7 @@ def _form(character: str) -> str:
     parts = unicodedata.normalize("NFD", character)
     if len(parts) == 2 and parts[0].isascii() and parts[1] in ACCENTS:
         return rf"\{ACCENTS[parts[1]]}{{{parts[0]}}}"
-    return f"U+{ord(character):04X}"
+    return f"{{[}}{ord(character):04X}{{]}}"
 
 
 def _cell(cell: Shown) -> str:
