@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from analysis.figures.labels import study_styles
+from analysis.formatting import plain
 from analysis.report import write
 from analysis.report.document import Document
 from analysis.report.sections.models import model_section
@@ -180,7 +181,7 @@ def _finish(document: Document, studies: Sequence[RunsTable], out: Path, argumen
     page = _write(document, studies, out, arguments)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
-        print(textwrap.fill(paragraph, width, break_long_words=False, break_on_hyphens=False))
+        print(textwrap.fill(plain(paragraph), width, break_long_words=False, break_on_hyphens=False))
     print(page)
     return 0
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from experiments.metric import Metric
 
 MINUS, DASH = "−", "–"
+MOST_PLACES = 6
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -22,7 +23,7 @@ def decimals(half: float, fallback: int = 2) -> int:
     if not math.isfinite(half) or half <= 0:
         return fallback
     leading = math.floor(math.log10(float(f"{half:.1e}")))
-    return min(max(1 - leading, 0), 6)
+    return min(max(1 - leading, 0), MOST_PLACES)
 
 
 def shared_places(estimates: Iterable[Estimate], metric: Metric) -> int:
@@ -43,7 +44,8 @@ def number(value: float, places: int, signed: bool = False) -> str:
         return DASH
     if abs(value) >= 1e7:
         return f"{value:{'+' if signed else ''}.3g}".replace("-", MINUS)
-    text = f"{value:{'+' if signed else ''}.{places}f}"
+    few = places == MOST_PLACES and 0 < abs(value) < 1e-4  # digits that so many decimals do not show
+    text = f"{value:{'+' if signed else ''}{'.3g' if few else f'.{places}f'}}"
     if float(text) == 0:  # zero has no sign
         text = text.lstrip("+-")
     return text.replace("-", MINUS)
@@ -61,7 +63,6 @@ def with_interval(
 
     - `97.12 ± 0.43`: the usual case;
     - `99.3 (97.3 to 100)`: the interval passes `limits` and is cut there, or at `least`; not for a `signed` difference;
-    - `100.00 (all seeds equal)`: the interval has no width;
     - `97.12`: there is no interval.
     """
     half, (lowest, highest) = half_width(estimate) * metric.scale, limits(metric, signed)
@@ -70,8 +71,6 @@ def with_interval(
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
-    if half == 0:
-        return f"{value} (all seeds equal)"
     if estimate.low >= lowest and estimate.high <= highest:
         return f"{value} ± {number(half, places)}"
     cut = [min(max(bound, lowest), highest) for bound in (estimate.low, estimate.high)]
@@ -171,6 +170,11 @@ def margin(metric: Metric, value: float | None) -> str:
     return f"{text} point{'s' * (text != '1')}" if metric.is_share else text
 
 
+def article(noun: str) -> str:
+    """Put the indefinite article before a noun: `a test accuracy`, `an error`, `an 8-shot accuracy`."""
+    return f"a{'n' * (noun[:1].lower() in 'aeio8')} {noun}"
+
+
 def listing(words: list[str], last: str = "and") -> str:
     """Join words: `a`, `a and b`, `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
@@ -236,8 +240,6 @@ def interval_text(diff: Estimate, metric: Metric, signed: bool = False) -> str:
     half = half_width(diff)
     if not math.isfinite(half):
         return "no interval"
-    if half == 0:
-        return "equal on all seeds"
     ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
     low, high = (number(end * metric.scale, _places(diff, metric)) for end in ends)
     return f"{CONFIDENCE} CI {low} to {high}"

@@ -107,12 +107,16 @@ def _document(
     scopes = dict.fromkeys(
         fact for results in studies.values() for fact in facts("methods", "scope", conduct=results.conduct)
     )
+    stopping = [name for name, results in studies.items() if results.study.stated_plan.until_decided]
     return Document(
         title=text(template, "title", **slots),
         description="",
         summary=" ".join(f"{name}: {summary(results)}" for name, results in studies.items()),
         headline=tuple(paragraphs(template, "headline", lost=lost, **slots)),
-        warnings=[f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)],
+        warnings=[
+            *paragraphs("looks", "stopping", studies=stopping),
+            *(f"{name}: {warning}" for name, results in studies.items() for warning in study_warnings(results)),
+        ],
         sections=[
             *sections,
             Section("methods", "Methods", [Facts((*methods, *scopes))]),

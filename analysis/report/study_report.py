@@ -24,6 +24,7 @@ from analysis.report.sections.trends import trend_section
 from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table
 from analysis.report.text import facts, paragraphs, text
+from analysis.results.conduct import STATUSES
 from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import RunsTable
 from experiments.runs.record import COMPARISON
@@ -137,7 +138,7 @@ def title(study: RunsTable) -> str:
 def summary(results: StudyResults) -> str:
     """Describe the study in one line."""
     study = results.study
-    seeds = study.runs.loc[study.runs["status"] != "unplanned", "seed"].nunique()
+    seeds = study.of(*STATUSES).groupby("variant")["seed"].nunique().tolist()
     data = "" if "data.name" in varying(study) else study.base.get("data.name", "")
     budget = results.tuning.plan.budget if results.tuning else 0
     slots = {"variants": results.variants, "conduct": results.conduct}

@@ -24,6 +24,7 @@ FILTERS = {
     "interval": formatting.interval_text,  # {{ difference|interval(metric) }}: 95 % CI 20.2 to 27.0
     "value": formatting.value_text,  # {{ mean|value(metric) }}: 72.4 %
     "listing": lambda words, last="and": formatting.listing([str(word) for word in words], last),
+    "a": formatting.article,  # {{ metric.label|a }}: a test accuracy
     "quoted": formatting.quoted,
     "names": lambda variants: formatting.listing([formatting.quoted(variant) for variant in variants]),
     "plural": formatting.plural,  # {{ n|plural("seed") }}: 5 seeds

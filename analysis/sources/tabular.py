@@ -40,7 +40,7 @@ def read_file(path: Path) -> pd.DataFrame:
                 return pd.read_parquet(path)
             text = path.read_text(encoding="utf-8-sig")
             if ending == ".jsonl":
-                return pd.DataFrame([json.loads(line) for line in text.splitlines() if line.strip()], dtype=object)
+                return pd.DataFrame(_json_lines(text), dtype=object)
             head, *rows = [row for row in csv.reader(io.StringIO(text)) if row] or [[]]
         except ImportError as error:
             extra = 'needs the extra "parquet"; install it with: pip install "vit-ablation[parquet]"'
@@ -51,6 +51,17 @@ def read_file(path: Path) -> pd.DataFrame:
         if len(row) != len(head):
             raise UserError(f"csv:{path}: row {number} has {len(row)} cells, and the header {len(head)}")
     return pd.DataFrame(rows, columns=[name.strip() for name in head], dtype=object)
+
+
+def _json_lines(text: str) -> list[Any]:
+    """The value of each line that is not empty. Raises `ValueError` naming the line of the file."""
+    values = []
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            values += [json.loads(line)] if line.strip() else []
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {number}, column {error.colno}: {error.msg}") from error
+    return values
 
 
 def read_table(

@@ -31,6 +31,8 @@ EQUAL: Verdict = "equal on all seeds"
 """Of two variants that do not vary over the seeds. What fails rarely may not have failed yet, so it is no equivalence."""
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
+Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""see `_table`"""
 Key = TypeVar("Key", bound=Hashable)
 Compared = TypeVar("Compared", bound="Decided")
 Variant = TypeVar("Variant", bound=Hashable)
@@ -137,39 +139,40 @@ def compare(values: Values, pairs: Sequence[tuple[str, str]], rule: Rule) -> dic
     """Each pair (a, b) as a - b; these pairs are the family."""
     if not pairs:
         return {}
-    at_looks, compared = differences_at_looks(values, pairs, rule), dict[tuple[str, str], PairedComparison]()
+    table, compared = _table(values, pairs), dict[tuple[str, str], PairedComparison]()
+    at_looks = _differences_at_looks(table, pairs, rule)
     p_holm, q_holm, signs = verdicts(at_looks, rule)
     strictest = ALPHA / (rule.families * max(int(np.isfinite(p_holm).sum()), 1))
     for looks, here in _last_looks(pairs, rule.looks):
         family = zip(p_holm[here].tolist(), q_holm[here].tolist(), signs[here].tolist(), strict=True)
         now, own = at_looks[len(looks.reached) - 1][here], [pairs[i] for i in here]
-        compared |= dict(zip(own, _compared(values, own, now, list(family), strictest, replace(rule, looks=looks))))
+        sides = _sides(table, here, looks.reached[-1])
+        compared |= dict(zip(own, _compared(sides, now, list(family), strictest, replace(rule, looks=looks))))
     return {pair: compared[pair] for pair in pairs}
 
 
 def _compared(
-    values: Values,
-    pairs: Sequence[tuple[str, str]],
+    sides: tuple[np.ndarray, np.ndarray, np.ndarray],
     now: Differences,
     family: Sequence[tuple[float, float, float]],
     strictest: float,
     rule: Rule,
 ) -> Iterator[PairedComparison]:
-    """The comparisons of pairs whose last look is that of `rule`, with the differences `now`.
+    """The comparisons of pairs whose last look is that of `rule`, with the differences `now`; `sides`: see `_sides`.
 
     `family`: what `decide` says of each. `strictest`: the level of the first step of its adjustment.
     """
-    a, b, dropped = _sides(values, pairs, rule.looks.reached[-1])
+    a, b, dropped = sides
     level = rule.looks.level(strictest)
     spread = (now.sd, now.mean, now.n)
-    needed = [None] * len(pairs) if rule.looks else seeds_needed_band(*spread, rule.bound, level, now.sharing)
+    needed = [None] * len(family) if rule.looks else seeds_needed_band(*spread, rule.bound, level, now.sharing)
     smallest = detectable(now.sd, now.n, level, now.sharing) * now.tail(level)
     intervals = now.estimates(rule.looks.confidence)
     gains = b - a if rule.lower_is_better else a - b
     improvement = proportion((gains > 0).sum(axis=-1) + 0.5 * (gains == 0).sum(axis=-1), now.n)
     p, q, over_seeds = now.t_test(), now.tost(rule.bound), correlation(a, b)
     spread_of_pair, *spreads = (np.nan_to_num(moments(side)[1]) ** 2 for side in (a - b, a, b))
-    ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(pairs), np.nan), where=sum(spreads) > 0)
+    ratio = np.divide(spread_of_pair, sum(spreads), out=np.full(len(family), np.nan), where=sum(spreads) > 0)
     for i, (p_holm, q_holm, sign) in enumerate(family):
         yield PairedComparison(
             diff=intervals[i],
@@ -226,18 +229,15 @@ def against_baseline(
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 
 
-def _sides(
-    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]], most: int | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both sides of each pair (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,).
+def _sides(table: Table, here: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both sides of the pairs `here` (pairs, seeds), NaN where either lacks a finite value; and the seeds dropped (pairs,).
 
     `most`: only so many seeds, the first.
     """
-    table, present, first, second = _table(values, pairs)
-    table, present = table[:, :most], present[:, :most]
-    usable = np.isfinite(table[first]) & np.isfinite(table[second])
-    dropped = ((present[first] | present[second]) & ~usable).sum(axis=-1)
-    return np.where(usable, table[first], np.nan), np.where(usable, table[second], np.nan), dropped
+    x, present, a, b = table[0][:, :most], table[1][:, :most], table[2][here], table[3][here]
+    usable = np.isfinite(x[a]) & np.isfinite(x[b])
+    dropped = ((present[a] | present[b]) & ~usable).sum(axis=-1)
+    return np.where(usable, x[a], np.nan), np.where(usable, x[b], np.nan), dropped
 
 
 def differences_at_looks(
@@ -247,7 +247,11 @@ def differences_at_looks(
 
     A pair has no test at looks that a side has not reached: an error of NaN.
     """
-    x, _, first, second = _table(values, pairs)
+    return _differences_at_looks(_table(values, pairs), pairs, rule)
+
+
+def _differences_at_looks(table: Table, pairs: Sequence[tuple[Variant, Variant]], rule: Rule) -> list[Differences]:
+    x, _, first, second = table
     at_looks = [differences(x[:, :n], first, second, rule.floor, rule.variance) for n in rule.looks.reached]
     for looks, here in _last_looks(pairs, rule.looks):
         for later in at_looks[len(looks.reached) :]:
@@ -338,9 +342,7 @@ def _step_down(p: np.ndarray, order: np.ndarray, factor: np.ndarray) -> np.ndarr
     return adjusted
 
 
-def _table(
-    values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _table(values: Mapping[Variant, Mapping[int, float]], pairs: Iterable[tuple[Variant, Variant]]) -> Table:
     """The values (variants, seeds), whether there is a run of each, and the rows of both sides of each pair (pairs,)."""
     variants, seeds = list(values), list(dict.fromkeys(seed for runs in values.values() for seed in runs))
     row = {variant: i for i, variant in enumerate(variants)}

@@ -11,7 +11,8 @@ from synthetic import change_summary, write_factorial, write_study
 
 from analysis.commands import record_look
 from analysis.main import main
-from analysis.report.study_report import study_headline, study_warnings
+from analysis.report.several_studies import compare_document
+from analysis.report.study_report import study_document, study_headline, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
@@ -244,6 +245,16 @@ def test_a_variant_that_stopped_is_tested_at_the_looks_that_it_reached(tmp_path)
     assert report(stopped) == 0
     again = read_export(export(read_folder(stopped), tmp_path / "exported"))
     assert analyze(again).comparisons.pairs[("learned-1d", "none")] == pairs["learned-1d", "none"]
+
+
+def test_a_report_on_several_studies_says_that_it_does_not_account_for_stopping(tmp_path):
+    plain, stopped = (
+        analyze(read_folder(study_that_stops(tmp_path / name, ends)))
+        for name, ends in (("a", {}), ("b", {"learned-1d": 5, "sinusoidal": 5}))
+    )
+    assert study_document(stopped).summary.startswith("4 variants × 5 to 10 seeds on digits.")
+    (warning, *_) = compare_document(plain, stopped, "").warnings
+    assert warning.startswith("Variants of A and B get no more seeds once") and "do not account" in warning
 
 
 def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):

@@ -150,6 +150,13 @@ def test_the_terminal_shows_the_headline_and_the_page_opens(tmp_path, capsys, mo
     assert " ".join(headline[0].split()) in " ".join(written.split())
 
 
+def test_the_terminal_shows_names_as_the_report_does(tmp_path, capsys):
+    table = tmp_path / "runs.csv"
+    table.write_text("m,seed,acc\na\0b,0,\na\0b,1,\nc,0,2\nc,1,4\n")
+    said = run(capsys, f"csv:{table}", "--metric", "acc", "--factor", "m", "--margin", "1", "--out", tmp_path / "r")[1]
+    assert "with the baseline a\ufffdb: no run of it has an acc." in " ".join(said.split())
+
+
 def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
     folder = write_study(tmp_path, seeds=3)
     assert run(capsys, folder, "--without-models")[0] == 0

@@ -212,7 +212,7 @@ def test_a_table_that_cannot_be_used_is_one_line_that_names_the_column(
     [
         ("runs.xlsx", b"", "is no file that ends with .csv, .parquet, .jsonl"),
         ("runs.csv", b"\xff\xfe", "cannot be read: 'utf-8' codec"),
-        ("runs.jsonl", b"{", "cannot be read: Expecting"),
+        ("runs.jsonl", b"{}\n\n{", "cannot be read: line 3, column 2: Expecting"),
         ("runs.parquet", b"not parquet", "runs.parquet: "),
     ],
 )
