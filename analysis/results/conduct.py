@@ -47,6 +47,8 @@ class Conduct:
     """whether the settings of all runs choose the same images of one dataset; None where that is not known"""
     changed_images: list[str]
     """variants whose runs used other images than runs with the same settings"""
+    test_copies: int
+    """the largest number of a run's test images that are training images as well; 0 where that is not recorded"""
     split: Literal["fixed", "by seed", "by seed in some variants"]
     """how the images are split into those for training and for testing"""
     not_fixed: dict[str, list[str]]
@@ -90,6 +92,7 @@ def study_conduct(study: RunsTable) -> Conduct:
         dataset=str(study.base.get("data.name") or ""),
         same_images=_same_images(study),
         changed_images=changed_images(study),
+        test_copies=int(max(ended["test_copies"].fillna(0), default=0)),
         split=_split(study),
         not_fixed=not_held_fixed(study),
         changes=changes,

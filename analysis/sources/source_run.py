@@ -25,6 +25,7 @@ FROM_SUMMARY = {
     **{name: f"cost.{name}" for name in COST},
     **{name: f"data.{name}" for name in IMAGES},
     "image_files": "data.files",
+    "test_copies": "data.copies.test",  # test images that are training images as well
     **{
         f"planned_{name}": f"planned.{name}" for name in record.COMPARISON
     },  # what the study stated when the run started
@@ -41,7 +42,7 @@ COLUMNS = (
 )
 """The columns of `RunsTable.runs` that every source gives. Then come, in any order, the settings by dotted path
 ("model.depth") and the metrics that only some runs measure ("fewshot/mnist/5")."""
-NUMBERS = ("epochs", *COST, *IMAGES, "planned_margin")
+NUMBERS = ("epochs", *COST, *IMAGES, "test_copies", "planned_margin")
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from experiments.data.streaming import StreamedPixels
+from experiments.errors import UserError
 
+END = 4096  # bytes of a file, read before the whole file
 Pixels = Tensor | StreamedPixels
 
 
@@ -42,7 +46,11 @@ class Images:
 
 @dataclass(frozen=True)
 class Splits:
-    """A dataset split in three, its class names, and the normalization of each channel: (x / 255 - mean) / std."""
+    """A dataset split in three, its class names, and the normalization of each channel: (x / 255 - mean) / std.
+
+    `files`: a hash of the user's files, and `copies`: part -> how many of its images are training images as well. Both are
+    empty for a dataset of the catalogue, which does not change.
+    """
 
     train: Images
     val: Images
@@ -50,12 +58,13 @@ class Splits:
     classes: tuple[str, ...]
     mean: Tensor  # [C]
     std: Tensor  # [C]
-    files: str = ""  # a hash of the user's files; empty for a dataset of the catalogue that does not change
+    files: str = ""
+    copies: Mapping[str, int] = field(default_factory=dict)
 
     def to(self, device: torch.device) -> Splits:
         """The same splits on another device."""
-        train, val, test = (part.to(device) for part in (self.train, self.val, self.test))
-        return Splits(train, val, test, self.classes, self.mean.to(device), self.std.to(device), self.files)
+        moved = {name: getattr(self, name).to(device) for name in ("train", "val", "test", "mean", "std")}
+        return replace(self, **moved)
 
     def scaled(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Scale uint8 pixels [..., C, S, S] to floating point in [0, 1]."""
@@ -65,3 +74,30 @@ class Splits:
         """Normalize scaled pixels [..., C, S, S] by channel: the input of the model."""
         mean, std = (v.to(x.dtype)[:, None, None] for v in (self.mean, self.std))
         return (x - mean) / std
+
+
+def copies(first: Images, second: Images) -> int:
+    """The number of images of `second` that are in `first` as well: with the same pixels or, if streamed, in an equal file."""
+    parts = [first, second]
+    for size in (END, sys.maxsize):  # whole files are read only where ends are equal
+        keys = [_keys(part, size) for part in parts]
+        both = set(keys[0]) & set(keys[1])
+        indices = [[i for i, key in enumerate(keys_of_part) if key in both] for keys_of_part in keys]
+        parts = [part.pick(torch.tensor(index, dtype=torch.int64)) for part, index in zip(parts, indices, strict=True)]
+    return len(parts[1])
+
+
+def _keys(images: Images, size: int) -> list[int]:
+    """A number for each image, from its pixels or, if it is streamed, from the last `size` bytes of its file."""
+    if isinstance(images.x, Tensor):
+        return [hash(pixels.tobytes()) for pixels in images.x.numpy()]
+    return [hash(_end(path, size)) for path in images.x.paths]
+
+
+def _end(path: str, size: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read()
+    except OSError as error:
+        raise UserError(f"data.root: {path!r} cannot be read: {error.strerror}") from error

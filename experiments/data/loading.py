@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import Tensor
 from experiments.config import RunConfig
 from experiments.data.catalogue import DATASETS
 from experiments.data.folder import files_digest, read_folder
-from experiments.data.images import Images, Pixels, Splits
+from experiments.data.images import Images, Pixels, Splits, copies
 from experiments.data.probes import generate
 from experiments.data.split import stratified_split
 from experiments.data.streaming import StreamedPixels
@@ -36,13 +37,19 @@ def load(config: RunConfig) -> Splits:
     train, val = _split(rest, config, "val_fraction", data.val_fraction, classes)
     if data.train_limit not in (None, len(train)):
         train, _ = _split(train, config, "train_limit", len(train) - data.train_limit, classes)
+    files, copied = "", {}
+    if DATASETS[data.name].source == "folder":
+        files, parts = files_digest(data.root), {"val": val, "test": test}
+        copied = {name: number for name, part in parts.items() if (number := copies(train, part))}
+        for name, number in copied.items():
+            line = f"data: warning: {number:,} of the {len(parts[name]):,} {name} images are training images as well"
+            print(line, file=sys.stderr, flush=True)
     if data.shuffle_patches:
         if isinstance(train.x, StreamedPixels):
             raise UserError("data.shuffle_patches: true is not allowed for images that do not fit into memory")
         patch_size, numbered = config.model.patch_size, enumerate((train, val, test), seed)
         train, val, test = (shuffle_patches(part, patch_size, number) for number, part in numbered)
-    files = files_digest(data.root) if DATASETS[data.name].source == "folder" else ""
-    return Splits(train, val, test, classes, *_channel_moments(data.normalize, train), files)
+    return Splits(train, val, test, classes, *_channel_moments(data.normalize, train), files, copied)
 
 
 def _read(data: DataConfig, seed: int) -> Parts:

@@ -32,7 +32,7 @@ def summary_of(run: RunState, engine: Solo | Stacked, splits: Splits, measured: 
         **{name: value for name, value in row.items() if name not in ("epoch", "lr")},
         **(measured or UNTESTED),
         **at_lengths,
-        "data": {**images, **({"files": splits.files} if splits.files else {})},
+        "data": {**images, **{name: value for name in ("files", "copies") if (value := getattr(splits, name))}},
         "init": run.init,
         "planned": run.planned,
         "cost": _cost(run, engine, len(splits.train)),

@@ -108,6 +108,27 @@ def test_what_is_not_used_is_said_with_its_number(tmp_path, capsys):
     ]
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("kind", ["ppm", "png"])
+def test_images_that_are_in_training_and_test_are_counted(kind, streamed, tmp_path, capsys, monkeypatch):
+    """All end with the same 4 KiB of pixels. Under other names, 7 test images of each class are in train, from which the
+    validation images are taken."""
+    monkeypatch.setattr("experiments.data.folder.IN_MEMORY", 0 if streamed else 1)
+    random = np.random.default_rng(0)
+    for name in ("a", "b"):
+        images = random.integers(0, 256, (31, 60, 40, 3), dtype=np.uint8)
+        images[:, :20] = images[:, 24:] = 7
+        for part, first in (("train", 0), ("test", 13)):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(first, first + 20 if part == "train" else 31):
+                Image.fromarray(images[number]).save(tmp_path / part / name / f"{number - first:02}.{kind}")
+    splits = load_folder(tmp_path, val_fraction=0.05)
+    in_val = sum(int((part == image).all()) for part in splits.test.x[:] for image in splits.val.x[:])
+    count = 14 - in_val
+    assert splits.copies == {"test": count} and len(splits.val) == 2
+    assert f"data: warning: {count} of the 36 test images are training images as well\n" in capsys.readouterr().err
+
+
 def test_the_digest_is_of_the_images_only(tmp_path):
     for part in ("train", "test"):
         for name in ("a", "b"):
