@@ -21,7 +21,8 @@ def check_plugin(cfg: ViTConfig) -> None:
     """Raise `PluginError` if the plug-in of `cfg.pos_embed` cannot work; built-in kinds pass.
 
     The class must override a method of `PosEmbed` and be made without an error. Each method must return finite values of
-    the documented shape, pass gradients on, and give each parameter a gradient. torch's global generator is unchanged.
+    the documented shape, pass gradients on, and give each parameter a gradient. In evaluation it must return the same again,
+    and for an image alone what it returns for it in a batch. torch's global generator is unchanged.
     """
     kind, _ = resolve(cfg)
     if not kind.is_plugin:
@@ -73,6 +74,30 @@ def _faults(cls: Any, cfg: ViTConfig) -> Iterator[str]:
     for name, gradient in zip(sources, gradients, strict=True):
         if gradient is None or not gradient.isfinite().all():
             yield f"passes no finite gradient to {name}"
+    with torch.no_grad():
+        yield from _evaluation_faults(module.eval(), x, q, k)
+
+
+def _evaluation_faults(module: PosEmbed, x: Tensor, q: Tensor, k: Tensor) -> Iterator[str]:
+    """Random numbers in evaluation, and values that depend on the other images of the batch."""
+    for parameter in filter(Tensor.is_floating_point, module.parameters()):  # zeros would hide what they multiply
+        parameter.add_(torch.randn_like(parameter), alpha=0.02)
+
+    def evaluate(images: slice) -> tuple[Tensor, ...]:
+        bias, rotated = module.bias(q[images].clone()), module.rotate(q[images].clone(), k[images].clone())
+        per_image = torch.zeros(1) if bias is None else bias
+        return (
+            module.add(x[images].clone()),
+            torch.cat(rotated, -1),
+            per_image.expand(len(x[images]), *per_image.shape[1:]),
+        )
+
+    batch, again, *single = map(evaluate, (slice(None), slice(None), *(slice(i, i + 1) for i in range(BATCH))))
+    for method, first, second, alone in zip(METHODS, batch, again, map(torch.cat, zip(*single)), strict=True):
+        if not torch.allclose(first, second, rtol=0, atol=0, equal_nan=True):
+            yield f"returns other values from {method} for the same images again; evaluation allows no random numbers"
+        if not torch.allclose(first, alone, rtol=1e-3, atol=1e-4, equal_nan=True):
+            yield f"mixes the images of a batch in {method}: an image alone gets other values than in a batch"
 
 
 def _described(value: Any) -> str:

@@ -95,6 +95,16 @@ BROKEN = {
         "Mine", (Table,), {"add_in_training": lambda self, x, key: x[:, 1:]}
     ),
     "returns torch.float32 [2, 2, 17, 4] from rotate;": type("R", (PosEmbed,), {"rotate": lambda s, q, k: q}),
+    "mixes the images of a batch in add: an image alone": adds(lambda self, x: x + self.table * x.mean(0)),
+    "mixes the images of a batch in rotate: ": type(
+        "R", (Biased,), {"rotate": lambda s, q, k: (q + s.weight.sum() + q.cumsum(0), k)}
+    ),
+    "mixes the images of a batch in bias: ": type(
+        "B", (Biased,), {"bias": lambda s, q: s.weight + q.mean((0, 3), keepdim=True)}
+    ),
+    "returns other values from add for the same images again; evaluation allows no random": adds(
+        lambda self, x: x + self.table * (1 if self.training else torch.rand(()))
+    ),
     "returns torch.float32 [17, 17] from bias;": type("B", (Biased,), {"bias": lambda s, q: s.weight[0, 0]}),
     "returns not finite torch.float32 [1, 2, 17, 17] from bias;": type(
         "B", (Biased,), {"bias": lambda s, q: s.weight - torch.inf}
