@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
 
 class _Part(BaseModel):
@@ -25,6 +28,17 @@ class Range(_Part):
         assert self.low is not None and self.high is not None
         return self.low, self.high
 
+    def edge(self, value: Any) -> Literal["lower", "upper"] | None:
+        """The end of the range that a value is at or near. An end at 0 is no edge: there is nothing below."""
+        if self.choices is not None:
+            return None
+        scale = math.log if self.log else float
+        low, high = map(scale, self.ends)
+        share = (scale(value) - low) / (high - low)
+        if share > 1 - EDGE:
+            return "upper"
+        return "lower" if share < EDGE and self.ends[0] > 0 else None
+
 
 class TunedVariant(_Part):
     """The settings chosen for a variant, and the trial that they come from.
@@ -41,20 +55,33 @@ class TunedVariant(_Part):
 
 
 class TunedTrial(_Part):
-    """One trial: its seed and settings, how it ended, and its last validation metrics (null if it diverged)."""
+    """One trial: its settings, how it ended, the epochs trained, and its last validation metrics (null if it diverged).
+
+    `seed` is its first seed. `accuracies`, in a tuning with several seeds per trial: seed -> validation accuracy, for the seeds
+    that were trained. The metrics of the trial are means over them.
+    """
 
     variant: str
     trial: int
     seed: int
+    accuracies: dict[int, float | None] | None = None
     status: Literal["finished", "pruned", "diverged", "failed"]
     epochs: int
     val_acc: float | None = Field(None, alias="val/acc")
     val_loss: float | None = Field(None, alias="val/loss")
     settings: dict[str, Any]
 
+    @property
+    def seeds(self) -> set[int]:
+        """The seeds that were trained."""
+        return {self.seed, *(self.accuracies or ())}
+
 
 class Tuned(_Part):
-    """The content of tuned.yaml. `budget`: trials of each variant; `base`: settings that differ from the defaults."""
+    """The content of tuned.yaml. `budget`: trials of each variant; `base`: settings that differ from the defaults.
+
+    `seeds_per_trial`: the value of a trial is the mean over them.
+    """
 
     format: Literal[1] = Field(1, alias="schema")
     study: str
@@ -62,6 +89,7 @@ class Tuned(_Part):
     sampler: str
     pruner: str
     budget: int
+    seeds_per_trial: int = 1
     space: dict[str, Range] = Field(min_length=1)
     base: dict[str, Any]
     code: dict[str, Any]

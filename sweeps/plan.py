@@ -75,7 +75,7 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
     if different := sorted(set(plan.labels) ^ set(tuned.variants)):
         where = f"is not a variant of {plan.name}" if different[0] in tuned.variants else "has no settings"
         raise UserError(f"--tuned: {different[0]!r} {where}")
-    if used := sorted({run.seed for run in plan.runs} & {trial.seed for trial in tuned.trials}):
+    if used := sorted({run.seed for run in plan.runs} & {seed for trial in tuned.trials for seed in trial.seeds}):
         raise UserError(f"--tuned: seed {used[0]} was used for tuning; compare the variants on other seeds")
     runs, configs = [], dict[str, RunConfig]()
     for run in plan.runs:

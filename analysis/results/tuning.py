@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +10,9 @@ import pandas as pd
 from analysis.sources.runs_table import RunsTable
 from experiments.config import DEFAULTS, LOCATIONS
 from experiments.metric import Metric
-from experiments.tuned import Range, Tuned
+from experiments.tuned import Tuned
 
 COLUMNS = ("variant", "trial", "seed", "status", "epochs", "val/acc", "val/loss")
-EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,11 @@ class Tuning:
     at_edge: dict[str, list[str]]
     other_base: dict[str, tuple[Any, Any]]
 
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of all trials, sorted."""
+        return sorted({seed for trial in self.plan.trials for seed in trial.seeds})
+
     def of(self, variant: str) -> pd.DataFrame:
         """The trials of a variant."""
         return self.trials[self.trials["variant"] == variant]
@@ -47,24 +50,19 @@ def study_tuning(study: RunsTable) -> Tuning | None:
     trials = pd.DataFrame(rows, columns=[*COLUMNS, *plan.space]).astype({"val/acc": float, "val/loss": float})
     variants = [variant for variant in study.variants if variant in plan.variants]
     edges = {
-        path: [variant for variant in variants if _is_edge(tried, plan.variants[variant].settings[path])]
+        path: [variant for variant in variants if tried.edge(plan.variants[variant].settings[path])]
         for path, tried in plan.space.items()
     }
     at_edge = {path: named for path, named in edges.items() if named}
     return Tuning(plan, Metric(plan.objective), variants, trials, at_edge, _other_base(plan, study))
 
 
-def _is_edge(tried: Range, value: Any) -> bool:
-    """Whether a value lies in the outer part of its range. An end at 0 is no edge: there is nothing below."""
-    if tried.choices is not None:
-        return False
-    scale = math.log if tried.log else float
-    low, high = map(scale, tried.ends)
-    share = (scale(value) - low) / (high - low)
-    return share > 1 - EDGE or (share < EDGE and tried.ends[0] > 0)
-
-
 def _other_base(plan: Tuned, study: RunsTable) -> dict[str, tuple[Any, Any]]:
+    """Those of `eval` are left out: they change no training, and a tuning needs no few-shot evaluation."""
     ignored = {*plan.space, *study.varied, *LOCATIONS, "seed"}
     pairs = {path: (plan.base.get(path, default), study.base.get(path, default)) for path, default in DEFAULTS.items()}
-    return {path: pair for path, pair in pairs.items() if pair[0] != pair[1] and path not in ignored}
+    return {
+        path: pair
+        for path, pair in pairs.items()
+        if pair[0] != pair[1] and path not in ignored and not path.startswith("eval.")
+    }

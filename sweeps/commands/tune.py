@@ -20,23 +20,25 @@ from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED, best_trial
-from sweeps.tuning.tuning_plan import MAX_TRIALS, RUNS, TuningPlan, check_data, variants_of
+from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data, variants_of
 from sweeps.workers.worker import worker_configs
 
 DESCRIPTION = """\
 Find settings for each variant: every variant gets the same number of trials, and the trial with the highest validation
 accuracy wins. Run the same command again to resume, and with more --trials to extend.
 
-Test images are not used. Trial n has the seed 1,000,000 + n in every variant; the study cannot use these seeds. The result
+Test images are not used. Trial n has the seed 1,000,000 + n in every variant, and with --seeds-per-trial also 1,010,000 + n
+and so on; the study cannot use these seeds. The result
 is STUDY/tuned.yaml; `vit-sweep run STUDY --tuned FILE` trains each variant with its own settings. The trials lie in
 STUDY/tuning and in Optuna studies named "STUDY tuning ...: VARIANT", and are in no report on the runs."""
 PARAMS = """\
 what is tried, separated by commas: SETTING=LOW..HIGH, SETTING=LOW..HIGH:log (a log scale) or SETTING=A|B|C; settings of
 optim, dropout rates, batch size and label smoothing (default: optim.lr and optim.weight_decay from a tenth to ten times the
 study's value, optim.warmup_epochs up to a tenth of the epochs)"""
+SEEDS = "seeds with which the settings of a trial are trained; its accuracy is the mean over them (default: 1)"
 PRUNER = """\
 stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of the
-epochs, and not before the third epoch (default: halving)"""
+epochs, and not before the third epoch; by the first seed of a trial, and the others are then not trained (default: halving)"""
 STORAGE = "database of the trials, as for `run` (default: that of the folder, optuna.db)"
 
 
@@ -53,6 +55,7 @@ def add(commands: Any) -> None:
     )
     option = command.add_argument
     option("--trials", type=positive, required=True, metavar="N", help="number of trials of each variant")
+    option("--seeds-per-trial", type=positive, default=1, metavar="N", help=SEEDS)
     option("--params", metavar="LIST", help=PARAMS)
     option("--sampler", choices=("tpe", "random", "qmc"), default="tpe", help="Optuna's sampler (default: tpe)")
     option("--pruner", choices=("halving", "hyperband", "none"), default="halving", help=PRUNER)
@@ -68,8 +71,9 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     check_data(plan.study, study_dir)
     configs = worker_configs(study_dir / LOG, device=arguments.device, workers=arguments.workers)
     tried = ", ".join(f"{path} {range_text(tried)}" for path, tried in plan.space.items())
+    seeds = f" of {plan.seeds} seeds" if plan.seeds > 1 else ""
     intro = (
-        f"{plan.study.name}: tune {count(plan.variants, 'variant')} by {plan.trials} trials each "
+        f"{plan.study.name}: tune {count(plan.variants, 'variant')} by {plan.trials} trials{seeds} each "
         f"({plan.sampler}, pruner {plan.pruner}) with {count(configs, 'worker')}; {tried}"
     )
     from sweeps.tuning.tune import tune as train_trials
@@ -85,7 +89,9 @@ def _plan(arguments: argparse.Namespace) -> TuningPlan:
         raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
     study = parse_plan(arguments)
     space = make_space(arguments.params, load(study.base), variants_of(study))
-    return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner)
+    if arguments.seeds_per_trial > MAX_SEEDS:
+        raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")
+    return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner, arguments.seeds_per_trial)
 
 
 def _report(
@@ -103,7 +109,9 @@ def _report(
             continue
         chosen = ", ".join(f"{path}={format_level(value)}" for path, value in trial.settings.items())
         cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
-        print(f"{label}: validation accuracy {trial.val_acc:.1%} in trial {trial.trial}, {cost}: {chosen}")
+        mean = f" (mean over {plan.seeds} seeds)" if plan.seeds > 1 else ""
+        print(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
+    _report_edges(plan, best)
     if None in best.values():
         return 1
     print(f"result: {study_dir / TUNED}")
@@ -112,6 +120,16 @@ def _report(
         print(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
     print(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
     return 1 if failed else 0
+
+
+def _report_edges(plan: TuningPlan, best: Mapping[str, TunedTrial | None]) -> None:
+    for label, trial in best.items():
+        for path, value in trial.settings.items() if trial else ():
+            if end := plan.space[path].edge(value):
+                print(
+                    f"edge: {label}: {path}={format_level(value)} is at or near the {end} end of "
+                    f"{range_text(plan.space[path])}; widen it with --params and tune again"
+                )
 
 
 def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments: argparse.Namespace) -> str:

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,13 @@ class Assignment:
 
 @dataclass(frozen=True)
 class QueueState:
-    """The runs of a plan by state, as names. `failed`: name -> error of the last attempt."""
+    """The runs of a plan by state, as names. `failed`: name -> error of the last attempt. `dropped`: never trained."""
 
     ended: list[str]
     running: dict[str, ProcessInfo]
     waiting: list[str]
     failed: dict[str, str]
+    dropped: list[str] = field(default_factory=list)
 
 
 class Queue:

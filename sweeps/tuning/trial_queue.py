@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import optuna
@@ -20,15 +21,20 @@ from sweeps.queue.trials import ATTEMPTS, PROCESS, RUN, SEED, STATUS, is_assigne
 from sweeps.tuning.sampling import LAST_RUNG, make_pruner, make_sampler, suggest
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
 
-FAILURES, PRUNED = "failures", "prune"  # user attributes of a trial: errors of its attempts, and whether it is pruned
-RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # user attributes of a trial that has ended
+# User attributes of a trial
+FAILURES, PRUNED = "failures", "prune"  # errors of the attempts at its run, and whether it is pruned
+RUNS_ENDED, RUNS_DROPPED = "ended", "dropped"  # its runs with a record: name -> `RESULT`; names of those not to train
+RESULT = (STATUS, "epochs", "val/acc", "val/loss")  # of a trial that has ended
 
 
 class TrialQueue:
     """The trials of all variants. A `WorkerPool` gets them here, as it gets the runs of a study from `Queue`.
 
     A trial belongs to a worker while that worker or its sweep is alive. Then another worker continues it from the last
-    epoch in its folder: the number of a trial and its settings, which Optuna stores, determine its run.
+    epoch in its folder: the number of a trial and its settings, which Optuna stores, determine its runs.
+
+    The runs of a trial, one for each seed, are trained one after another, and any worker trains the next one. The first that
+    does not finish ends the trial. Only the first is compared with other trials and may be pruned.
     """
 
     def __init__(self, plan: TuningPlan, study_dir: Path, sweep: ProcessInfo, storage: QueueStorage) -> None:
@@ -75,10 +81,12 @@ class TrialQueue:
             self.trials[label] = study.get_trials(deepcopy=False)
             self.left += max(self.plan.trials - len(self.trials[label]), 0)
             for trial in self.trials[label]:
+                self._state.ended.extend(trial.user_attrs.get(RUNS_ENDED, ()))
+                self._state.dropped.extend(trial.user_attrs.get(RUNS_DROPPED, ()))
                 if trial.state == TrialState.FAIL:
                     self._state.failed[trial.user_attrs[RUN]] = trial.user_attrs[FAILURES][-1]
                 elif trial.state.is_finished():
-                    self._state.ended.append(trial.user_attrs[RUN])
+                    continue
                 elif self._is_assigned(trial):
                     self._state.running[trial.user_attrs[RUN]] = worker_of(trial)
                 else:
@@ -113,9 +121,10 @@ class TrialQueue:
         trial = Trial(study, trial_id)
         study.sampler = make_sampler(self.plan.sampler, number)
         settings = {path: suggest(trial, path, tried) for path, tried in self.plan.space.items()}
-        run = self.plan.trial(self.variants[label], number, settings)
+        runs, ended = self.plan.trial(self.variants[label], number, settings), trial.user_attrs.get(RUNS_ENDED, {})
+        run = next((run for run in runs if ended.get(run.name, {}).get(STATUS) != "finished"), runs[-1])
         assignment = Assignment(run, trial_id, number, process)
-        for name, value in ((RUN, run.name), (SEED, run.seed), (PROCESS, self._beat(assignment))):
+        for name, value in ((RUN, run.name), (SEED, runs[0].seed), (PROCESS, self._beat(assignment))):
             trial.set_user_attr(name, value)
         self._read()
         return assignment
@@ -127,10 +136,12 @@ class TrialQueue:
         trial = self.storage.get_trial(trial_id)
         if not self._is_ours(trial):
             return False  # `heartbeat` finds that out too
-        if epoch not in trial.intermediate_values:
-            self.storage.set_trial_intermediate_value(trial_id, epoch, row[OBJECTIVE])
+        is_first = run.seed == trial.user_attrs[SEED]
+        before = 0 if is_first else sum(ended["epochs"] for ended in trial.user_attrs[RUNS_ENDED].values())
+        if before + epoch not in trial.intermediate_values:
+            self.storage.set_trial_intermediate_value(trial_id, before + epoch, row[OBJECTIVE])
             trial = self.storage.get_trial(trial_id)
-        if epoch == run.config.train.epochs:
+        if epoch == run.config.train.epochs or not is_first:
             return False
         study, may_end = self.studies[run.variant], epoch <= LAST_RUNG * run.config.train.epochs
         if trial.user_attrs.get(PRUNED) or (may_end and study.pruner.prune(study, trial)):
@@ -163,28 +174,45 @@ class TrialQueue:
         if not self._is_ours(trial):
             self._read()
             is_stored = not trial.user_attrs.get(PROCESS) and trial.user_attrs.get(FAILURES) == failures
-            return reason if is_stored else str(trial.user_attrs.get(STATUS, "taken over"))
+            ended = trial.user_attrs.get(RUNS_ENDED, {}).get(assignment.run.name, {})
+            return reason if is_stored else str(ended.get(STATUS, "taken over"))
         if record.is_finished(folder):
             summary = record.read_summary(folder)
             reason = summary["status"]
-            self._end(assignment, summary)
+            self._end_run(assignment, trial, summary)
         else:
             if reason == "failed":
                 self.storage.set_trial_user_attr(trial_id, FAILURES, failures)
             self.storage.set_trial_user_attr(trial_id, PROCESS, None)
             if reason == "failed" and len(failures) >= ATTEMPTS:
-                self._end(assignment, {"status": reason, "epochs": trial.last_step or 0})
+                self._end(assignment, {STATUS: reason, "epochs": trial.last_step or 0})
         self._read()
         return reason
 
-    def _end(self, assignment: Assignment, summary: Mapping[str, Any]) -> None:
+    def _end_run(self, assignment: Assignment, trial: FrozenTrial, summary: Mapping[str, Any]) -> None:
+        """Note how a run has ended. Free its trial for the next seed, or end it with the means over its seeds."""
+        status = summary[STATUS]
+        result = {name: summary[name] for name in RESULT if status != "diverged" or not name.startswith("val/")}
+        ended = {**trial.user_attrs.get(RUNS_ENDED, {}), assignment.run.name: {SEED: assignment.run.seed, **result}}
+        self.storage.set_trial_user_attr(assignment.trial_id, RUNS_ENDED, ended)
+        if status == "finished" and len(ended) < self.plan.seeds:
+            self.storage.set_trial_user_attr(assignment.trial_id, FAILURES, [])
+            self.storage.set_trial_user_attr(assignment.trial_id, PROCESS, None)
+            return
+        epochs = sum(run["epochs"] for run in ended.values())
+        means = {name: fmean(run[name] for run in ended.values()) for name in result if name.startswith("val/")}
+        self._end(assignment, {STATUS: status, "epochs": epochs, **means})
+
+    def _end(self, assignment: Assignment, result: Mapping[str, Any]) -> None:
         """End a trial in Optuna. A pruned or diverged one keeps the last value that was reported."""
-        status = summary["status"]
-        for name in RESULT:
-            value = None if status == "diverged" and name.startswith("val/") else summary.get(name)
+        trial = self.storage.get_trial(assignment.trial_id)
+        runs = self.plan.trial(self.variants[assignment.run.variant], assignment.number, trial.params)
+        dropped = [run.name for run in runs if run.seed > assignment.run.seed]
+        for name, value in {RUNS_DROPPED: dropped, **dict.fromkeys(RESULT), **result}.items():
             self.storage.set_trial_user_attr(assignment.trial_id, name, value)
+        status = result[STATUS]
         state = {"finished": TrialState.COMPLETE, "failed": TrialState.FAIL}.get(status, TrialState.PRUNED)
-        value = summary[OBJECTIVE] if status == "finished" else None
+        value = result[OBJECTIVE] if status == "finished" else None
         self.studies[assignment.run.variant].tell(assignment.number, value, state)
 
     @exclusive
@@ -200,7 +228,7 @@ class TrialQueue:
         """Variant -> its trials that have ended, by number."""
         self._read()
         return {
-            label: [_row(label, trial) for trial in trials if trial.state.is_finished()]
+            label: [self._row(label, trial) for trial in trials if trial.state.is_finished()]
             for label, trials in self.trials.items()
         }
 
@@ -219,8 +247,9 @@ class TrialQueue:
         is_held = trial.state == TrialState.RUNNING and trial.user_attrs.get(PROCESS)
         return bool(is_held) and sweep_of(trial) == self.sweep
 
-
-def _row(label: str, trial: FrozenTrial) -> TunedTrial:
-    attrs, settings = trial.user_attrs, rounded(trial.params)
-    result = {name: attrs.get(name) for name in RESULT}
-    return TunedTrial(variant=label, trial=trial.number, seed=attrs[SEED], settings=settings, **result)
+    def _row(self, label: str, trial: FrozenTrial) -> TunedTrial:
+        attrs, settings = trial.user_attrs, rounded(trial.params)
+        result = {name: attrs.get(name) for name in RESULT}
+        if self.plan.seeds > 1:
+            result["accuracies"] = {run[SEED]: run.get(OBJECTIVE) for run in attrs.get(RUNS_ENDED, {}).values()}
+        return TunedTrial(variant=label, trial=trial.number, seed=attrs[SEED], settings=settings, **result)

@@ -35,7 +35,7 @@ def tune(
     queue = TrialQueue(plan, study_dir, current_process(), store)
     check_result(plan, queue.rows(), study_dir / TUNED)
     print(intro, flush=True)
-    epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials
+    epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials * plan.seeds
     with (
         ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
         WorkerPool(queue, configs, display, 1, OBJECTIVE) as pool,

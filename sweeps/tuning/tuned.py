@@ -51,7 +51,7 @@ def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], p
         return
     old, advice = read_tuned(path), "move it, or give another --out"
     planned = {"study": plan.study.name, "base": plan.base, "sampler": plan.sampler, "pruner": plan.pruner}
-    for field, value in {**planned, "space": plan.tried}.items():
+    for field, value in {**planned, "space": plan.tried, "seeds_per_trial": plan.seeds}.items():
         if old.tree()[field] != json.loads(json.dumps(value)):
             raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
     settings = {(label, trial.trial): trial.settings for label in trials for trial in trials[label]}
@@ -68,6 +68,7 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
         sampler=plan.sampler,
         pruner=plan.pruner,
         budget=plan.trials,
+        seeds_per_trial=plan.seeds,
         space=dict(plan.space),
         base=plan.base,
         code=code(),

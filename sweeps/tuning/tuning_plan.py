@@ -19,20 +19,22 @@ from sweeps.plan import make_run
 from sweeps.tuning.space import Space
 
 FIRST_SEED = 1_000_000  # trial n of each variant has the seed FIRST_SEED + n, so the variants share their seeds
+MAX_TRIALS = 10_000  # and the distance between the seeds of a trial
+MAX_SEEDS = 100
 OBJECTIVE = "val/acc"
 RUNS = "tuning"  # the folder in the study's folder that holds the folders of the trials
-MAX_TRIALS = 10_000
 
 
 @dataclass(frozen=True)
 class TuningPlan:
-    """What is tried for each variant of a study. `trials` is the budget of each."""
+    """What is tried for each variant of a study. `trials` is the budget of each, `seeds` the number of runs of a trial."""
 
     study: StudyPlan
     space: Space
     trials: int
     sampler: str
     pruner: str
+    seeds: int = 1
 
     @property
     def variants(self) -> list[RunSpec]:
@@ -52,13 +54,15 @@ class TuningPlan:
     def name(self, variant: RunSpec) -> str:
         """The name of a variant's Optuna study. The digits differ where a trial would train something else."""
         config = run_id(variant.config.model_copy(update={"seed": 0}))
-        digits = hashlib.sha256(canonical([config, self.tried, self.sampler, self.pruner, FIRST_SEED])).hexdigest()[:6]
+        values = [config, self.tried, self.sampler, self.pruner, FIRST_SEED, *([self.seeds] if self.seeds > 1 else [])]
+        digits = hashlib.sha256(canonical(values)).hexdigest()[:6]
         return f"{self.study.name} tuning {digits}: {variant.variant[:200]}"
 
-    def trial(self, variant: RunSpec, number: int, settings: Mapping[str, Any]) -> RunSpec:
-        """The run of a trial. Its seed follows from its number."""
+    def trial(self, variant: RunSpec, number: int, settings: Mapping[str, Any]) -> list[RunSpec]:
+        """The runs of a trial, one for each seed. The seeds follow from its number."""
         config = override(variant.config, rounded(settings))
-        return make_run(variant.variant, variant.levels, config, FIRST_SEED + number)
+        seeds = [FIRST_SEED + MAX_TRIALS * place + number for place in range(self.seeds)]
+        return [make_run(variant.variant, variant.levels, config, seed) for seed in seeds]
 
 
 def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,7 +162,8 @@ class WorkerPool:
         else:
             self.queue.refresh()
         self.next_poll = now + POLL_INTERVAL
-        self.display.skip(self.queue.state().ended)
+        state = self.queue.state()
+        self.display.skip(state.ended, state.dropped)
 
     def _is_done(self) -> bool:
         """Whether no run is left to train or in training here or elsewhere. If it seems so, it looks at the records."""

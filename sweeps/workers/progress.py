@@ -38,8 +38,10 @@ class ProgressDisplay:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.progress.stop()
 
-    def skip(self, ended: list[str]) -> None:
-        """Take note of runs that need no training here. `ended` are the names of runs that have ended."""
+    def skip(self, ended: list[str], dropped: list[str]) -> None:
+        """Take note of runs that need no training here: those that have ended, and those that nobody trains. By name."""
+        for name in set(dropped) - self.done:
+            self._set_left(name, None)
         if new := [name for name in ended if name not in self.done]:
             for name in new:
                 self._set_left(name, None)

@@ -65,7 +65,12 @@ def choices_table(tuning: Tuning, variants: Variants) -> Table:
             else Column(_label(path), path, formats.each(formatting.setting))
             for path, tried in tuning.plan.space.items()
         ),
-        Column(f"{metric.label}{metric.unit}", metric, accuracy, note=text("tuning", "accuracy_help")),
+        Column(
+            f"{metric.label}{metric.unit}",
+            metric,
+            accuracy,
+            note=text("tuning", "accuracy_help", seeds=tuning.plan.seeds_per_trial),
+        ),
         *(Column(s, s, formats.count, note=text("tuning", "status_help", status=s)) for s in statuses),
         Column("epochs", "epochs", formats.count, note=text("tuning", "epochs_help")),
     )

@@ -9,7 +9,8 @@ import pytest
 from stubbed import finish
 
 from experiments.config import load
-from sweeps.plan import make_plan
+from experiments.errors import UserError
+from sweeps.plan import apply_tuned, make_plan
 from sweeps.queue.process import current_process
 from sweeps.queue.storage import open_storage
 from sweeps.queue.trials import PROCESS, stored_process
@@ -18,7 +19,7 @@ from sweeps.tuning import trial_queue
 from sweeps.tuning.sampling import suggest
 from sweeps.tuning.space import make_space
 from sweeps.tuning.trial_queue import TrialQueue
-from sweeps.tuning.tuned import best_trial, tuned_variant
+from sweeps.tuning.tuned import best_trial, make_tuned, tuned_variant
 from sweeps.tuning.tuning_plan import FIRST_SEED, TuningPlan
 
 STUDY = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 1, "base": {"train.epochs": 27}}
@@ -28,12 +29,12 @@ OTHER_HOST = replace(HERE, host="elsewhere", boot="other", start="1")
 pids = itertools.count(2**23)  # of workers
 
 
-def queue_of(folder, sweep=HERE, trials=4, sampler="tpe", pruner="halving", params=None, variants=1, **study):
+def queue_of(folder, sweep=HERE, trials=4, sampler="tpe", pruner="halving", params=None, variants=1, seeds=1, **study):
     """The queue of a tuning with so many variants, as a process of its own opens it."""
     plan = make_plan(parse_study({**STUDY, **study}, "mine"))
     plan = plan.model_copy(update={"runs": plan.runs[:variants]})
     space = make_space(params, load(plan.base), plan.runs)
-    return TrialQueue(TuningPlan(plan, space, trials, sampler, pruner), folder, sweep, open_storage(folder))
+    return TrialQueue(TuningPlan(plan, space, trials, sampler, pruner, seeds), folder, sweep, open_storage(folder))
 
 
 def start(queue):
@@ -212,6 +213,59 @@ def test_more_trials_extend_a_tuning_and_the_best_is_kept(tmp_path):
     assert [(t.status, t.val_acc) for t in trials] == [("finished", 0.8), ("finished", 0.6), ("diverged", None)]
     tuned = tuned_variant(more.variants["cls"], trials, more.plan.space)
     assert (tuned.trial, tuned.val_acc, tuned.epochs) == (0, 0.8, 3 * 27)
+
+
+def test_a_trial_of_several_seeds_has_their_mean_and_trains_none_of_them_twice(tmp_path):
+    first = queue_of(tmp_path, trials=2, seeds=3)
+    for accuracy in (0.5, 0.9):
+        assert end(first, start(first), accuracy=accuracy) == "finished"
+    begun = start(first)
+    assert first.settle(begun, "failed", "boom") == "failed" and first.rows() == {"cls": []}
+    die(first, [start(first)])
+    second = queue_of(tmp_path, OTHER_HOST, trials=2, seeds=3)
+    taken = start(second)
+    assert (taken.run, taken.number) == (begun.run, 0)
+    end(second, taken, accuracy=0.1)
+    assert second.settle(taken) == "finished"  # the answer was lost
+    (trial,) = second.rows()["cls"]
+    assert (trial.status, trial.epochs, trial.val_acc) == ("finished", 81, pytest.approx(0.5))
+    assert trial.accuracies == {1_000_000: 0.5, 1_010_000: 0.9, 1_020_000: 0.1}
+    assert second.studies["cls"].best_value == pytest.approx(0.5)
+    after = start(second).run
+    assert after.seed == 1_000_001 and after.config.optim != begun.run.config.optim and second.left == 0
+    assert set(second.state().ended) == {path.name for path in second.dir.iterdir()}
+    with pytest.raises(UserError, match="seed 1010000 was used for tuning"):
+        plan = make_plan(parse_study({**STUDY, "seeds": [1_010_000]}, "mine"))
+        plan = plan.model_copy(update={"runs": [run for run in plan.runs if run.variant == "cls"]})
+        apply_tuned(plan, make_tuned(second.plan, second.rows()))
+
+
+@pytest.mark.parametrize("status", ["diverged", "failed"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_seed_without_an_accuracy_leaves_its_trial_without_one_and_drops_the_seeds_after_it(tmp_path, place, status):
+    queue = queue_of(tmp_path, trials=1, seeds=3)
+    for _ in range(place):
+        end(queue, start(queue))
+    for _ in range(3 if status == "failed" else 1):
+        trial = start(queue)
+        queue.report(trial, row(1, 0.4))
+        assert queue.settle(trial, "failed") == "failed" if status == "failed" else end(queue, trial, status, None, 1)
+    assert queue.left == 0 and best_trial(queue.rows()["cls"]) is None and len(queue.state().dropped) == 2 - place
+    (trial,) = queue.rows()["cls"]
+    assert (trial.status, trial.val_acc) == (status, None)
+
+
+def test_only_the_first_seed_of_a_trial_is_stopped_early(tmp_path):
+    queue = queue_of(tmp_path, trials=2, seeds=2)
+    for accuracy in (0.9, 0.1):  # the second seed of the best trial is lower than the other trial
+        best = start(queue)
+        assert not any(queue.report(best, row(epoch, accuracy)) for epoch in range(1, 28))
+        end(queue, best, accuracy=accuracy)
+    low = start(queue)
+    assert [queue.report(low, row(epoch, 0.4)) for epoch in (1, 2, 3)] == [False, False, True]
+    end(queue, low, "pruned", 0.4, 3)
+    assert queue.left == 0 and len(queue.state().ended) == 3 and len(queue.state().dropped) == 1
+    assert [(t.status, t.val_acc, t.epochs) for t in queue.rows()["cls"]] == [("finished", 0.5, 54), ("pruned", 0.4, 3)]
 
 
 def test_whole_numbers_and_choices_are_tried_as_such(tmp_path):

@@ -107,9 +107,9 @@ def check_against_records(tuned: dict, folder: Path) -> None:
         assert best["epochs"] == sum(trial["epochs"] for trial in own)
 
 
-def tune_stubbed(stubbed, **stub) -> tuple[int, str, str]:
+def tune_stubbed(stubbed, options=(), **stub) -> tuple[int, str, str]:
     """Three trials of each of two variants, by two workers that do not train."""
-    return stubbed("tune", stubbed.study, "--trials", 3, "--workers", 2, "--out", stubbed.folder, **stub)
+    return stubbed("tune", stubbed.study, "--trials", 3, "--workers", 2, "--out", stubbed.folder, *options, **stub)
 
 
 def test_a_trial_that_always_fails_is_given_up_and_one_whose_worker_was_killed_is_not(stubbed):
@@ -122,6 +122,19 @@ def test_a_trial_that_always_fails_is_given_up_and_one_whose_worker_was_killed_i
     started = Counter(name.rpartition("-")[0] for name in stubbed.started().elements())
     assert started == {f"{head}-s100000{n}": (2, 3, 1)[n] for head in ("logits", "softmax") for n in range(3)}
     assert len(list(stubbed.dir.glob("tuning/*-s1000001-*/error.txt"))) == 2
+
+
+def test_each_seed_of_a_trial_is_trained_once_and_a_choice_at_an_end_of_its_range_is_named(stubbed):
+    words = ("--seeds-per-trial", 2, "--params", "optim.lr=1e-3..1.00001e-3")  # trained values have four digits
+    status, out, err = tune_stubbed(stubbed, words)
+    assert status == 0 and "by 3 trials of 2 seeds each" in out, err
+    assert len(stubbed.ended()) == 12 and set(stubbed.ended().values()) == {1} and "[12/12]" in err
+    for variant in ("logits", "softmax"):
+        assert f"edge: {variant}: optim.lr=0.001 is at or near the lower end of 0.001 to 0.00100001; widen it" in out
+    tuned = read_tuned(stubbed.dir / "tuned.yaml")
+    assert tuned.seeds_per_trial == 2 and len(tuned.trials) == 6
+    seeds = {seed for trial in tuned.trials for seed in trial.accuracies}
+    assert seeds == {1_000_000, 1_000_001, 1_000_002, 1_010_000, 1_010_001, 1_010_002}
 
 
 def test_two_commands_at_once_share_the_trials(stubbed):
@@ -149,6 +162,7 @@ def test_two_commands_at_once_share_the_trials(stubbed):
         ({"seeds": [0, 1_000_003]}, [], "seeds: 1000003 is not allowed"),
         ({"base": {"data.split_seed": "per-seed"}}, [], "data.split_seed: per-seed is not allowed with tune"),
         ({}, ["--trials", "20000"], "--trials: 20000 is not allowed"),
+        ({}, ["--seeds-per-trial", "101"], "--seeds-per-trial: 101 is not allowed: expected up to 100"),
     ],
 )
 def test_bad_input_is_one_line(refused, tmp_path, fields, options, said):

@@ -80,6 +80,19 @@ def test_the_tables_show_the_settings_of_each_variant_and_count_its_trials(folde
     assert importances[["optim.lr", "optim.name"]].to_numpy().tolist() == [[0.75, 0.25]] * len(BEST)
 
 
+def test_a_tuning_with_several_seeds_per_trial_says_so_and_names_all_its_seeds(folder):
+    plan = study_file.read_study(folder)
+    plan["tuned"]["seeds_per_trial"] = 2
+    for trial in plan["tuned"]["trials"]:
+        trial["accuracies"] = {str(trial["seed"] + 10_000 * place): trial.get("val/acc") for place in (0, 1)}
+    study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
+    results = analyze(read(str(folder)))
+    (text,) = next(part for part in study_document(results).sections if part.id == "tuning").paragraphs
+    assert "mean over 2 seeds" in text and "seeds 1000000 to 1010005" in text
+    notes = [column.note for column in choices_table(results.tuning, results.variants).columns]
+    assert "of the trial that was chosen, mean over 2 seeds" in notes
+
+
 def test_the_figure_shows_every_trial(folder):
     results = analyze(read(str(folder)))
     section = tuning_section(results.tuning, results.variants, study_styles(results.variants, results.means))
@@ -97,7 +110,7 @@ def test_the_figure_shows_every_trial(folder):
 
 def test_a_choice_at_the_end_of_its_range_and_another_base_are_warned_of(folder):
     plan = study_file.read_study(folder)
-    plan["tuned"]["base"] = {"train.epochs": 3}
+    plan["tuned"]["base"] = {"train.epochs": 3, "eval.img_sizes": "14,42"}  # the latter changes no training
     study_file.write_study(folder, {key: value for key, value in plan.items() if key != "schema"})
     tuning = analyze(read(str(folder))).tuning
     assert tuning.at_edge == {"optim.lr": ["none"]}
