@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import difflib
 import errno
+import io
 import math
 import os
 import signal
@@ -180,6 +181,7 @@ def run_command(
     one line if the disk of standard output is full.
     `resumes`: the same command, run again, continues the work.
     """
+    set_up_streams()
     try:
         with _signals_as_interrupts():
             status = _run(body, sys.argv[1:] if argv is None else argv)
@@ -202,6 +204,20 @@ def run_command(
     sys.exit(status)
 
 
+def set_up_streams() -> None:
+    """Make the standard streams usable: one that is closed is the null device, also for the processes that the command
+    starts; a character that an output cannot encode is written as its escape sequence, such as \\xfc.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)  # with the number of the stream, which is the lowest that is free
+            os.set_inheritable(null, True)
+            setattr(sys, name, os.fdopen(null, mode))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> Any:
     if undecoded := [word for word in argv if word.encode(errors="ignore").decode() != word]:
         raise UserError(f"argument {undecoded[0]!r}: is not UTF-8; a record contains the command as UTF-8 text")
@@ -209,10 +225,11 @@ def _run(body: Callable[[Sequence[str]], int | None], argv: Sequence[str]) -> An
     status: int | str | None
     try:
         status = body(argv)
-    except SystemExit as end:  # from argparse
+    except SystemExit as end:  # from argparse; or from rich, after a `BrokenPipeError`
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
         status = end.code
-    if sys.stdout:  # it may be closed
-        sys.stdout.flush()
+    sys.stdout.flush()
     return status or 0
 
 

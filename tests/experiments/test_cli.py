@@ -116,3 +116,15 @@ def test_full_standard_output_does_not_stop_the_training(tmp_path):
         assert done.returncode == 1
         assert done.stderr == "vit-train: error: standard output cannot be written: No space left on device\n"
     assert len(list(tmp_path.glob("*/summary.json"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("ascii", r"r\xfcn\u2713"), ("latin-1", r"rün\u2713"), ("utf-8", "rün✓")]
+)
+def test_what_the_output_cannot_encode_is_escaped(encoding, shown, tmp_path):
+    out = tmp_path / "rün✓"
+    command = [sys.executable, "-m", "experiments.main", *flags(), "--tracking", "off", "--out", str(out)]
+    done = subprocess.run(command, env={**ENV, "PYTHONIOENCODING": encoding}, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    (folder,) = out.iterdir()
+    assert done.stdout.decode(encoding).splitlines()[-1] == f"record: {tmp_path}/{shown}/{folder.name}"

@@ -165,3 +165,21 @@ def test_a_disk_that_fills_up_in_mid_sweep_loses_nothing(tmp_path, monkeypatch, 
     assert vit_sweep("run", "position")[0] == 2
     (saved,) = tmp_path.rglob("resume.safetensors")
     assert saved.read_text() == "hours of work"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_sweep_with_closed_streams_trains_every_run(stubbed, closed):
+    status, _, err = stubbed.run("--tracking", "off", prefix=["sh", "-c", f'exec "$@" {closed}', "sh"])
+    assert status == 0, err
+    assert len(stubbed.ended()) == 6
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])
+def test_status_ends_quietly_when_its_reader_has_gone(tmp_path, options):
+    write_plan(tiny_plan(), tmp_path, "vit-sweep run tiny")
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "sweeps.main", "status", str(tmp_path), *options]
+    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
