@@ -85,12 +85,7 @@ def _evaluation_faults(module: PosEmbed, x: Tensor, q: Tensor, k: Tensor) -> Ite
 
     def evaluate(images: slice) -> tuple[Tensor, ...]:
         bias, rotated = module.bias(q[images].clone()), module.rotate(q[images].clone(), k[images].clone())
-        per_image = torch.zeros(1) if bias is None else bias
-        return (
-            module.add(x[images].clone()),
-            torch.cat(rotated, -1),
-            per_image.expand(len(x[images]), *per_image.shape[1:]),
-        )
+        return module.add(x[images].clone()), torch.cat(rotated, -1), torch.zeros(1) if bias is None else bias
 
     batch, again, *single = map(evaluate, (slice(None), slice(None), *(slice(i, i + 1) for i in range(BATCH))))
     for method, first, second, alone in zip(METHODS, batch, again, map(torch.cat, zip(*single)), strict=True):

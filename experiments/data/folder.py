@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from experiments.data.class_folders import list_images
-from experiments.data.images import Images
+from experiments.data.images import UNCOMPRESSED, Images
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 from experiments.memory import GIB, check_images, machine_memory
@@ -21,7 +21,6 @@ from experiments.sections import DataConfig
 if TYPE_CHECKING:
     from PIL import Image
 
-UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
 MOST_HASHED = GIB  # bytes; more would delay the start of a run
 _said: set[str] = set()  # the lines that this process has printed
 _saying = Lock()  # several threads decode
@@ -57,8 +56,8 @@ def files_digest(data_root: str) -> str:
     For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other files
     beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
-    root, listings = Path(data_root), map(list_images, _part_folders(data_root).values())
-    names = [name for listing in listings for paths in listing.images.values() for name in paths]
+    root, parts = Path(data_root), [list_images(folder)[0] for folder in _part_folders(data_root).values()]
+    names = [name for classes in parts for paths in classes.values() for name in paths]
     try:
         sizes = {path: path.stat().st_size for path in map(Path, names)}
         plain = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
@@ -104,13 +103,13 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's for a broken file
             raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
 
-    files = list_images(folder)
-    if files.unused_line:
-        _say_once(files.unused_line)
-    if (n := len(files.images)) < 2:
-        raise UserError(f"data.root: {str(folder)!r} has {n} class folder(s) with images; at least two are needed")
-    paths, classes = [path for paths in files.images.values() for path in paths], tuple(files.images)
-    y = torch.tensor([label for label, name in enumerate(classes) for _ in files.images[name]])
+    files, unused = list_images(folder)
+    if unused:
+        _say_once(unused)
+    if len(files) < 2:
+        raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed")
+    paths, classes = [path for paths in files.values() for path in paths], tuple(files)
+    y = torch.tensor([label for label, name in enumerate(classes) for _ in files[name]])
     streamed = StreamedPixels(paths, side, decode)
     if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
         return Images(streamed[:], y), classes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +12,8 @@ from torch import Tensor
 from experiments.data.streaming import StreamedPixels
 from experiments.errors import UserError
 
-END = 4096  # bytes of a file, read before the whole file
+UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
+END = 4096  # bytes
 Pixels = Tensor | StreamedPixels
 
 
@@ -78,26 +78,20 @@ class Splits:
 
 def copies(first: Images, second: Images) -> int:
     """The number of images of `second` that are in `first` as well: with the same pixels or, if streamed, in an equal file."""
-    parts = [first, second]
-    for size in (END, sys.maxsize):  # whole files are read only where ends are equal
-        keys = [_keys(part, size) for part in parts]
-        both = set(keys[0]) & set(keys[1])
-        indices = [[i for i, key in enumerate(keys_of_part) if key in both] for keys_of_part in keys]
-        parts = [part.pick(torch.tensor(index, dtype=torch.int64)) for part, index in zip(parts, indices, strict=True)]
-    return len(parts[1])
+    known = set(_keys(first))
+    return sum(key in known for key in _keys(second))
 
 
-def _keys(images: Images, size: int) -> list[int]:
-    """A number for each image, from its pixels or, if it is streamed, from the last `size` bytes of its file."""
+def _keys(images: Images) -> Iterator[int]:
+    """A number for each image. Of a compressed file, size and end are enough: any other image has another end."""
     if isinstance(images.x, Tensor):
-        return [hash(pixels.tobytes()) for pixels in images.x.numpy()]
-    return [hash(_end(path, size)) for path in images.x.paths]
-
-
-def _end(path: str, size: int) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read()
-    except OSError as error:
-        raise UserError(f"data.root: {path!r} cannot be read: {error.strerror}") from error
+        yield from (hash(pixels.tobytes()) for pixels in images.x.numpy())
+        return
+    for path in images.x.paths:
+        try:
+            with open(path, "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(0 if path.lower().endswith(UNCOMPRESSED) else max(0, size - END))
+                yield hash((size, file.read()))
+        except OSError as error:
+            raise UserError(f"data.root: {path!r} cannot be read: {error.strerror}") from error
