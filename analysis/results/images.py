@@ -61,10 +61,16 @@ class ImageResults:
         """The classes of the test images of the `comparable` variants, (images,)."""
         return self.hits[self.comparable[0]].labels
 
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes; in older records they have none, and are numbered."""
+        numbers = map(str, range(int(self.labels.max()) + 1))
+        return list(max(self.hits[variant].classes for variant in self.comparable) or numbers)
+
     def by_class(self, variant: str) -> np.ndarray:
         """The variant's test accuracy for each class (classes,), over its seeds; NaN for a class without test images."""
         runs = self.hits[variant]
-        sums, counts = np.bincount(runs.labels, runs.hits.mean(axis=0)), np.bincount(runs.labels)
+        sums, counts = (np.bincount(runs.labels, w, len(self.classes)) for w in (runs.hits.mean(axis=0), None))
         return np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
 
     def agreement(self, a: str, b: str) -> float:

@@ -20,12 +20,13 @@ from experiments.sections import PER_SEED
 class RunHits:
     """A run on its N test images: whether each is classified correctly [N], bool, and its true class [N].
 
-    `images` identifies the test images: two runs with the same text were tested on the same images in the same order.
+    `classes`: their names; none in older records. `images` identifies the test images: two runs with the same text were tested on the same images in the same order.
     """
 
     hits: np.ndarray
     labels: np.ndarray
     images: str
+    classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class VariantHits:
     hits: np.ndarray
     labels: np.ndarray
     images: str
+    classes: tuple[str, ...] = ()
 
 
 def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
@@ -48,7 +50,7 @@ def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, n
         return None
     stored = predictions.read(run.dir, digest)
     images = _identity(row, stored.labels)
-    return RunHits(stored.hits, labels.setdefault(images, stored.labels), images)
+    return RunHits(stored.hits, labels.setdefault(images, stored.labels), images, stored.classes)
 
 
 def _identity(row: Mapping[str, Any], labels: np.ndarray) -> str:
@@ -71,7 +73,8 @@ def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str,
         runs = [hits[name] for name in rows["run"]]
         if len({run.images for run in runs}) == 1:
             matrix = np.stack([run.hits for run in runs])
-            stacked[str(variant)] = VariantHits(tuple(map(int, rows["seed"])), matrix, runs[0].labels, runs[0].images)
+            seeds, classes = tuple(map(int, rows["seed"])), max(run.classes for run in runs)  # older runs have none
+            stacked[str(variant)] = VariantHits(seeds, matrix, runs[0].labels, runs[0].images, classes)
     return stacked
 
 
@@ -82,6 +85,8 @@ def to_bytes(hits: Mapping[str, RunHits]) -> bytes:
         runs = [run for run, one in hits.items() if one.images == images]
         arrays[f"images-{number}"] = np.array(images)
         arrays[f"labels-{number}"] = hits[runs[0]].labels
+        if classes := max(hits[run].classes for run in runs):
+            arrays[f"classes-{number}"] = np.array(classes)
         arrays[f"runs-{number}"] = np.array(runs)
         arrays[f"hits-{number}"] = np.packbits(np.stack([hits[run].hits for run in runs]), axis=1)
     body = io.BytesIO()
@@ -93,9 +98,10 @@ def from_bytes(body: bytes) -> dict[str, RunHits]:
     """The inverse of `to_bytes`."""
     hits = {}
     with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
-        for number in range(len(arrays.files) // 4):
+        for number in range(sum(name.startswith("images-") for name in arrays.files)):
+            classes = tuple(map(str, arrays.get(f"classes-{number}", ())))
             images, labels = str(arrays[f"images-{number}"]), arrays[f"labels-{number}"]
             matrix = np.unpackbits(arrays[f"hits-{number}"], axis=1, count=len(labels)).astype(bool)
             for run, row in zip(arrays[f"runs-{number}"].tolist(), matrix, strict=True):
-                hits[run] = RunHits(row, labels, images)
+                hits[run] = RunHits(row, labels, images, classes)
     return hits

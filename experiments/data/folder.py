@@ -108,8 +108,9 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         _say_once(unused)
     if len(files) < 2:
         raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed")
-    paths, classes = [path for paths in files.values() for path in paths], tuple(files)
-    y = torch.tensor([label for label, name in enumerate(classes) for _ in files[name]])
+    paths = [path for paths in files.values() for path in paths]
+    classes = tuple(name.encode(errors="replace").decode() for name in files)  # a name may be no UTF-8
+    y = torch.tensor([label for label, paths in enumerate(files.values()) for _ in paths])
     streamed = StreamedPixels(paths, side, decode)
     if (need := math.prod(streamed.shape)) <= machine_memory() * IN_MEMORY:
         return Images(streamed[:], y), classes

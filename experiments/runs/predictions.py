@@ -1,4 +1,5 @@
-"""The test predictions of a finished run, test_predictions.npz: hits, probabilities and labels, in the order of the test set.
+"""The test predictions of a finished run, test_predictions.npz: hits, probabilities and labels, in the order of the test set,
+and the names of the classes.
 
 The file is written and read by numpy. Hits take one bit for each image, probabilities two bytes, labels one or two. The
 file imports no torch.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +23,15 @@ from experiments.runs import record
 @dataclass(frozen=True)
 class Predictions:
     """hits: [N] bool, whether the prediction is correct; probabilities: [N] float16, of the true class; labels: [N],
-    uint8 or uint16, the true class."""
+    uint8 or uint16, the true class; classes: their names, none in older records."""
 
     hits: np.ndarray
     probabilities: np.ndarray
     labels: np.ndarray
+    classes: tuple[str, ...] = ()
 
 
-def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike) -> bytes:
+def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike, classes: Sequence[str] = ()) -> bytes:
     """The content of the file. The same predictions give the same bytes."""
     labels = np.asarray(labels)
     body = io.BytesIO()
@@ -37,6 +40,7 @@ def to_bytes(hits: ArrayLike, probabilities: ArrayLike, labels: ArrayLike) -> by
         hits=np.packbits(np.asarray(hits, dtype=bool)),
         probabilities=np.asarray(probabilities).astype(np.float16),
         labels=labels.astype(np.min_scalar_type(int(labels.max(initial=0)))),
+        classes=np.array(classes, dtype=str),
     )
     return body.getvalue()
 
@@ -52,6 +56,7 @@ def read(run_dir: Path, digest: str) -> Predictions:
         with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
             labels, probabilities = arrays["labels"], arrays["probabilities"]
             hits = np.unpackbits(arrays["hits"], count=len(labels)).astype(bool)
+            classes = tuple(map(str, arrays.get("classes", ())))
     except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise record.RecordError(f"{path}: is not a file of test predictions: {error}") from error
-    return Predictions(hits, probabilities, labels)
+    return Predictions(hits, probabilities, labels, classes)

@@ -241,7 +241,8 @@ def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | 
     """Write the record of the group's i-th run. `measured` is None for a run that diverged or was pruned."""
     test = measured.test if measured else None
     summary = summary_of(run, engine, splits, measured.metrics if measured else None)
-    images = predictions.to_bytes(test.hits, test.probabilities, splits.test.y.cpu()) if test else None
+    y, classes = splits.test.y.cpu(), splits.classes
+    images = predictions.to_bytes(test.hits, test.probabilities, y, classes) if test else None
     run.seal(engine.weights(i), summary, images)
 
 

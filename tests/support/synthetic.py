@@ -154,10 +154,13 @@ def add_predictions(study_dir: Path, images: int = 360, only: str = "*") -> None
         add_hits(path.parent, difficulty + noise < body["test/acc"], np.arange(images) % 10)
 
 
-def add_hits(run_dir: Path, hits: Sequence[int] | np.ndarray, labels: Sequence[int] | np.ndarray) -> None:
+def add_hits(
+    run_dir: Path, hits: Sequence[int] | np.ndarray, labels: Sequence[int] | np.ndarray, classes: Sequence[str] = ()
+) -> None:
     """Give a run these test predictions, and the test accuracy that follows from them."""
     hits = np.array(hits, dtype=bool)
-    record.write_bytes(run_dir / record.PREDICTIONS, to_bytes(hits, np.where(hits, 0.75, 0.25), np.array(labels)))
+    body = to_bytes(hits, np.where(hits, 0.75, 0.25), np.array(labels), classes)
+    record.write_bytes(run_dir / record.PREDICTIONS, body)
     change_summary(run_dir, **{"test/acc": float(hits.mean())})
 
 

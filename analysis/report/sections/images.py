@@ -80,7 +80,8 @@ def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Ta
 
 def classes_table(images: ImageResults, variants: Variants) -> Table | None:
     """Return the test accuracy of each variant by class; None with too many classes."""
-    labels = {f"class_{number}": f"class {number}" for number in range(int(images.labels.max()) + 1)}
+    named = (f"class {name}" if name.isdecimal() else name for name in images.classes)
+    labels = {f"class_{number}": name for number, name in enumerate(named)}
     return _percentages("classes", variants, labels, ((v, images.by_class(v)) for v in images.comparable))
 
 
@@ -104,10 +105,11 @@ def _percentages(
 
 def disagreement_table(images: ImageResults) -> Table | None:
     """Return the test images on which the variants differ most; None where they do not differ."""
+    names = images.classes
     frame = pd.DataFrame(
         {
             "image": image.image,
-            "class": image.label,
+            "class": names[image.label],
             "highest": image.highest,
             "highest_share": image.shares[image.highest],
             "lowest": image.lowest,
@@ -119,7 +121,7 @@ def disagreement_table(images: ImageResults) -> Table | None:
     )
     columns = (
         Column("test image", "image", formats.digits, note=text("images", "image_note")),
-        Column("class", "class", formats.digits),
+        Column("class", "class"),
         Column("highest", "_highest"),
         Column("lowest", "_lowest"),
     )

@@ -112,7 +112,8 @@ def classes_table(kept: predictions.Predictions) -> Any:
     import wandb
 
     hits = {int(label): kept.hits[kept.labels == label] for label in np.unique(kept.labels)}
-    rows = [[str(label), len(of_class), float(of_class.mean())] for label, of_class in hits.items()]
+    names = kept.classes or range(max(hits, default=-1) + 1)
+    rows = [[str(names[label]), len(of_class), float(of_class.mean())] for label, of_class in hits.items()]
     return wandb.Table(columns=["class", "images", "accuracy"], data=rows)
 
 

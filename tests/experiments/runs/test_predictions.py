@@ -49,13 +49,14 @@ def test_predictions_read_back_from_a_small_file(classes, label_bytes, tmp_path)
     generator = np.random.default_rng(0)
     hits, labels = generator.random(10_001) < 0.9, generator.integers(0, classes, 10_001)
     probabilities = generator.random(10_001)
-    body = predictions.to_bytes(hits, probabilities, labels)
-    assert body == predictions.to_bytes(hits, probabilities, labels)
+    names = tuple(f"class {i}" for i in range(classes)) if classes == 10 else ()  # older records have none
+    body = predictions.to_bytes(hits, probabilities, labels, names)
+    assert body == predictions.to_bytes(hits, probabilities, labels, names)
     assert len(body) < 10_001 * (1 / 8 + 2 + label_bytes)
     (tmp_path / record.PREDICTIONS).write_bytes(body)
     stored = predictions.read(tmp_path, hashlib.sha256(body).hexdigest())
     assert (stored.hits == hits).all()
-    assert (stored.labels == labels).all()
+    assert (stored.labels == labels).all() and stored.classes == names
     assert np.abs(stored.probabilities - probabilities).max() <= 2**-12  # half a step of float16 below 1
 
 

@@ -10,6 +10,7 @@ from analysis.report.sections.images import agreement_table, classes_table, disa
 from analysis.report.study_report import study_document, study_headline
 from analysis.results.images import ImageResults
 from analysis.results.study_results import analyze
+from analysis.sources.exported import export
 from analysis.sources.hits import VariantHits
 from analysis.sources.read import read
 
@@ -57,6 +58,26 @@ def test_intervals_of_differences_have_the_level_of_a_planned_look(tmp_path):
 def test_accuracy_by_class_by_hand():
     images = images_of(none=NONE, learned=LEARNED)
     assert images.by_class("none").tolist() == [0.75, 0.0] and images.by_class("learned").tolist() == [1.0, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("classes", "columns", "names"),
+    [
+        ([], ["class 0", "class 1"], {"0", "1"}),
+        (["0", "1"], ["class 0", "class 1"], {"0", "1"}),
+        (["cat", "a_<dog> & 1"], ["cat", "a_<dog> & 1"], {"cat", "a_<dog> & 1"}),
+    ],
+)
+def test_classes_have_the_names_of_the_records_through_an_export(classes, columns, names, tmp_path):
+    """The record of the first run is older and has no names."""
+    folder = write_study(tmp_path, accuracy={"none": 0.5, "learned-1d": 0.5}, seeds=2)
+    for name, row in {"v0-s0": NONE[0], "v0-s1": NONE[1], "v1-s0": LEARNED[0], "v1-s1": LEARNED[1]}.items():
+        add_hits(folder / name, row, LABELS, [] if name == "v0-s0" else classes)
+    for source in (folder, export(read(str(folder)), tmp_path / "exported")):
+        results = analyze(read(str(source)))
+        table = classes_table(results.images, results.variants)
+        assert [column.label for column in table.columns][-2:] == columns
+        assert {row[1] for row in shown.texts(disagreement_table(results.images))} == names
 
 
 def test_agreement_by_hand():
