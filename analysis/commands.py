@@ -27,6 +27,7 @@ from analysis.sources.by_dataset import check_one_dataset, datasets_of
 from analysis.sources.read import TABLE, has_plan, is_imported, locate, read
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
+from analysis.stats.comparisons import NEAR_CHANCE
 from experiments.errors import UserError
 from experiments.runs.looks import add_look
 from experiments.runs.record import RecordError
@@ -94,7 +95,7 @@ def decided(arguments: Namespace) -> int:
         )
     results = analyze(study)
     names, verdict_with = results.variants.names, results.comparisons.with_verdict
-    known = {name: {name} | verdict_with(name, "better", "worse", "equivalent") for name in names}
+    known = {name: {name} | verdict_with(name, "better", "worse", "equivalent", NEAR_CHANCE) for name in names}
     undecided = {name: [other for other in names if other not in known[name]] for name in names}
     print(json.dumps({"look": len(results.policy.looks.seeds), "undecided": undecided}))
     return 0

@@ -67,7 +67,7 @@ def with_interval(
     """
     half, (lowest, highest) = half_width(estimate) * metric.scale, limits(metric, signed)
     lowest = lowest if least is None else least
-    places = _places(estimate, metric) if places is None else places
+    places = _places(estimate, metric, places)
     value = number(estimate.value * metric.scale, places, signed)
     if not math.isfinite(half) or value == DASH:
         return value
@@ -101,7 +101,7 @@ def bounds(estimate: Estimate, metric: Metric, places: int | None = None) -> str
     """Format the interval of a difference alone, `[−0.30, +1.21]`, rounded as in `with_interval`."""
     if not math.isfinite(half_width(estimate)):
         return DASH
-    places = _places(estimate, metric) if places is None else places
+    places = _places(estimate, metric, places)
     low, high = (number(bound * metric.scale, places, signed=True) for bound in (estimate.low, estimate.high))
     return f"[{low}, {high}]"
 
@@ -216,15 +216,15 @@ def seeds_needed(needed: SeedsNeeded | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def value_text(mean: Estimate, metric: Metric) -> str:
-    """Format a mean, rounded by its interval: `72.4 %`."""
-    return number(mean.value * metric.scale, _places(mean, metric)) + (" %" if metric.is_share else "")
+def value_text(mean: Estimate, metric: Metric, places: int | None = None) -> str:
+    """Format a mean, with `places` decimals or rounded by its interval: `72.4 %`."""
+    return number(mean.value * metric.scale, _places(mean, metric, places)) + (" %" if metric.is_share else "")
 
 
-def by_points(diff: Estimate, metric: Metric, signed: bool = False) -> str:
+def by_points(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the size of a difference: `23.6 points`; `+23.6 points` if signed."""
     value = diff.value if signed else abs(diff.value)
-    return number(value * metric.scale, _places(diff, metric), signed) + metric.points
+    return number(value * metric.scale, _places(diff, metric, places), signed) + metric.points
 
 
 def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
@@ -235,16 +235,16 @@ def range_text(diffs: Sequence[Estimate], metric: Metric) -> str:
     return " to ".join(ends) + metric.points
 
 
-def interval_text(diff: Estimate, metric: Metric, signed: bool = False) -> str:
+def interval_text(diff: Estimate, metric: Metric, signed: bool = False, places: int | None = None) -> str:
     """Format the interval of the size of a difference, of the difference itself if signed: `95 % CI 20.2 to 27.0`."""
     half = half_width(diff)
     if not math.isfinite(half):
         return "no interval"
     ends = (diff.low, diff.high) if signed or diff.value >= 0 else (-diff.high, -diff.low)
-    low, high = (number(end * metric.scale, _places(diff, metric)) for end in ends)
+    low, high = (number(end * metric.scale, _places(diff, metric, places)) for end in ends)
     return f"{CONFIDENCE} CI {low} to {high}"
 
 
-def _places(estimate: Estimate, metric: Metric) -> int:
-    """The decimals of an estimate that is shown alone, by its interval."""
-    return decimals(half_width(estimate) * metric.scale, 2 if metric.is_share else 4)
+def _places(estimate: Estimate, metric: Metric, places: int | None = None) -> int:
+    """The decimals of an estimate: `places`, or of one that is shown alone, by its interval."""
+    return places if places is not None else decimals(half_width(estimate) * metric.scale, 2 if metric.is_share else 4)

@@ -24,6 +24,7 @@ VERDICTS = {
     "worse": ("#d55e00", "v"),
     "equivalent": ("#029e73", "s"),
     "equal on all seeds": ("#029e73", "o"),
+    "both near chance": (FAINT, "s"),
     "not enough evidence": (FAINT, "o"),
     "baseline": (INK, "D"),
 }

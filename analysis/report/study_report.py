@@ -19,7 +19,7 @@ from analysis.report.sections.headline import headline
 from analysis.report.sections.images import images_section
 from analysis.report.sections.metrics import curves_section, metrics_section, runs_section
 from analysis.report.sections.profiles import profile_sections
-from analysis.report.sections.provenance import provenance, reproduce, varying
+from analysis.report.sections.provenance import provenance, reproduce, study_file, varying
 from analysis.report.sections.trends import trend_section
 from analysis.report.sections.tuning import tuning_section, tuning_warnings
 from analysis.report.sections.variants import accuracy_plot, variants_table
@@ -47,8 +47,9 @@ def study_document(
 
     expected = probe_columns(published.expected, means)
     main = variants_table(variants, means, compared, cost, conduct, policy, expected)
-    paper = paper_table(published.paper, means, variants, compared, policy)
-    claims = claims_table(published.claims, variants, policy, results.tuning is not None)
+    folded = not study.plan.command or study_file(study.plan.command) is not None  # no built-in study
+    paper = paper_table(published.paper, means, variants, compared, policy, folded)
+    claims = claims_table(published.claims, variants, policy, results.tuning is not None, folded)
     plot = differences_plot(variants, compared, policy, styles)
     factors = factors_section(results.factors, variants, means, policy)
     several = results.factors.model is not None  # then the factors come before the combinations of their levels

@@ -23,6 +23,10 @@ FILTERS = {
     "points_range": formatting.range_text,  # {{ differences|points_range(metric) }}: 22.5 to 23.6 points
     "interval": formatting.interval_text,  # {{ difference|interval(metric) }}: 95 % CI 20.2 to 27.0
     "value": formatting.value_text,  # {{ mean|value(metric) }}: 72.4 %
+    "mean_in": lambda variant, means: formatting.value_text(  # {{ variant|mean_in(means) }}: 72.4 %, as in the table
+        means.of(variant), means.metric, formatting.shared_places(means.by_metric[means.metric].values(), means.metric)
+    ),
+    "places": formatting.shared_places,  # {{ differences|places(metric) }}: the decimals of a column or a sentence
     "listing": lambda words, last="and": formatting.listing([str(word) for word in words], last),
     "a": formatting.article,  # {{ metric.label|a }}: a test accuracy
     "quoted": formatting.quoted,

@@ -131,6 +131,7 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
     compared = [variant for variant in scored if variant != baseline and not policy.looks.waiting]
     chance = _chance(studies)
     lowest = list(chance.values())
+    near = set.intersection(*(part.policy.near_chance(part.means.values) for part in parts))
     return AcrossDatasets(
         studies=dict(studies),
         policy=policy,
@@ -145,8 +146,11 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
             for variant in scored
             if chance
         },
-        differences=stats.with_diverged(
-            differences(finished), differences(counted), compared if baseline in unknown else unknown
+        differences=stats.near_chance(
+            stats.with_diverged(
+                differences(finished), differences(counted), compared if baseline in unknown else unknown
+            ),
+            near if baseline in near else (),
         ),
         by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, both[variant])} for variant in compared},
         improvement={

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import pandas as pd
@@ -33,6 +33,8 @@ class Policy:
     """the smallest standard deviation that a run of the metric is credited with: half a step of an accuracy"""
     chance: dict[str, dict[int, float]]
     """variant -> seed -> the metric of chance level, for diverged runs only; NaN where that level is not known"""
+    guessing: dict[str, float] = field(default_factory=dict)
+    """variant -> the metric of guessing, where that is known"""
     looks: stats.Looks = stats.NO_PLAN
     variance: stats.Variance = "shared"
     """whether standard errors share what all variants tell about their spread, where there are enough of them"""
@@ -64,18 +66,27 @@ class Policy:
             for variant, runs in values.items()
         }
 
+    def near_chance(self, values: Values) -> set[str]:
+        """The variants with a mean near that of guessing: at most the margin or, for an accuracy c, c (1 - c) / 4 away."""
+        near = set()
+        for variant, level in self.guessing.items():
+            mean = stats.mean([*values.get(variant, {}).values()]).value
+            spread = level * (1 - level) / 4 if self.metric.is_share else 0.0
+            near |= {variant} if abs(mean - level) <= max(self.margin or 0.0, spread) else set()
+        return near
+
     def compare(self, values: Values, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PairedComparison]:
         """Each pair (a, b) as a - b; the pairs are one family. Each has its verdict where diverged runs count.
 
         Where their chance level is not known, no verdict stands on the finished runs alone.
         """
         pairs, tested = list(pairs), self.looks.limit(values)
-        compared = stats.compare(tested, pairs, self.rule)
-        if not self.chance:
-            return compared
-        counted = stats.compare(self.looks.limit(self.count_diverged(values)), pairs, self.rule)
-        unknown = {v for v in self.unknown_chance if self.chance[v].keys() & tested[v].keys()}
-        return stats.with_diverged(compared, counted, [pair for pair in pairs if unknown & set(pair)])
+        compared, near = stats.compare(tested, pairs, self.rule), self.near_chance(tested)
+        if self.chance:
+            counted = stats.compare(self.looks.limit(self.count_diverged(values)), pairs, self.rule)
+            unknown = {v for v in self.unknown_chance if self.chance[v].keys() & tested[v].keys()}
+            compared = stats.with_diverged(compared, counted, [pair for pair in pairs if unknown & set(pair)])
+        return stats.near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,11 @@ class Comparisons:
     def other_pairs(self) -> dict[tuple[str, str], PairedComparison]:
         """Every pair without the baseline."""
         return {pair: compared for pair, compared in self.pairs.items() if self.baseline not in pair}
+
+    @property
+    def verdicts(self) -> set[str]:
+        """The verdicts that there are."""
+        return {compared.verdict for compared in (*self.pairs.values(), *self.versus.values())}
 
     @property
     def shared(self) -> bool:
@@ -150,6 +166,11 @@ def study_policy(study: RunsTable) -> Policy:
         margin=study.margin,
         floor=smallest_sd(study.of("finished"), study.metric),
         chance=_chance_levels(study),
+        guessing={
+            str(variant): level
+            for variant, settings in study.settings().iterrows()
+            if (level := chance_level(settings, study.metric)) is not None
+        },
         looks=stats.Looks(tuple(study.plan.looks), _complete(study), until.stopped if until else {}),
         variance=study.plan.variance,
         families=2 if has_grid(study) else 1,
@@ -189,20 +210,22 @@ def chance_accuracy(settings: pd.Series, metric: Metric) -> float | None:
     return None if classes is None or pd.isna(classes) else 1 / int(classes)
 
 
+def chance_level(settings: pd.Series, metric: Metric) -> float | None:
+    """The metric of guessing among k classes: an accuracy of 1/k, a cross-entropy of log k; None where it is not known."""
+    share = chance_accuracy(settings, metric)
+    return share if share is None or metric.is_share else -math.log(share)
+
+
 def _chance_levels(study: RunsTable) -> dict[str, dict[int, float]]:
-    """Chance among k classes is an accuracy of 1/k and a cross-entropy of log k.
+    """Variant -> seed of a diverged run -> `chance_level`.
 
     An unknown level counts as an accuracy of 0, the worst case. One other unknown level makes all of them unknown.
     """
     diverged, settings = study.of("diverged"), study.settings()
     levels: dict[str, dict[int, float]] = {}
     for variant, seed in zip(diverged["variant"], diverged["seed"]):
-        share = chance_accuracy(settings.loc[variant], study.metric)
-        if study.metric.is_share:
-            level = 0.0 if share is None else share
-        else:
-            level = math.nan if share is None else -math.log(share)
-        levels.setdefault(variant, {})[int(seed)] = level
+        level, unknown = chance_level(settings.loc[variant], study.metric), 0.0 if study.metric.is_share else math.nan
+        levels.setdefault(variant, {})[int(seed)] = unknown if level is None else level
     if any(math.isnan(level) for runs in levels.values() for level in runs.values()):
         return {variant: dict.fromkeys(runs, math.nan) for variant, runs in levels.items()}
     return levels

@@ -88,10 +88,15 @@ def published_results(study: RunsTable, means: Means, policy: Policy) -> Publish
 
 
 def _claims(study: RunsTable, means: Means, policy: Policy) -> list[ClaimResult]:
-    """None where the study's margin is of another unit than its metric."""
+    """None where the study's margin is of another unit than its metric; none of kinds that are alike only near chance."""
     if policy.looks.waiting or policy.margin is None:
         return []
     plan = study.plan.model_copy(update={"metric": study.metric})  # the user may have asked for another metric
     values = policy.looks.limit(means.values)
     counted = policy.looks.limit(policy.count_diverged(means.values)) if policy.chance else None
-    return check(published_claims(), plan, values, policy.rule, counted)
+    near = policy.near_chance(values)
+    return [
+        result
+        for result in check(published_claims(), plan, values, policy.rule, counted)
+        if any(h.is_published or h.relation == "above" or not near.issuperset(h.variants) for h in result.hypotheses)
+    ]

@@ -69,11 +69,13 @@ def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
     def to_baseline(values: Side) -> Side:
         return _minus(values[0], one.baseline), _minus(values[1], two.baseline)
 
-    changes = _changes(shared, finished, counted, rule, unknown)
+    near_a, near_b = a.policy.near_chance(finished[0]), b.policy.near_chance(finished[1])
+    changes = stats.near_chance(_changes(shared, finished, counted, rule, unknown), near_a & near_b)
     rule = replace(rule, floor=stats.floor_of_difference(floor))
     depending = others if unknown & baselines else unknown
     shifts = _changes(others, to_baseline(finished), to_baseline(counted), rule, depending)
-    return TwoStudies(a, b, changes, shifts, differing_settings(one, two, shared))
+    near = near_a & near_b if one.baseline in near_a and two.baseline in near_b else ()
+    return TwoStudies(a, b, changes, stats.near_chance(shifts, near), differing_settings(one, two, shared))
 
 
 def outcome(change: PairedComparison) -> str:

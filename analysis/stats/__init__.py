@@ -18,6 +18,7 @@ from analysis.stats.comparisons import (
     estimated_differences,
     holm,
     holm_exclusive,
+    near_chance,
     with_diverged,
 )
 from analysis.stats.differences import Variance

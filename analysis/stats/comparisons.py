@@ -26,9 +26,13 @@ from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band
 from experiments.errors import UserError
 
-Verdict = Literal["better", "worse", "equivalent", "equal on all seeds", "not enough evidence", "baseline"]
+Verdict = Literal[
+    "better", "worse", "equivalent", "equal on all seeds", "both near chance", "not enough evidence", "baseline"
+]
 EQUAL: Verdict = "equal on all seeds"
 """Of two variants that do not vary over the seeds. What fails rarely may not have failed yet, so it is no equivalence."""
+NEAR_CHANCE: Verdict = "both near chance"
+"""Instead of "equivalent" or `EQUAL`: two variants that learned nothing say nothing about what they vary."""
 Values = Mapping[str, Mapping[int, float]]
 """variant -> seed -> the metric's value, not finite where the run diverged"""
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -203,6 +207,21 @@ def with_diverged(
             comparison, verdict_with_diverged="not enough evidence" if key in unknown else counted[key].verdict
         )
         for key, comparison in compared.items()
+    }
+
+
+def near_chance(compared: Mapping[Key, Compared], near: Collection[Key]) -> dict[Key, Compared]:
+    """The results, of which those that are `near` the metric of guessing on both sides are called so and not equivalent."""
+    words: dict[str | None, str] = dict.fromkeys(("equivalent", EQUAL), NEAR_CHANCE)
+    return {
+        key: replace(
+            one,
+            verdict=words.get(one.verdict, one.verdict),
+            verdict_with_diverged=words.get(one.verdict_with_diverged, one.verdict_with_diverged),
+        )
+        if key in near
+        else one
+        for key, one in compared.items()
     }
 
 

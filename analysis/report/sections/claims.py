@@ -33,8 +33,13 @@ PROBE_COLUMNS = (
 MEASURED = {"as derived": "as expected", "less": "lower", "more": "higher", "": formatting.DASH}
 
 
-def claims_table(claims: Sequence[ClaimResult], variants: Variants, policy: Policy, tuned: bool) -> Table | None:
-    """The table of published claims; None where the study tests none. `tuned`: whether settings were tuned by variant."""
+def claims_table(
+    claims: Sequence[ClaimResult], variants: Variants, policy: Policy, tuned: bool, folded: bool = False
+) -> Table | None:
+    """The table of published claims; None where the study tests none. `tuned`: whether settings were tuned by variant.
+
+    `folded`: unless the claims are about systems of the study's own scale.
+    """
     if not claims:
         return None
     frame = pd.DataFrame([_claim_fields(result) for result in claims], dtype=object)
@@ -49,7 +54,8 @@ def claims_table(claims: Sequence[ClaimResult], variants: Variants, policy: Poli
         Column("source", "source"),
     )
     notes = paragraphs("claims", "notes", claims=claims, variants=variants, policy=policy, tuned=tuned)
-    return Table("claims", text("claims", "caption"), frame, columns, tuple(notes))
+    folded = folded and not any(result.decisive.is_published for result in claims)
+    return Table("claims", text("claims", "caption"), frame, columns, tuple(notes), folded)
 
 
 def _claim_fields(result: ClaimResult) -> dict[str, object]:
@@ -76,7 +82,12 @@ def evidence(result: ClaimResult) -> str:
 
 
 def paper_table(
-    places: Mapping[tuple[str, str], str], means: Means, variants: Variants, comparisons: Comparisons, policy: Policy
+    places: Mapping[tuple[str, str], str],
+    means: Means,
+    variants: Variants,
+    comparisons: Comparisons,
+    policy: Policy,
+    folded: bool = False,
 ) -> Table | None:
     """The paper's table, kinds by sites, with this study's means. `places`: (kind, site) -> variant, see `paper_places`."""
     if not places:
@@ -105,7 +116,7 @@ def paper_table(
         columns.append(Column(ours, f"_{site}", show, link=f"_{site}_link", mark=f"_{site}_mark"))
     caption = text("claims", "paper_caption", metric=means.metric)
     notes = text("claims", "paper_note"), mark_note(means, comparisons, policy)
-    return Table("table8", caption, pd.DataFrame(rows, dtype=object), tuple(columns), notes)
+    return Table("table8", caption, pd.DataFrame(rows, dtype=object), tuple(columns), notes, folded)
 
 
 def _with_seeds(interval: Format) -> Format:

@@ -107,12 +107,17 @@ def reproduce(study: RunsTable) -> Section:
         for digest, contents in sorted(study.sources.items())
         for name, content in contents.items()
     ]
-    file = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
+    file = study_file(plan.command or "")
     if file and plan.study:
         definition = yaml.safe_dump(plan.study, sort_keys=False, allow_unicode=True)
         files.insert(0, (text("provenance", "definition", file=file), definition))
     shown = ["\n".join(lines), *(f"{head}\n{content.rstrip()}" for head, content in files)]
     return Section("reproduce", "Reproduce", list(map(Code, shown)))
+
+
+def study_file(command: str) -> str | None:
+    """The user's own study file in the command of a sweep; None for a built-in study."""
+    return next((word for word in _parsed(command)[0] if word.endswith((".yaml", ".yml"))), None)
 
 
 def _parsed(command: str) -> tuple[list[str], Namespace]:

@@ -29,6 +29,7 @@ from analysis.results.conduct import Conduct
 from analysis.results.means import Means
 from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
+from analysis.stats.comparisons import NEAR_CHANCE
 
 COST = ("params", "flops_per_image", "device_seconds")
 
@@ -93,24 +94,33 @@ def variants_table(
 def mark(variant: str, means: Means, comparisons: Comparisons) -> str:
     """ "equal" for a variant shown to be equivalent to the best, "best" for one that a test does not show to be worse.
 
-    Without a test it is "". A verdict that depends on diverged runs shows nothing.
+    Without a test it is "", and so it is for all if nothing is worse than the best. A verdict that depends on diverged runs shows nothing.
     """
     best = means.best
-    if best is None or not means.of(variant).n:
+    if best is None or not means.of(variant).n or not _some_worse(means, comparisons):
         return ""
     if means.of(variant).value == means.of(best).value:
         return "best"
     if variant in comparisons.with_verdict(best, "equivalent"):
         return "equal"
     pair = comparisons.with_variant(best).get(variant)
-    return "best" if pair and (pair.verdict == "not enough evidence" or pair.depends_on_diverged) else ""
+    return "best" if pair and (pair.verdict in ("not enough evidence", NEAR_CHANCE) or pair.depends_on_diverged) else ""
 
 
 def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
     """What the marks of `mark` mean."""
     tested, equal = comparisons.with_variant(means.best), comparisons.with_verdict(means.best, "equivalent")
     known = {"best_tested": bool(tested), "has_best": means.best is not None, "equal": bool(equal)}
+    if not _some_worse(means, comparisons):
+        return ""
     return text("variants", "marks", policy=policy, **known)
+
+
+def _some_worse(means: Means, comparisons: Comparisons) -> bool:
+    """Whether a variant is worse than the best: shown by a test or, where the best was not tested, by its mean."""
+    if comparisons.with_variant(means.best):
+        return bool(comparisons.with_verdict(means.best, "better", "worse"))
+    return len({mean.value for mean in means.by_metric[means.metric].values() if mean.n}) > 1
 
 
 def accuracy_plot(variants: Variants, means: Means, conduct: Conduct, styles: Styles) -> Plot:

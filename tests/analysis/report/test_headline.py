@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import shown
 import tiny
 from scipy import stats
 from synthetic import results_of, write_factorial, write_study
@@ -55,6 +56,17 @@ def test_the_first_paragraph_compares_with_the_baseline(tmp_path):
     assert f"(95 % CI {low:.2f} to {high:.2f}), learned-1d by" in first and "5 seeds, " in first
     assert second.startswith("Pairs without the baseline: ") and "Best mean test accuracy: sinusoidal (" in second
     assert "(digits), so the tests say nothing about other data" in third
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+def test_the_means_and_differences_of_the_headline_are_those_of_the_table(seeds, tmp_path):
+    results = results_of(tmp_path, spread=0.01, seeds=seeds)
+    said, (table, *_) = headline(results), study_document(results).tables
+    means = {row[0]: row[2].split()[0] for row in shown.texts(table)}
+    for variant in {"none", results.means.best}:
+        assert f"{variant} ({means[variant]} %)" in said or f"{variant} {means[variant]} %" in said
+    shared = {row[3].split()[0].lstrip("+") for row in shown.texts(table) if row[4:5] == ["better"]}
+    assert set(re.findall(r" by ([\d.]+) points", said)) == shared
 
 
 def test_a_mixed_result_has_each_variant_in_one_group(tmp_path):

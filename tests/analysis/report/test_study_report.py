@@ -15,6 +15,7 @@ from analysis.report.study_report import study_document, study_warnings
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder, read_runs
 from analysis.sources.read import read
+from experiments.presets import preset
 from experiments.runs import record
 
 TWO = {"none": 0.7, "learned-1d": 0.9}
@@ -91,6 +92,23 @@ def test_a_file_is_copied_from_the_report_as_it_is(tmp_path):
         pattern = r"^(?:<pre><code>)?(# my/mine\.yaml.*?)\n?(?:```|</code></pre>)"
         (copied,) = re.findall(pattern, page, re.DOTALL | re.MULTILINE)
         assert yaml.safe_load(copied) == own
+
+
+@pytest.mark.parametrize(
+    ("options", "folded"),
+    [
+        *(
+            ({"command": "vit-sweep run position"}, False),
+            ({"command": "vit-sweep run my/mine.yaml"}, True),
+            ({"command": None}, True),
+        ),
+        ({"preset": "pulfer-mnist", "base": preset("pulfer-mnist").model_dump()}, False),
+    ],
+)
+def test_claims_about_other_scales_are_folded_except_in_built_in_studies(tmp_path, options, folded):
+    results = results_of(tmp_path, accuracy={"sinusoidal": 0.78, "none": 0.7}, seeds=3, **options)
+    tables = {table.name: table for table in study_document(results).tables}
+    assert tables["claims"].folded == folded
 
 
 def test_a_single_slow_run_gives_a_warning_and_leaves_the_median(tmp_path):

@@ -53,6 +53,11 @@ def test_main_table_against_a_case_by_hand(tmp_path):
     assert marks(table) == ["", "best"]
 
 
+def test_nothing_is_bold_where_nothing_is_worse(tmp_path):
+    table = main_table(exact(tmp_path, {"none": [0.70, 0.72, 0.74], "learned-1d": [0.71, 0.73, 0.71]}))
+    assert marks(table) == ["", ""] and not any(note.startswith("Bold") for note in table.notes)
+
+
 def test_variants_not_shown_to_be_worse_than_the_best_are_bold(tmp_path):
     # learned-2d is 1 point below learned-1d, but the differences scatter by 5 points: t = -0.45, p = 0.68
     best = [0.95, 0.95, 0.95, 0.95, 0.95]

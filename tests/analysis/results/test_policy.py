@@ -5,9 +5,13 @@ from dataclasses import replace
 
 import pytest
 from scipy import stats as scipy_stats
-from synthetic import add_metrics, results_of, write_factorial, write_study
+from synthetic import add_metrics, on_dataset, results_of, write_factorial, write_study
 
+from analysis.report import write
+from analysis.report.study_report import study_document, study_headline
+from analysis.results.across import aggregate, studies_by_dataset
 from analysis.results.study_results import analyze
+from analysis.results.two_studies import compare_studies
 from analysis.sources.read import read
 
 
@@ -24,6 +28,33 @@ def test_a_diverged_run_counts_as_chance_among_the_classes_of_the_metric(tmp_pat
     add_metrics(folder, lambda *_: {"fewshot/digits/5": 0.5, "fewshot/cifar100/5": 0.5, "shift/1": 0.9})
     results = analyze(read(str(folder), metric=metric))
     assert results.policy.count_diverged(results.means.values)["sinusoidal"][1] == pytest.approx(level)
+
+
+@pytest.mark.parametrize(
+    ("level", "metric", "verdict"),
+    [
+        *((0.1, "test/acc", "both near chance"), (0.12, "test/acc", "both near chance")),
+        *((0.2, "test/acc", "equivalent"), (0.0, "test/loss", "both near chance"), (0.5, "test/loss", "equivalent")),
+    ],
+)
+def test_nothing_is_called_equivalent_near_chance(tmp_path, level, metric, verdict):
+    """Of 10 classes. The synthetic loss is 2.3 - 2 accuracies, and log 10 is 2.303. Every kind of report."""
+    accuracy, options = {"none": level, "cpe": level, "rope-2d": level}, {"metric": metric, "margin": 0.01}
+    for name in ("digits", "mnist"):
+        write_study(tmp_path / name, accuracy=accuracy, spread=0.0001, **options, **on_dataset(name))
+    one, two = (analyze(read(str(tmp_path / name / "position"))) for name in ("digits", "mnist"))
+    across = aggregate(studies_by_dataset([one, two]))
+    again = {name: dict(zip(runs, reversed(runs.values()))) for name, runs in one.means.values.items()}
+    both = compare_studies(one, replace(one, means=replace(one.means, values=again)))
+    compared = [*one.comparisons.pairs.values(), *across.differences.values(), *both.shifts.values()]
+    assert {c.verdict for c in compared} - {"equal on all seeds"} == {verdict}
+    said = " ".join(study_headline(one))
+    assert ("Equivalent to none" in said, "Both near chance" in said) == (
+        verdict == "equivalent",
+        verdict != "equivalent",
+    )
+    shown = write.make(study_document(one))["report.md"].decode()
+    assert ("makes little or no difference" in shown) == (verdict == "equivalent" and metric == "test/acc")
 
 
 @pytest.mark.parametrize("lost", [{}, {("depth=2, head=softmax", seed): "absent" for seed in range(4)}])

@@ -25,6 +25,13 @@ def said(results):
     return factor_paragraphs(results.factors, results.variants, results.policy)
 
 
+def test_an_effect_that_is_not_significant_says_that_its_interval_is_of_this_effect_alone(tmp_path):
+    results = factorial(tmp_path, (0.80, 0.80, 0.808, 0.808), spread=0.01)
+    form = r"No significant main effect: depth .*?CI (\S+) to \S+ for this effect alone, adjusted p = ([\d.]+)\)"
+    low, p = map(float, re.search(form, said(results)[0]).groups())
+    assert low > 0 and p > 0.05
+
+
 def test_tables_against_a_case_by_hand(tmp_path):
     # cells 80 70 / 90 75 without scatter: rows 75 and 82.5, columns 85 and 72.5, interaction +-1.25
     results = factorial(tmp_path, spread=1e-7)
