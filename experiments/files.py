@@ -22,8 +22,10 @@ class RecordError(UserError):
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Where the operating system refuses to read a file, raise a `RecordError` that names it."""
+    """Where a file is no file or folder, or the operating system refuses to read it, raise a `RecordError` that names it."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise RecordError(f"{path}: is not a file")  # a pipe would be waited for without end
         yield
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
@@ -81,8 +83,10 @@ def read_json(path: Path) -> dict[str, Any]:
         body = path.read_bytes()
     try:
         value = json.loads(body.decode())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordError(f"{path}: is not JSON: {error}") from error
+    except RecursionError as error:
+        raise RecordError(f"{path}: is nested too deeply") from error
     if not isinstance(value, dict):
         raise RecordError(f"{path}: holds a JSON {type(value).__name__}, not an object")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -148,9 +149,13 @@ class StudyPlan(BaseModel):
             raise ValueError(f"tuned.variants: has no settings for {untuned[0]!r}")
         if self.baseline not in self.labels:
             raise ValueError(f"baseline: no run has the variant {self.baseline!r}")
-        for label, seeds in self.until_decided.stopped.items() if self.until_decided else ():
-            if label not in self.labels or seeds not in self.looks:
-                raise ValueError(f"until_decided.stopped: {label!r}: {seeds} is not a variant and one of its looks")
+        if set(self.seeds) != (seeds := {run.seed for run in self.runs}):
+            raise ValueError(f"seeds: {str(self.seeds)[:60]} are not the seeds of the runs, {str(sorted(seeds))[:60]}")
+        planned = Counter(run.variant for run in self.runs)
+        for label, stop in self.until_decided.stopped.items() if self.until_decided else ():
+            if planned[label] != stop or stop not in self.looks:
+                runs = f"expected one of its looks, and so many runs of that variant: it has {planned[label]}"
+                raise ValueError(f"until_decided.stopped: {label!r}: {stop} is not allowed: {runs}")
         if not self.factors and self.source is None:
             raise ValueError("factors: is empty; a study has at least one factor")
         return self

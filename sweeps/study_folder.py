@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,18 +123,20 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     return [run.model_copy(update={"name": names[key]}) for key, run in planned.items() if key in names]
 
 
-def check_images(plan: StudyPlan, study_dir: Path) -> None:
-    """Raise `UserError` where runs are left to train and the user's images were changed since another run of the study."""
+def check_records(plan: StudyPlan, study_dir: Path) -> None:
+    """Raise `UserError` where a record is damaged or that of another run, and where runs are left to train and the user's
+    images were changed since another run of the study.
+    """
+    ended = ((run.name, record.read_ended(study_dir, run)) for run in plan.runs)
+    files = {name: summary.get("data", {}).get("files") for name, summary in ended if summary}
     runs = [run for run in plan.runs if DATASETS[run.config.data.name].source == "folder"]
-    finished = [run for run in runs if record.is_finished(study_dir / run.name)]
+    finished = [run for run in runs if run.name in files]
     if len(finished) == len(runs):
         return
     from experiments.runs.run import check_images as check_run  # it imports torch
 
     for run in {run.config.data.root: run for run in finished}.values():  # one for each folder of images
-        with contextlib.suppress(record.RecordError):  # a damaged record does not say which images it used
-            summary = record.read_summary(study_dir / run.name)
-            check_run(run.config.data, summary.get("data", {}).get("files"), study_dir / run.name)
+        check_run(run.config.data, files[run.name], study_dir / run.name)
 
 
 def _old_plan(study_dir: Path) -> StudyPlan | None:
@@ -148,9 +149,8 @@ def _record_look(old: StudyPlan, study_dir: Path) -> None:
     """Record a look at the finished runs: new seeds are planned, and the results may be the reason."""
     finished = Counter({run.variant: 0 for run in old.runs})
     for run in old.runs:
-        with contextlib.suppress(record.RecordError):  # a damaged record is no result; the report names it
-            if record.is_finished(study_dir / run.name):
-                finished[run.variant] += record.read_summary(study_dir / run.name)["status"] == "finished"
+        summary = record.read_ended(study_dir, run)
+        finished[run.variant] += summary is not None and summary["status"] == "finished"
     add_look(study_dir, Look.now(finished.values(), old.metric, "vit-sweep"))
 
 

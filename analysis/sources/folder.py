@@ -78,7 +78,7 @@ class _Reader:
         try:
             if not record.is_finished(folder):
                 return SourceRun(name, "incomplete", {} if planned else completed(record.read_config(folder)))
-            run = record.read_run(folder)
+            run = record.read_run(folder, run_id=planned.run_id if planned else None)
             held = SourceRun(name, run.summary["status"], completed(run.config), "", run.summary, run.rows)
             check_row(held.row, folder / record.SUMMARY)
             if planned:
@@ -112,7 +112,6 @@ class _Reader:
 
 def _check_plan(folder: Path, row: Mapping[str, Any], planned: RunSpec) -> None:
     """Raise `RecordError` where a record belongs to another run than the plan says."""
-    for name, value in {"run_id": planned.run_id, **dict(flatten(planned.levels)), "seed": planned.seed}.items():
+    for name, value in {**dict(flatten(planned.levels)), "seed": planned.seed}.items():
         if row.get(name) != value:
-            file = record.SUMMARY if name == "run_id" else record.CONFIG
-            raise record.RecordError(f"{folder / file}: {name} is {row.get(name)!r}, planned is {value!r}")
+            raise record.RecordError(f"{folder / record.CONFIG}: {name} is {row.get(name)!r}, planned is {value!r}")

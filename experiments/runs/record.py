@@ -23,10 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.files import PART as PART
-from experiments.files import RecordError, canonical, finite, read_json, reading, write_json
+from experiments.files import RecordError, canonical, finite, read_json, write_json
+from experiments.files import reading as reading
 from experiments.files import write_bytes as write_bytes
 from experiments.files import write_text as write_text
 from experiments.study import STUDY as STUDY
+from experiments.study import RunSpec
 from experiments.weights import CHECKPOINT
 
 SCHEMA = 1
@@ -81,18 +83,26 @@ def is_finished(run_dir: Path) -> bool:
     """Whether the run has ended (finished, diverged or pruned): its summary is there. Raises `RecordError`."""
     path = Path(run_dir) / SUMMARY
     with reading(path):
-        return path.is_file()
+        return path.exists()
 
 
-def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False) -> RunRecord:
+def read_ended(study_dir: Path, run: RunSpec) -> dict[str, Any] | None:
+    """The summary of a run of a study; None where the run has not ended. Raises `RecordError`; see `read_summary`."""
+    folder = Path(study_dir) / run.name
+    return read_summary(folder, run.run_id) if is_finished(folder) else None
+
+
+def read_run(
+    run_dir: Path, checkpoint: bool = False, predictions: bool = False, run_id: str | None = None
+) -> RunRecord:
     """Read a finished run, and check that its files have not changed since its summary was written.
 
-    `checkpoint`: also check the digest of the checkpoint, which is a large file. `predictions`: also check that of the
+    `run_id`: see `read_summary`. `checkpoint`: also check the digest of the checkpoint, which is a large file. `predictions`: also check that of the
     test predictions, where the run has them.
     Raises `RecordError` naming the file that is missing, unreadable or changed.
     """
     run_dir = Path(run_dir)
-    summary = read_summary(run_dir)
+    summary = read_summary(run_dir, run_id)
     always = (CONFIG, METRICS, *((CHECKPOINT,) if checkpoint else ()))
     large = (CHECKPOINT, *(() if predictions else (PREDICTIONS,)))  # predictions: not every record has them
     for name in dict.fromkeys((*always, *(name for name in summary["files"] if name not in large))):
@@ -101,8 +111,11 @@ def read_run(run_dir: Path, checkpoint: bool = False, predictions: bool = False)
     return RunRecord(run_dir.name, run_dir, read_json(run_dir / CONFIG), read_rows(run_dir / METRICS), summary)
 
 
-def read_summary(run_dir: Path) -> dict[str, Any]:
-    """Read the summary only, and check its digest. Raises `RecordError`."""
+def read_summary(run_dir: Path, run_id: str | None = None) -> dict[str, Any]:
+    """Read the summary only, and check its digest, and that it is of the run with this id. Raises `RecordError`.
+
+    `run_id`: None for a folder that may hold any run.
+    """
     path = Path(run_dir) / SUMMARY
     summary = read_json(path)
     body = {key: value for key, value in summary.items() if key != "digest"}
@@ -110,6 +123,8 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
         raise RecordError(f"{path}: does not match its own digest; it was changed after the run")
     if summary.get("schema") != SCHEMA or summary.get("status") not in STATUSES:
         raise RecordError(f"{path}: unknown schema or status: {summary.get('schema')!r}, {summary.get('status')!r}")
+    if run_id not in (None, summary["run_id"]):
+        raise RecordError(f"{path}: belongs to run {summary['run_id']}, not {run_id}; its folder was renamed or copied")
     return summary
 
 

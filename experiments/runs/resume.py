@@ -46,7 +46,8 @@ def read(run_dir: Path) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
     if not path.exists():
         return None
     try:
-        return _read(path)
+        with record.reading(path):
+            return _read(path)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
         advice = "delete the run's folder to train it again"
         raise record.RecordError(f"{path}: cannot be read ({error}); {advice}") from error

@@ -248,9 +248,7 @@ def _finish(run: RunState, engine: Solo | Stacked, i: int, measured: Measured | 
 
 def _checked_summary(run: RunSpec, folder: Path) -> dict[str, Any]:
     """The summary of a finished run. Raises `RecordError` where it was changed or belongs to another run."""
-    finished = record.read_run(folder, checkpoint=True, predictions=True)
-    if finished.summary["run_id"] != run.run_id:
-        raise record.RecordError(f"{folder / record.SUMMARY}: belongs to run {finished.summary['run_id']}")
+    finished = record.read_run(folder, checkpoint=True, predictions=True, run_id=run.run_id)
     check_images(run.config.data, finished.summary.get("data", {}).get("files"), folder)
     remove_temporary_files(folder)
     return finished.summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,14 @@ IGNORED = (
 
 def read_stated(study_dir: Path) -> dict[str, Any] | None:
     """What study.json states now: the fields of `record.COMPARISON`, and digests. None where there is no study.json."""
-    if not (Path(study_dir) / record.STUDY).is_file():
+    path = Path(study_dir) / record.STUDY
+    if not path.exists():
         return None
+    return _read_stated(path.parent, path.stat().st_ino, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)  # one process trains many runs, and a plan of thousands of runs takes a second
+def _read_stated(study_dir: Path, *_: int) -> dict[str, Any]:
     plan = StudyPlan.read(study_dir)
     fields = field_digests(plan)
     digest = hashlib.sha256(canonical(fields)).hexdigest()

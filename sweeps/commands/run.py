@@ -11,7 +11,7 @@ from typing import Any
 
 from experiments.cli import positive
 from experiments.errors import UserError
-from experiments.runs.record import is_finished, read_summary
+from experiments.runs.record import is_finished, read_ended
 from experiments.runs.tracking.mirror import Mirror
 from experiments.runs.tracking.settings import Tracking, add_tracking_arguments
 from experiments.study import RunSpec, StudyPlan
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     plan = parse_plan(arguments)
     study_dir = out_dir(arguments) / plan.name
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
-    left = [run for run in plan.runs if not is_finished(study_dir / run.name)]
+    left = [run for run in plan.runs if read_ended(study_dir, run) is None]
     if arguments.dry_run:
         duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
@@ -181,8 +181,8 @@ def _start_line(plan: StudyPlan, left: Sequence[RunSpec], configs: Sequence[Work
 
 def report(plan: StudyPlan, study_dir: Path, failed: Mapping[str, str]) -> int:
     """Print what was trained, where it is, and the next command. Returns 1 if runs failed."""
-    ended = [folder for run in plan.runs if is_finished(folder := study_dir / run.name)]
-    counts = Counter([*(read_summary(folder)["status"] for folder in ended), *["failed"] * len(failed)])
+    ended = [summary for run in plan.runs if (summary := read_ended(study_dir, run))]
+    counts = Counter([*(summary["status"] for summary in ended), *["failed"] * len(failed)])
     print(f"{count([*ended, *failed], 'run')}: {', '.join(f'{number} {status}' for status, number in counts.items())}")
     for name, reason in failed.items():
         print(f"failed: {name}: {reason} (see {study_dir / name / ERROR})")

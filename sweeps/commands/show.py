@@ -10,7 +10,7 @@ from typing import Any
 from experiments.config import flatten
 from experiments.metric import Metric
 from experiments.presets import preset
-from experiments.runs.record import is_finished
+from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
 from sweeps.builtin import STUDIES
 from sweeps.commands.arguments import add_study_command, count, out_dir, parse_plan
@@ -60,6 +60,7 @@ def show(arguments: argparse.Namespace, _: str) -> int:
 
 def print_plan(plan: StudyPlan, study_dir: Path) -> None:
     """Print the grid and what is done."""
+    done = Counter(run.variant for run in plan.runs if read_ended(study_dir, run))
     usual = dict(flatten(preset(plan.preset).model_dump()))
     changed = [f", {path}={format_level(value)}" for path, value in flatten(plan.base) if value != usual[path]]
     print(f"{plan.name}: {plan.description}".rstrip(": "))
@@ -75,7 +76,6 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         stops = "; variants stop when they are decided" if plan.until_decided else ""
         print(f"looks     tests at {', '.join(map(str, plan.looks))} seeds{stops}")
     planned = Counter(run.variant for run in plan.runs)
-    done = Counter(run.variant for run in plan.runs if is_finished(study_dir / run.name))
     width = max(map(len, [*planned, "variant"]))
     print(f"\n{'variant':{width}}  seeds  done")
     for variant, seeds in planned.items():

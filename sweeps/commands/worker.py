@@ -63,16 +63,17 @@ def worker(arguments: argparse.Namespace, _: str) -> int:
 def cell(arguments: argparse.Namespace, _: str) -> int:
     """Train one run. Returns 1 if it failed, or if the study was cancelled before it ended."""
     plan, study_dir = existing_plan(arguments)
-    names = {run.name for run in plan.runs}
-    name = arguments.run if arguments.run in names else arguments.run.removeprefix("run=")
+    runs = {run.name: run for run in plan.runs}
+    name = arguments.run if arguments.run in runs else arguments.run.removeprefix("run=")
     check_names([name], plan, study_dir)
     tracking = replace(tracking_of(arguments), agent=AgentRun.asked_for())
     failed = train(plan, study_dir, arguments, tracking, configured_workers(arguments, study_dir), {name})
     if failed is None:
         return report_cancelled(study_dir)
-    folder = study_dir / name
     if name in failed:
-        print(f"failed: {name}: {failed[name]} (see {folder / ERROR}; to try again: {PROG} retry {study_dir} {name})")
-    else:
-        print(f"{name}: {result_text(folder, Metric(plan.metric), read_summary(folder)['status'])}")
-    return 1 if name in failed else 0
+        print(
+            f"failed: {name}: {failed[name]} (see {study_dir / name / ERROR}; to try again: {PROG} retry {study_dir} {name})"
+        )
+        return 1
+    print(f"{name}: {result_text(read_summary(study_dir / name, runs[name].run_id), Metric(plan.metric))}")
+    return 0

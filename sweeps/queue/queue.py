@@ -19,7 +19,6 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from experiments.config import cohort_key
-from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.runs.resume_note import read_members
@@ -144,11 +143,12 @@ class Queue:
 
     def _look_for_record(self, name: str) -> bool:
         """Whether a run that is not in training has a record. If no trial says so yet, one is added."""
+        run, recorded = self.runs[name], self._recorded(name)
         exists = record.is_finished(self.dir / name)
         if not exists:
-            self._lost.update(trial.number for trial in self._attempts.recorded.get(name, ()))
-        elif not self._recorded(name):
-            self._add(self.runs[name], *self._result(self.runs[name]))
+            self._lost.update(trial.number for trial in recorded)
+        elif not recorded and (summary := record.read_ended(self.dir, run)):
+            self._add(run, *self._result(summary))
         return exists
 
     def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
@@ -284,9 +284,9 @@ class Queue:
             None,
             {stored.REASON: reason, **({stored.ERROR: error} if error else {})},
         )
-        if record.is_finished(folder):
-            status = record.read_summary(folder)["status"]
-            state, value, attributes = self._result(run)
+        if summary := record.read_ended(self.dir, run):
+            status = summary["status"]
+            state, value, attributes = self._result(summary)
             (folder / TRACEBACK).unlink(missing_ok=True)  # of an earlier attempt
         try:
             for key, text in attributes.items():
@@ -298,11 +298,8 @@ class Queue:
             return status if ours else "taken over"
         return status
 
-    def _result(self, run: RunSpec) -> tuple[TrialState, float | None, dict[str, str]]:
-        """The state, value and attributes of the trial of a run with a record. Raises `UserError` where that is of another run."""
-        summary = record.read_summary(self.dir / run.name)
-        if summary["run_id"] != run.run_id:
-            raise UserError(f"{self.dir / run.name}: holds the record of run {summary['run_id']}, not {run.run_id}")
+    def _result(self, summary: Mapping[str, Any]) -> tuple[TrialState, float | None, dict[str, str]]:
+        """The state, value and attributes of the trial of a run with this summary."""
         status, value = summary["status"], summary.get(self.metric)
         if status == "finished" and value is not None:
             return TrialState.COMPLETE, value, {}

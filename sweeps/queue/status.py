@@ -84,8 +84,7 @@ def _run_status(folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.At
     settings = {"train.epochs": plan.base["train"]["epochs"], **plan.tuned_for(run.variant), **run.levels}
     planned = int(settings["train.epochs"])
     tried, failed, running = (trials.get(run.name, []) for trials in (attempts.all, attempts.failed, attempts.running))
-    if record.is_finished(folder):
-        summary = record.read_summary(folder)
+    if summary := record.read_ended(folder.parent, run):
         state, done = summary["status"], int(summary.get("epochs", planned))
     else:
         done = _progress(folder)[0]
@@ -113,10 +112,10 @@ def _run_status(folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.At
 
 def _progress(folder: Path) -> tuple[int, float | None]:
     """The number of finished epochs of a run that has not ended, and the seconds that they took."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # being written, or damaged
+    with contextlib.suppress(ValueError, KeyError, TypeError):  # none, being written, or damaged
         note = read_note(folder)
         return len(note["rows"]), float(note["seconds"]["wall"])
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(record.RecordError), record.reading(folder / record.METRICS):
         return max(0, (folder / record.METRICS).read_bytes().count(b"\n") - 1), None
     return 0, None
 

@@ -167,7 +167,7 @@ class TrialQueue:
 
         `reason` is "failed", which counts as an attempt, or "interrupted", which does not. The trial is then tried again.
         """
-        trial_id, folder = assignment.trial_id, self.dir / assignment.run.name
+        trial_id = assignment.trial_id
         before = self.trials[assignment.run.variant][assignment.number]  # a lost connection repeats what follows
         failures = [*before.user_attrs.get(FAILURES, []), error]
         trial = self.storage.get_trial(trial_id)
@@ -176,8 +176,7 @@ class TrialQueue:
             is_stored = not trial.user_attrs.get(PROCESS) and trial.user_attrs.get(FAILURES) == failures
             ended = trial.user_attrs.get(RUNS_ENDED, {}).get(assignment.run.name, {})
             return reason if is_stored else str(ended.get(STATUS, "taken over"))
-        if record.is_finished(folder):
-            summary = record.read_summary(folder)
+        if summary := record.read_ended(self.dir, assignment.run):
             reason = summary["status"]
             self._end_run(assignment, trial, summary)
         else:

@@ -19,7 +19,7 @@ from sweeps.outcome import result_text
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
-from sweeps.study_folder import ERROR, check_images, write_plan
+from sweeps.study_folder import ERROR, check_records, write_plan
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
@@ -59,7 +59,7 @@ def run_sweep(
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`).
     `storage`: the URL of `connect`. Returns the final state of the queue. Raises as `WorkerPool.run` does.
     """
-    check_images(plan, study_dir)
+    check_records(plan, study_dir)
     if command is not None:
         write_plan(plan, study_dir, command)
     store = connect(plan, study_dir, storage)
@@ -264,7 +264,8 @@ class WorkerPool:
             return
         if status != "failed":
             (folder / ERROR).unlink(missing_ok=True)  # of an earlier attempt
-            self.display.ended(run, result_text(folder, self.metric, status))
+            summary = record.read_ended(self.dir, run)
+            self.display.ended(run, result_text(summary or {"status": status}, self.metric))
             return
         self.display.failed(run, reason, run.name in self.queue.state().failed)
         folder.mkdir(exist_ok=True)

@@ -220,10 +220,18 @@ def study_that_stops(folder, stopped, seeds=10, **options):
     """A study until decided with looks at 5 and 10 seeds; the runs of stopped variants end there."""
     accuracy = {**ACCURACY, "sinusoidal": 0.9}
     gone = {(variant, seed): "absent" for variant, end in stopped.items() for seed in range(end, seeds)}
-    study = write_study(folder, accuracy=accuracy, seeds=seeds, epochs=2, spread=0.01, statuses=gone, **options)
+    return with_stops(
+        write_study(folder, accuracy=accuracy, seeds=seeds, epochs=2, spread=0.01, statuses=gone, **options), stopped
+    )
+
+
+def with_stops(study, stopped):
+    """The study with looks at 5 and 10 seeds, whose plan ends the runs of stopped variants there."""
     tree = study_file.read_study(study)
-    runs = [run for run in tree["runs"] if (run["variant"], run["seed"]) not in gone]
-    study_file.write_study(study, {**tree, "looks": [5, 10], "until_decided": {"stopped": stopped}, "runs": runs})
+    runs = [run for run in tree["runs"] if run["seed"] < stopped.get(run["variant"], 10)]
+    study_file.write_study(
+        study, {**tree, "looks": [5, 10], "until_decided": {"stopped": stopped}, **study_file.with_seeds(runs)}
+    )
     return study
 
 
@@ -264,5 +272,5 @@ def test_a_study_whose_variants_are_all_decided_has_no_next_look(tmp_path):
 
 
 def test_factors_are_tested_at_the_looks_that_all_variants_reached(tmp_path):
-    study = write_factorial(tmp_path, seeds=10, looks=[5, 10], until_decided={"stopped": {"depth=1, head=logits": 5}})
+    study = with_stops(write_factorial(tmp_path, seeds=10), {"depth=1, head=logits": 5})
     assert analyze(read_folder(study)).factors.model.seeds == tuple(range(5))

@@ -75,6 +75,9 @@ def test_a_study_without_one_of_its_parts_is_refused(missing, tmp_path):
         ({"runs": [RUN, {**RUN, "run": "b"}]}, "runs: b has the variant and seed of a-s0"),
         ({"runs": [{**RUN, "seed": "0"}]}, "runs.0.seed: '0' "),
         ({"runs": [{"run": "a"}]}, "runs.0.run_id: is required"),
+        ({"seeds": [0, 1]}, "seeds: [0, 1] are not the seeds of the runs, [0]"),
+        ({"runs": [RUN, {**RUN, "run": "b", "seed": 1}]}, "seeds: [0] are not the seeds of the runs, [0, 1]"),
+        ({"looks": [5], "until_decided": {"stopped": {"a": 5}}}, "until_decided.stopped: 'a': 5 is not allowed"),
         ({"typo": 1}, "typo: no such "),
     ],
 )
@@ -82,7 +85,9 @@ def test_what_is_wrong_is_named_with_its_value(change, field, tmp_path):
     assert refusal(tmp_path, json.dumps({"schema": 1, **REQUIRED, **change})).startswith(field)
 
 
-@pytest.mark.parametrize(("text", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list")])
+@pytest.mark.parametrize(
+    ("text", "reason"), [("", "is not JSON"), ("[]", "holds a JSON list"), ("[" * 100_000, "is nested too deeply")]
+)
 def test_a_file_that_is_no_object_is_refused(text, reason, tmp_path):
     assert refusal(tmp_path, text).startswith(reason)
 

@@ -70,7 +70,7 @@ def write_plan(study: Path, runs: Sequence[RunSpec]) -> None:
     entries = [run.model_dump(by_alias=True) for run in runs]
     fields = {"name": study.name, "factors": {"model.pos_embed": ["learned-1d"]}, "base": runs[0].config.model_dump()}
     study.mkdir(parents=True, exist_ok=True)
-    study_file.plan({"learned-1d": {}}, seeds=1, runs=entries, **fields).write(study)
+    study_file.plan({"learned-1d": {}}, runs=entries, **fields).write(study)
 
 
 def holds(folder: Path, text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """study.json as plain JSON, apart from the code under test."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,12 @@ def plan(levels: Mapping[str, Mapping[str, Any]], seeds: int = 5, **more: Any) -
         for variant, own in levels.items()
     ]
     fields = {"name": "plan", "factors": {"model.depth": []}, "metric": "test/acc", "margin": 0.01, "base": {}}
-    return StudyPlan.parse(
-        {**fields, "baseline": next(iter(levels)), "seeds": list(range(seeds)), "runs": runs, **more}, ""
-    )
+    return StudyPlan.parse({**fields, "baseline": next(iter(levels)), **with_seeds(more.get("runs", runs)), **more}, "")
+
+
+def with_seeds(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The runs of a study.json, and their seeds."""
+    return {"runs": runs, "seeds": sorted({run["seed"] for run in runs})}
 
 
 def tuned(levels: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

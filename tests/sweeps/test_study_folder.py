@@ -13,7 +13,7 @@ from experiments.tuned import Tuned
 from sweeps.builtin import STUDIES
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study
-from sweeps.study_folder import check_images, plan_of, write_plan
+from sweeps.study_folder import check_records, plan_of, write_plan
 
 OWN = [
     {
@@ -40,13 +40,13 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
     data = {"data.name": "imagefolder", "data.root": str(images), "data.num_classes": 2}
     plan = make_plan(parse_study({"name": "own", "factors": {"model.depth": [1, 2]}, "base": data, "seeds": 1}, "own"))
     write_plan(plan, tmp_path / "own", "here")
-    check_images(plan, tmp_path / "own")
+    check_records(plan, tmp_path / "own")
     folder = tmp_path / "own" / plan.runs[0].name
     finish(folder, plan.runs[0], data={"files": files_digest(str(images))})
-    check_images(plan, tmp_path / "own")
+    check_records(plan, tmp_path / "own")
     (images / "b" / "2.png").write_bytes(b"another image")
     with pytest.raises(UserError, match=f"data.root: the files of '{images}' were changed after the run in '{folder}'"):
-        check_images(plan, tmp_path / "own")
+        check_records(plan, tmp_path / "own")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,9 @@ class Sender:
             self.open[run].add(record.read_rows(path))
 
     def _complete(self, run: str) -> None:
-        whole = record.read_run(self.folder / run)
+        plan = self._plan()
+        planned = next((one.run_id for one in plan.runs if one.name == run), None) if plan else None
+        whole = record.read_run(self.folder / run, run_id=planned)
         note, digest = self._note(run), whole.summary["digest"]
         is_new = note.digest != digest or (self.mode == "online" and self._digests.get(note.id) != digest)
         if is_new:

@@ -96,7 +96,7 @@ def rows_in(folder: Path) -> list[Any]:
     """What an unfinished run has to show for itself; nothing where it has just finished."""
     try:
         return read_note(folder)["rows"]
-    except OSError:
+    except ValueError:
         return []
 
 
@@ -241,11 +241,11 @@ def test_every_part_of_a_state_is_under_its_checksum(tmp_path):
 def test_a_record_holds_what_the_study_stated_when_the_run_started(tmp_path):
     """So that a report can tell if metric, margin, baseline or seeds were changed later."""
     stated = {"metric": "val/acc", "margin": 0.02, "baseline": "none", "seeds": [0, 1]}
-    runs = [{"run": "a", "run_id": "0", "variant": "none", "seed": 0}]
-    plan = {"name": "study", "factors": {"model.depth": [1]}, "base": {}, "runs": runs, **stated}
+    runs = [{"run": f"s{seed}", "run_id": "0", "variant": "none", "seed": seed} for seed in (0, 1, 2)]
+    plan = {"name": "study", "factors": {"model.depth": [1]}, "base": {}, "runs": runs[:2], **stated}
     study_file.write_study(tmp_path, plan)
     tiny.cut(tmp_path / "a", 1)
-    study_file.write_study(tmp_path, {**plan, "margin": 0.05, "seeds": [0, 1, 2]})
+    study_file.write_study(tmp_path, {**plan, "margin": 0.05, **study_file.with_seeds(runs)})
     first, second = (tiny.run(tmp_path / name)["planned"] for name in ("a", "b"))
     assert {key: first[key] for key in stated} == stated
     assert {key: second[key] for key in stated} == {**stated, "margin": 0.05, "seeds": [0, 1, 2]}

@@ -1,0 +1,46 @@
+"""A record that is damaged, or that of another run, is refused in one line by every command that reads it."""
+
+import os
+
+import pytest
+
+COMMANDS = ["run", "dry-run", "show", "status", "worker", "cell"]
+
+
+def words(command, stubbed, name):
+    study = [stubbed.study, "--out", stubbed.folder]
+    return {
+        "run": ["run", *study],
+        "dry-run": ["run", *study, "--dry-run"],
+        "show": ["show", *study],
+        "status": ["status", stubbed.dir],
+        "worker": ["worker", stubbed.dir],
+        "cell": ["cell", stubbed.dir, name],
+    }[command]
+
+
+def exchanged(first, second):
+    first.rename(first.with_name("third"))
+    second.rename(first)
+    first.with_name("third").rename(second)
+
+
+def damaged(first, _):
+    (first / "summary.json").write_text('{"status": "fin')
+
+
+def pipe(first, _):
+    (first / "summary.json").unlink()
+    os.mkfifo(first / "summary.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), [(exchanged, "belongs to run"), (damaged, "is not JSON"), (pipe, "is not a file")]
+)
+def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, refused, change, reason):
+    status, _, err = stubbed.run()
+    assert status == 0, err
+    first, second = (stubbed.dir / name for name in stubbed.write_plan()[:2])
+    change(first, second)
+    for command in COMMANDS:
+        assert f"{first}/summary.json: {reason}" in refused(*words(command, stubbed, first.name)), command
