@@ -1,4 +1,4 @@
-"""The tables of `vit-train presets` and `vit-train variants`."""
+"""The tables of `vit-train presets`, `vit-train variants` and `vit-train data`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.table import Column, Table
 
+from experiments.config import RunConfig
 from experiments.presets import PRESETS, preset
 from vit.registry import REGISTRY
 
@@ -44,11 +45,32 @@ def variants() -> int:
     return 0
 
 
+def data(config: RunConfig) -> int:
+    """Print the images that a run of this configuration gets: their number by class and part, copies, sizes."""
+    from experiments.data.catalogue import DATASETS
+    from experiments.data.folder import file_sizes
+    from experiments.data.images import copies
+    from experiments.data.loading import load
+
+    splits = load(config)
+    parts = {name: getattr(splits, name) for name in ("train", "val", "test")}
+    counts = zip(*(part.y.bincount(minlength=len(splits.classes)).tolist() for part in parts.values()), strict=True)
+    rows = [*zip(splits.classes, counts, strict=True), ("all", map(len, parts.values()))]
+    copied = "-", *(f"{copies(splits.train, parts[name]):,}" for name in ("val", "test"))
+    table = [*((name, *(f"{count:,}" for count in of_parts)) for name, of_parts in rows), ("also in train", *copied)]
+    _print(["class", *(Column(name, justify="right") for name in parts)], table)
+    channels, side = config.data.image_shape
+    print(f"\n{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
+    if DATASETS[config.data.name].source == "folder":
+        print("Image files: {} x {} to {} x {} pixels.".format(*file_sizes(config.data.root)))
+    return 0
+
+
 def _print(columns: Sequence[Column | str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(*columns, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = 200
     console.print(table)

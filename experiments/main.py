@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
        {PROG} --init-from RUN [--SETTING VALUE ...]
+       {PROG} data [--SETTING VALUE ...]
        {PROG} presets
        {PROG} variants"""
 EPILOG = f"""examples:
@@ -31,7 +32,7 @@ EPILOG = f"""examples:
 as the command of a W&B sweep over settings:
   command: [{PROG}, --test, "false", "${{args}}"]     the metric: val/acc
 The run is the agent's W&B run. Stopped early by the sweep, it ends after its epoch as pruned."""
-COMMANDS = ("presets", "variants")
+COMMANDS = ("data", "presets", "variants")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -44,7 +45,10 @@ def _parser() -> Parser:
 
     parser = Parser(PROG, usage=USAGE, description="Train one Vision Transformer and record the run.", epilog=EPILOG)
     parser.add_argument(
-        "command", nargs="?", choices=COMMANDS, help="list the presets or the positional embeddings instead of training"
+        "command",
+        nargs="?",
+        choices=COMMANDS,
+        help="show the images, or list the presets or the positional embeddings, instead of training",
     )
     preset = parser.add_argument(
         "--preset", metavar="NAME", default="digits", help=f"configuration; see `{PROG} presets` (default: digits)"
@@ -83,14 +87,20 @@ def _body(argv: Sequence[str]) -> int:
         return _train(arguments)
     from experiments import listing
 
+    if arguments.command == "data":
+        return listing.data(_config(arguments))
     return listing.presets() if arguments.command == "presets" else listing.variants()
 
 
-def _train(arguments: argparse.Namespace) -> int:
+def _config(arguments: argparse.Namespace) -> RunConfig:
     from experiments.config import override
     from experiments.presets import preset
 
-    config = override(preset(arguments.preset), settings(arguments))
+    return override(preset(arguments.preset), settings(arguments))
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    config = _config(arguments)
     import torch
 
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -70,6 +72,29 @@ def files_digest(data_root: str) -> str:
     return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
+def file_sizes(data_root: str) -> tuple[int, ...]:
+    """Width and height in pixels of the smallest, then of the largest image file."""
+    from PIL import Image
+
+    parts = [list_images(folder)[0] for folder in _part_folders(data_root).values()]
+    sizes = set()
+    for path in (path for classes in parts for paths in classes.values() for path in paths):
+        with _naming(path):
+            sizes.add(Image.open(path).size)
+    return *min(sizes, key=math.prod), *max(sizes, key=math.prod)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Raise a `UserError` that names the file for Pillow's errors on a broken one."""
+    from PIL.Image import DecompressionBombError
+
+    try:
+        yield
+    except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+        raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
+
+
 def _part_folders(data_root: str) -> dict[str, Path]:
     """The folder of each part: the root itself if it holds the class folders."""
     root = Path(data_root)
@@ -92,16 +117,13 @@ def _name_unused(root: Path) -> None:
 
 def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
-    from PIL.Image import DecompressionBombError
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.PILToTensor(), v2.Resize(side, antialias=True), v2.CenterCrop(side)])
 
     def decode(path: str) -> Tensor:
-        try:
+        with _naming(path):
             return transform(_open_rgb(path))
-        except (DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's for a broken file
-            raise UserError(f"data.root: {path!r} cannot be read as an image ({error})") from error
 
     files, unused = list_images(folder)
     if unused:

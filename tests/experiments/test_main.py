@@ -11,9 +11,11 @@ from unittest.mock import Mock
 import pytest
 import tiny
 import torch
+from PIL import Image
 from tiny import flags
 
-from experiments.config import SETTINGS
+from experiments.config import SETTINGS, RunConfig, override
+from experiments.data.loading import load
 from experiments.main import main
 from experiments.presets import PRESETS, Preset
 from experiments.training.engine import Solo
@@ -131,6 +133,33 @@ def test_variants_are_listed(capsys):
     assert vit_train("variants") == 0
     text = capsys.readouterr().out
     assert [name for name in REGISTRY if not re.search(rf"^{name} ", text, re.MULTILINE)] == []
+
+
+def test_data_shows_what_a_run_gets(tmp_path, capsys):
+    """By hand: of 10 training images of each class 1 is for validation; the second test image of a cat is in train."""
+    for part, size in (("train", (20, 10)), ("test", (30, 20))):
+        for label, name in enumerate(("cat", "[b]dog")):
+            folder = tmp_path / part / name
+            folder.mkdir(parents=True)
+            for i in range(10 if part == "train" else 2):
+                Image.new("RGB", size, (9 * i + 1, 100 * label, 9 if part == "train" else 99)).save(folder / f"{i}.png")
+        (tmp_path / part / "notes.txt").write_text("mine")
+    data = ["--data.name", "imagefolder", "--data.root", tmp_path, "--data.img-size", "8", "--model.patch-size", "4"]
+    in_train = load(override(RunConfig(), {str(k)[2:]: str(v) for k, v in zip(data[::2], data[1::2])})).train.x[
+        0, :, 0, 0
+    ]
+    Image.new("RGB", (20, 10), tuple(in_train.tolist())).save(tmp_path / "test" / "cat" / "1.png")
+    assert vit_train("data", *data) == 0
+    printed = capsys.readouterr().out
+    rows = [line.split() for line in printed.splitlines()]
+    assert ["class", "train", "val", "test"] in rows and ["also", "in", "train", "-", "0", "1"] in rows
+    assert [row for row in rows if row[:1] in (["cat"], ["[b]dog"], ["all"])] == [
+        ["[b]dog", "9", "1", "2"],
+        ["cat", "9", "1", "2"],
+        ["all", "18", "2", "4"],
+    ]
+    assert "2 classes. Images for the model: 8 x 8 pixels, 3 channel(s).\nImage files: 20 x 10 to 30 x 20" in printed
+    assert "outside the class folders: 1 (notes.txt)" in printed and not (tmp_path / "runs").exists()
 
 
 def test_plugin_without_docstring_is_listed(tmp_path):
