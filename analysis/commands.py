@@ -58,13 +58,15 @@ def report(arguments: Namespace) -> int:
 
 def compare(arguments: Namespace) -> int:
     """The report that compares two studies."""
+    if len({plain(label) for label in arguments.labels} - {""}) < 2:
+        raise UserError(f"--labels: {arguments.labels} is not allowed: expected two different labels")
     a, b = _located(arguments.a), _located(arguments.b)
     out = _out(b, f"report-against-{Path(a).resolve().name}", arguments)
     studies = [_read(source, arguments) for source in (a, b)]
     for study in studies:
         check_one_dataset(study)
     first, second = map(analyze, studies)
-    return _finish(compare_document(first, second, arguments.command), studies, out, arguments)
+    return _finish(compare_document(first, second, arguments.command, arguments.labels), studies, out, arguments)
 
 
 def across(arguments: Namespace) -> int:

@@ -80,6 +80,8 @@ def _parser(name: str) -> Parser:
     if name == "compare":
         parser.add_argument("a", metavar="A", type=folder, help=SOURCE)
         parser.add_argument("b", metavar="B", type=folder, help="the study that is compared with A")
+        about = "what the report calls the studies (default: A B)"
+        parser.add_argument("--labels", metavar=("A", "B"), nargs=2, default=["A", "B"], help=about)
     elif name == "across":
         parser.add_argument("studies", metavar="STUDY", type=folder, nargs="+", help=f"two or more, each: {SOURCE}")
     else:

@@ -110,11 +110,11 @@ def draw_two(both: TwoStudies) -> Drawing:
     """Draw the means of A and B with their intervals, one line for each variant."""
     metric, handles, variants = both.a.means.metric, {}, list(both.changes)
     figure, (axes,) = rows(shorts(variants))
-    for (side, results), (offset, look) in zip(both.sides.items(), SIDES):
+    for (side, results), (offset, look), id in zip(both.sides.items(), SIDES, "AB"):
         estimates = [results.means.of(variant) for variant in variants]
         tips = [formatting.named_mean(f"{side}: {variant}", mean, metric) for variant, mean in zip(variants, estimates)]
         places = [row + offset for row in range(len(variants))]
-        handles[side] = intervals(axes, estimates, places, metric, look, id=side, tips=tips)
+        handles[side] = intervals(axes, estimates, places, metric, look, id=id, tips=tips)
     axes.set_xlabel(f"{metric.label}{metric.unit}")
     legend(figure, handles)
     return figure

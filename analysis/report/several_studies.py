@@ -28,9 +28,12 @@ from analysis.sources.source_run import ENDED
 from experiments.runs.looks import Look
 
 
-def compare_document(a: StudyResults, b: StudyResults, command: str) -> Document:
-    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `compare_studies`."""
-    both = compare_studies(a, b)
+def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Sequence[str] = "AB") -> Document:
+    """Make the report on studies A and B; `command` is the command that makes it. Raises the errors of `compare_studies`.
+
+    `labels`: what it calls the two.
+    """
+    both = compare_studies(a, b, labels)
     notes = [
         text("two_studies", "only", study=name, variants=only)
         for name, results in both.sides.items()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from analysis import stats
 from analysis.results.policy import Values
 from analysis.results.study_results import StudyResults
 from analysis.sources.matching import check_same_levels, differing_settings
+from analysis.sources.runs_table import RunsTable
+from analysis.sources.source_run import ENDED
 from analysis.stats import PairedComparison, Rule
 from experiments.errors import UserError
 
@@ -33,11 +35,26 @@ class TwoStudies:
     """
     settings: list[tuple[str, str, str]]
     """the settings that differ: path, value in A, value in B"""
+    identical: list[str]
+    """the variants whose runs have the same seeds, status and metrics in both"""
+    labels: Sequence[str] = "AB"
 
     @property
     def sides(self) -> dict[str, StudyResults]:
         """What the report calls a study -> the study."""
-        return {"A": self.a, "B": self.b}
+        return dict(zip(self.labels, (self.a, self.b), strict=True))
+
+    @property
+    def identical_shifts(self) -> list[str]:
+        """The variants whose difference from the baseline is identical."""
+        baselines = {self.a.study.baseline, self.b.study.baseline}
+        return [v for v in self.shifts if baselines <= {*self.identical} and v in self.identical]
+
+    @property
+    def other_verdicts(self) -> list[tuple[str, str, str]]:
+        """Variant, verdict against the baseline in A and in B, where these differ."""
+        both = [(v, *(side.comparisons.versus[v].stable for side in (self.a, self.b))) for v in self.shifts]
+        return [(variant, before, now) for variant, before, now in both if before != now]
 
     @property
     def depending(self) -> list[str]:
@@ -46,8 +63,8 @@ class TwoStudies:
         return [v for v in self.changes if any(v in of and of[v].depends_on_diverged for of in changes)]
 
 
-def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
-    """Compare the variants that both studies have, by A's margin, for one look.
+def compare_studies(a: StudyResults, b: StudyResults, labels: Sequence[str] = "AB") -> TwoStudies:
+    """Compare the variants that both studies have, by A's margin, for one look. `labels`: what the report calls the studies.
 
     Raises `UserError` where the studies share no variant, have different metrics, or use a name for different variants.
     """
@@ -74,8 +91,18 @@ def compare_studies(a: StudyResults, b: StudyResults) -> TwoStudies:
     rule = replace(rule, floor=stats.floor_of_difference(floor))
     depending = others if unknown & baselines else unknown
     shifts = _changes(others, to_baseline(finished), to_baseline(counted), rule, depending)
+    same = [variant for variant in shared if _results(one, variant) == _results(two, variant) != ""]
     near = near_a & near_b if one.baseline in near_a and two.baseline in near_b else ()
-    return TwoStudies(a, b, changes, stats.near_chance(shifts, near), differing_settings(one, two, shared))
+    return TwoStudies(
+        a, b, changes, stats.near_chance(shifts, near), differing_settings(one, two, shared), same, labels
+    )
+
+
+def _results(study: RunsTable, variant: str) -> str:
+    """What the ended runs of a variant have reached, as text; empty where none has ended."""
+    runs = study.of(*ENDED)
+    runs = runs.loc[runs["variant"] == variant, ["seed", "status", *study.metrics]].sort_values("seed")
+    return "" if runs.empty else runs.to_csv(index=False)
 
 
 def outcome(change: PairedComparison) -> str:

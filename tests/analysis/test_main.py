@@ -62,6 +62,10 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
         (["nowhere"], "nowhere: no such folder"),
         (["x" * 300], "expected the path of a folder"),
         (["compare", "a"], "required: B"),
+        (
+            ["compare", "a", "b", "--labels", "x", "x"],
+            "--labels: ['x', 'x'] is not allowed: expected two different labels",
+        ),
         (["compare", "a", "b", "--watch"], "--watch: no such flag"),
         (["compare", "a", "b"], "a: no such folder"),
         (["./compare"], "./compare: no such folder"),

@@ -16,30 +16,30 @@ from analysis.report.table import Column, Table
 from analysis.report.text import facts, text
 from analysis.report.variant_columns import NAME, shown_difference, signed_column, verdict_column, verdict_fields
 from analysis.results.two_studies import TwoStudies, outcome
-from analysis.stats import UNKNOWN
+from analysis.stats import UNKNOWN, PairedComparison
 
 
 def result_section(both: TwoStudies, notes: list[str]) -> Section:
     """The means of A and B, and B − A. `notes`: on the runs of the studies."""
-    rows, metric = [], both.a.means.metric
+    rows, metric, (name_a, name_b) = [], both.a.means.metric, both.sides
     for variant, change in both.changes.items():
         a, b = (results.means.of(variant) for results in both.sides.values())
         row = {"variant": variant, "a": a, "a_n": a.n, "b": b, "b_n": b.n, "diff": change.diff, "pairs": change.n}
-        row |= {"dropped": change.dropped, "p_holm": change.p_holm, **verdict_fields(change, "word", outcome(change))}
+        row |= {"dropped": change.dropped, "p_holm": change.p_holm, **_word(change, "word", variant in both.identical)}
         rows.append(row)
     columns = (
         NAME,
-        Column(f"A: {metric.label}{metric.unit}", "a", formats.interval(metric)),
-        Column("A: n", "a_n", formats.count),
-        Column(f"B: {metric.label}{metric.unit}", "b", formats.interval(metric)),
-        Column("B: n", "b_n", formats.count),
-        signed_column(metric, "B − A", "diff"),
+        Column(f"{name_a}: {metric.label}{metric.unit}", "a", formats.interval(metric)),
+        Column(f"{name_a}: n", "a_n", formats.count),
+        Column(f"{name_b}: {metric.label}{metric.unit}", "b", formats.interval(metric)),
+        Column(f"{name_b}: n", "b_n", formats.count),
+        signed_column(metric, f"{name_b} − {name_a}", "diff"),
         Column("n", "pairs", formats.count),
         Column("seeds without a pair", "dropped", formats.count),
         Column("p", "p_holm", formats.p),
-        verdict_column("B is", "word"),
+        verdict_column(f"{name_b} is", "word"),
     )
-    table = Table("compared", text("two_studies", "compared"), pd.DataFrame(rows), columns, tuple(notes))
+    table = Table("compared", text("two_studies", "compared", both=both), pd.DataFrame(rows), columns, tuple(notes))
     caption = text("two_studies", "figure", metric=metric)
     figure = Plot("compared", draw_two(both), caption)
     return Section("result", "Results", [table, figure])
@@ -47,30 +47,36 @@ def result_section(both: TwoStudies, notes: list[str]) -> Section:
 
 def shifts_section(both: TwoStudies) -> Section:
     """The differences from the baseline in A and in B, and a test of how they change."""
-    rows, columns, metric = [], [NAME], both.a.means.metric
+    rows, columns, metric, (name_a, name_b) = [], [NAME], both.a.means.metric, both.sides
     for variant in both.changes:
         row: dict[str, Any] = {"variant": variant}
-        for side, results in both.sides.items():
-            compared, name = results.comparisons.versus[variant], side.lower()
+        for name, results in zip("ab", both.sides.values()):
+            compared = results.comparisons.versus[variant]
             diff = compared.diff
             row |= {f"{name}_diff": diff.value, f"{name}_low": diff.low, f"{name}_high": diff.high}
             row |= {f"_{name}": shown_difference(compared), **verdict_fields(compared, f"{name}_verdict")}
         if change := both.shifts.get(variant):
             row |= {"shift": change.diff, "shift_p_holm": change.p_holm}
-            row |= verdict_fields(change, "shift_word", outcome(change))
+            row |= _word(change, "shift_word", variant in both.identical_shifts)
         elif both.shifts:
             row |= {"shift": UNKNOWN, "shift_p_holm": math.nan}
         rows.append(row)
-    for side in both.sides:
-        name = side.lower()
+    for name, side in zip("ab", both.sides):
         columns.append(replace(signed_column(metric, f"{side}: difference", f"_{name}"), sort=f"{name}_diff"))
         columns.append(verdict_column(f"{side}: verdict", f"{name}_verdict"))
     if both.shifts:
-        columns += [signed_column(metric, "change, B − A", "shift"), Column("p", "shift_p_holm", formats.p)]
-        columns.append(verdict_column("B's difference is", "shift_word"))
-    caption, note = text("two_studies", "verdicts", both=both), text("two_studies", "verdicts_note")
+        columns += [
+            signed_column(metric, f"change, {name_b} − {name_a}", "shift"),
+            Column("p", "shift_p_holm", formats.p),
+        ]
+        columns.append(verdict_column(f"{name_b}: difference is", "shift_word"))
+    caption, note = text("two_studies", "verdicts", both=both), text("two_studies", "verdicts_note", both=both)
     table = Table("verdicts", caption, pd.DataFrame(rows), tuple(columns), (note,))
     return Section("verdicts", "Differences from the baseline", [table])
+
+
+def _word(change: PairedComparison, field: str, identical: bool) -> dict[str, object]:
+    return verdict_fields(change, field, "identical" if identical else outcome(change))
 
 
 def settings_section(both: TwoStudies) -> Section:

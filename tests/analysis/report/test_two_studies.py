@@ -30,6 +30,33 @@ def test_the_headline_has_each_outcome_with_its_size(tmp_path):
     assert third == text("two_studies", "limit", settings=[])
 
 
+@pytest.mark.parametrize(
+    ("b", "said"),
+    [
+        ({}, "old and new are identical: every run of the variants that both have has the same results."),
+        (
+            {"seeds": 4},
+            "The conclusion does not change: every variant has the same verdict against none in old and new.",
+        ),
+        ({"accuracy": {"none": 0.7, "cpe": 0.5}}, "The conclusion changes: cpe (old: better; new: worse)."),
+        ({"baseline": "cpe"}, "old and new are identical: "),
+        ({"baseline": "cpe", "spread": 0.02}, "The baselines differ (old: none; new: cpe), so the verdicts cannot"),
+    ],
+)
+def test_the_first_sentence_says_whether_the_conclusion_changes(tmp_path, b, said):
+    """In each case the runs of none are the same, seed by seed, unless their spread or number is another."""
+    options = {"accuracy": {"none": 0.7, "cpe": 0.9}}
+    document = compare_document(
+        results_of(tmp_path / "a", **options), results_of(tmp_path / "b", **{**options, **b}), COMMAND, ("old", "new")
+    )
+    assert document.headline[0].startswith(said)
+    identical = "Identical in every run: " in document.headline[0]
+    assert identical == (not {"seeds", "spread"} & b.keys())
+    none = shown.rows(document.tables[0])[0]
+    assert (none["new is"] == "identical") == identical and not {"A: n", "B: n"} & none.keys()
+    assert write.make(document)["report.html"]
+
+
 def test_a_variant_with_one_shared_seed_is_not_called_tested(tmp_path):
     a, b = (
         results_of(tmp_path / name, accuracy={"none": 0.7, "cpe": 0.9}, seeds=n) for name, n in (("a", 5), ("b", 1))
