@@ -235,8 +235,9 @@ def override(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     for path, value in changes.items():
         name = path.replace("-", "_")
         if name not in SETTINGS:
-            close = difflib.get_close_matches(name, SETTINGS, n=1)
-            hint = f"did you mean {close[0]}?" if close else "vit-train --help lists all settings"
+            same_end = [known for known in SETTINGS if known.rpartition(".")[2] == name]
+            close = " or ".join(same_end or difflib.get_close_matches(name, SETTINGS, n=1))
+            hint = f"did you mean {close}?" if close else "vit-train --help lists all settings"
             raise UserError(f"{path}: no such setting; {hint}")
         section, _, field = name.rpartition(".")
         (tree[section] if section else tree)[field] = SETTINGS[name].parse(value)

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
+from experiments.study import STUDY
 from sweeps.study import Study, read_study_file
 from vit.registry import REGISTRY, nearest
 
@@ -180,6 +181,8 @@ def load_study(name: str) -> Study:
         return Study(name=name, description=PRESETS[name].about, factors={"model.pos_embed": [kind]}, base=name)
     if is_study(name):
         return read_study_file(Path(name))
+    if os.path.exists(os.path.join(name, STUDY)):
+        raise UserError(f"study: {name!r} is the folder of a study; to train what is left: vit-sweep worker {name}")
     raise UserError(f"study: {name!r} is not known; {nearest(name, [*STUDIES, *PRESETS])}, or the path of a YAML file")
 
 

@@ -18,6 +18,7 @@ JOBS = "jobs"
 JOB_NAME = "vit-sweep-{}"  # of a study
 COMMAND_TIMEOUT = 30  # seconds for an answer of Slurm
 STOPPED = [128 + getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2", "SIGTERM") if hasattr(signal, name)]
+TOO_SHORT = "vit-sweep: no epoch has ended since the job started; it needs a longer --time"
 SCRIPT = """\
 #!/bin/bash
 # A worker that is stopped has saved its runs after each epoch. The job runs again, unless its user has cancelled it, or no
@@ -36,7 +37,7 @@ case $status in {stopped}) ;; *) exit $status ;; esac
 if [ -n "$saved" ] || [ $status = {terminated} ]; then
     scontrol requeue "$job"
 else
-    echo "vit-sweep: no epoch has ended since the job started; it needs a longer --time" >&2
+    echo "{too_short}" >&2
 fi
 exit $status
 """
@@ -57,6 +58,7 @@ def submit(study_dir: Path, name: str, jobs: int, options: Mapping[str, Any], wo
         command=shlex.join(command),
         stopped="|".join(map(str, STOPPED)),
         terminated=128 + signal.SIGTERM,
+        too_short=TOO_SHORT,
     )
     given = {
         "job-name": JOB_NAME.format(name),
@@ -89,7 +91,7 @@ def submit(study_dir: Path, name: str, jobs: int, options: Mapping[str, Any], wo
 def read_jobs(study_dir: Path, name: str) -> list[dict[str, Any]]:
     """The jobs that were submitted for a study and have not ended: id, state, and the node or the reason why it waits.
 
-    Where Slurm does not answer, their state is "unknown".
+    Also those that have ended before an epoch did, as their logs say. Where Slurm does not answer, their state is "unknown".
     """
     path = study_dir / FOLDER / JOBS
     if not path.exists():
@@ -101,4 +103,11 @@ def read_jobs(study_dir: Path, name: str) -> list[dict[str, Any]]:
     except (OSError, subprocess.SubprocessError):
         return [{"job": job, "state": "unknown", "node": None} for job in jobs]
     rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+    listed = {job for job, *_ in rows}
+    rows += [[job, "ended", TOO_SHORT] for job in jobs if job not in listed and _was_too_short(path.parent, job)]
     return [{"job": job, "state": state, "node": node} for job, state, node in rows if job in jobs]
+
+
+def _was_too_short(folder: Path, job: str) -> bool:
+    log = folder / f"{job}.log"
+    return log.exists() and TOO_SHORT in log.read_text(errors="replace")

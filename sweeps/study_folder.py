@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,13 +39,26 @@ def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
         study_dir.mkdir(parents=True, exist_ok=True)
         with FileLock(study_dir / LOCK):
             old = _old_plan(study_dir)
-            if old:
-                plan = plan.model_copy(update={"runs": _merged_runs(plan, old, study_dir)})
-                plan = with_stopped(plan, old.until_decided)
+            plan = with_planned_runs(plan, old, study_dir)
             if old and {run.seed for run in plan.runs} > {run.seed for run in old.runs}:
                 _record_look(old, study_dir)
             seeds = sorted({run.seed for run in plan.runs})
             plan.model_copy(update={"seeds": seeds, "command": command}).write(study_dir)
+
+
+def check_plan(plan: StudyPlan, study_dir: Path) -> None:
+    """Raise `UserError` where `write_plan` would refuse the plan or the folder."""
+    with_planned_runs(plan, _old_plan(study_dir), study_dir)
+    parent = next(path for path in (study_dir, *study_dir.parents) if path.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise UserError(f"out: {str(study_dir)!r} cannot be written: {parent} is no folder that you may write to")
+
+
+def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -> StudyPlan:
+    """The plan together with the runs of study.json, which is `old`. Raises `UserError` where that is another study."""
+    if old is None:
+        return plan
+    return with_stopped(plan.model_copy(update={"runs": _merged_runs(plan, old, study_dir)}), old.until_decided)
 
 
 def plan_of(study_dir: Path) -> StudyPlan:

@@ -32,6 +32,10 @@ def with_looks(study: Study, most: int | None) -> Study:
         raise UserError(f"--max-seeds: {most} is not allowed: expected a number from 2 to {MAX_LOOK:,}")
     if isinstance(seeds, list) and len(seeds) < most:
         raise UserError(f"--max-seeds: {most} is not allowed: {study.name} lists {len(seeds)} seeds")
+    if sum(1 for _ in study.variants()) < 2:
+        raise UserError(
+            f"--until-decided: is not allowed for {study.name}: it has one variant, so nothing is to decide"
+        )
     if any("data.name" in factor.split("+") for factor in study.factors):
         raise UserError(
             "--until-decided: is not allowed for a study of several datasets; use one study for each dataset"

@@ -155,7 +155,7 @@ def out_dir(arguments: argparse.Namespace) -> Path:
 def plan_and_folder(arguments: argparse.Namespace) -> tuple[StudyPlan, Path]:
     """The plan of a study that the arguments name, or of a study's folder that they name as the study; and the folder."""
     study_dir = Path(arguments.study)
-    if not os.path.isfile(study_dir / STUDY):
+    if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
         return plan, out_dir(arguments) / plan.name
     flags = ("preset", "seeds", "until_decided", "max_seeds", "pairs", "tuned", "set", "out", *settings(arguments))
@@ -207,9 +207,9 @@ def existing_study(arguments: argparse.Namespace) -> Path:
     Raises `UserError` where it holds no study, or an exported one.
     """
     study_dir = Path(arguments.study_dir)
-    if not os.path.isfile(study_dir / STUDY):
+    if not os.path.exists(study_dir / STUDY):
         inside = Path(OUT) / study_dir
-        hint = f"did you mean {inside}?" if os.path.isfile(inside / STUDY) else f"`{PROG} run` makes such a folder"
+        hint = f"did you mean {inside}?" if os.path.exists(inside / STUDY) else f"`{PROG} run` makes such a folder"
         raise UserError(f"STUDY_DIR: {arguments.study_dir!r} holds no {STUDY}; {hint}")
     StudyPlan.read(study_dir).check_has_folders(f"STUDY_DIR: {arguments.study_dir!r}")
     return study_dir

@@ -19,7 +19,7 @@ from sweeps.commands.arguments import add_study_command, add_until_decided, coun
 from sweeps.commands.manage import report_cancelled
 from sweeps.commands.show import margin_text, print_plan
 from sweeps.estimate import estimate
-from sweeps.study_folder import ERROR, LOG
+from sweeps.study_folder import ERROR, LOG, check_plan
 from sweeps.until_decided import runs_to_train
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
@@ -87,6 +87,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     left = [run for run in plan.runs if read_ended(study_dir, run) is None]
     if arguments.dry_run:
+        check_plan(plan, study_dir)
         duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
         if left:

@@ -69,7 +69,9 @@ def print_plan(plan: StudyPlan, study_dir: Path) -> None:
         texts = [", ".join(map(format_level, level)) if "+" in factor else format_level(level) for level in levels]
         print(f"factor    {factor}: {' | '.join(texts)}")
     if plan.tuned:
-        print(f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {plan.tuned.budget} trials")
+        print(
+            f"tuned     {', '.join(plan.tuned.space)}: for each variant, by {count(range(plan.tuned.budget), 'trial')}"
+        )
     print(f"baseline  {plan.baseline}")
     print(f"metric    {plan.metric}, equivalence margin {margin_text(plan)}")
     if plan.looks:

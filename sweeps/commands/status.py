@@ -30,7 +30,7 @@ Show what every run of a study is doing. It changes nothing, and works during a 
 The table lists the runs in training and the failed ones; --all lists every run. --json prints one object:
   schema, study, time (UTC), counts (state -> runs), seconds_left, cancelled; for each run in `runs`
   run, variant, seed, state, epochs, epochs_done, attempts, error, host, pid, heartbeat;
-  for each job in `jobs` (see `vit-sweep submit`) that has not ended: job, state, node.
+  for each job in `jobs` (see `vit-sweep submit`) that has not ended, or has ended before an epoch did: job, state, node.
 Times are in seconds; what is not known is null. heartbeat is the time since the last one. The states:
   running      a worker trains it
   waiting      not begun
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
         type=_seconds,
         const=WATCH_SECONDS,
         metavar="SECONDS",
-        help="show it again every SECONDS, until every run has ended or failed, or the study is cancelled "
+        help="show it at least twice, every SECONDS, until every run has ended or failed, or the study is cancelled "
         f"(default: {WATCH_SECONDS:g})",
     )
 
@@ -86,7 +86,7 @@ def status(arguments: argparse.Namespace, _: str) -> int:
                 console.clear()
             for part in filter(None, _parts(study, jobs, arguments.all)):
                 console.print(part)
-        if not arguments.watch or study.is_done:
+        if not arguments.watch or (look and study.is_done):  # a sweep that starts now adds its runs in a moment
             break
         time.sleep(max(arguments.watch, time.monotonic() - start))  # a look at many runs takes seconds
     return 0

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import slurm
@@ -162,6 +163,19 @@ def test_sbatch_gets_the_resources_and_a_job_is_requeued_unless_its_user_says_ot
     assert [option for option in given if option.endswith("requeue")] == requeue
     stops = "until_decided" in study_file.read_study(tmp_path / "depth")  # the workers then stop decided variants
     assert stops == (": up to " in out) == ("--until-decided" in words)
+
+
+def test_status_lists_a_job_whose_time_was_too_short_for_an_epoch(stubbed, vit_sweep, monkeypatch):
+    """The log of job 7_0 is as its script leaves it; job 7_1 has ended well."""
+    stubbed.write_plan()
+    (stubbed.dir / "cluster").mkdir()
+    (stubbed.dir / "cluster" / "jobs").write_text("7_0\n7_1\n")
+    too_short = "vit-sweep: no epoch has ended since the job started; it needs a longer --time"
+    for job, ended in (("7_0", too_short), ("7_1", "6 runs: 6 finished")):
+        (stubbed.dir / "cluster" / f"{job}.log").write_text(f"vit-sweep: job {job} has started\n{ended}\n")
+    monkeypatch.setattr("sweeps.cluster.subprocess.run", Mock(return_value=Mock(stdout="")))
+    (line,) = (line for line in vit_sweep("status", stubbed.dir)[1].splitlines() if line.startswith("7_"))
+    assert line.split()[:2] == ["7_0", "ended"] and "it needs a longer --time" in line
 
 
 def test_what_sbatch_refuses_is_one_line(tmp_path, monkeypatch, vit_sweep):

@@ -98,6 +98,12 @@ BAD = [
     (["run", "mine.yaml", "--model.depth", "3"], "is a factor"),
     (["run", "mine.yaml", "--seed", "3"], "--seeds"),
     (["run", "mine.yaml", "--out", "mine.yaml"], "cannot be written"),
+    (["run", "mine.yaml", "--out", "mine.yaml", "--dry-run"], "cannot be written"),
+    (["run", "tiny.yaml", "--out", "runs", "--dry-run"], "holds another study"),
+    (["run", "tiny.yaml", "--out", "folders", "--dry-run"], "study.json: cannot be read: Is a directory"),
+    (["run", "digits", "--until-decided"], "--until-decided: is not allowed for digits: it has one variant"),
+    (["run", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep worker runs/tiny"),
+    (["run", "mine.yaml", "--set", "epochs=3"], "epochs: no such setting; did you mean train.epochs or eval.epochs?"),
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),
     (["run"], "STUDY"),
     (["sweep"], "'sweep'"),
@@ -124,6 +130,8 @@ BAD = [
     (["status"], "STUDY_DIR"),
     (["status", "runs/tiny", "--watch", "0"], "--watch: '0' is not allowed: expected a number of seconds"),
     (["status", "runs/tiny", "--watch", "often"], "--watch: 'often' is not allowed"),
+    (["status", "folders/tiny"], "study.json: cannot be read: Is a directory"),
+    (["sync", "folders/tiny"], "study.json: cannot be read: Is a directory"),
     (["status", "runs/broken"], "study.json: is not JSON"),
     (["status", ROOT / "analysis/reference/digits/position"], "holds an exported study, which has no run folders"),
     (["retry", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json"),
@@ -146,6 +154,8 @@ def test_bad_input_gives_one_line_and_status_2_and_leaves_nothing(refused, tmp_p
     write_plan(tiny_plan(), tmp_path / "runs" / "tiny", "vit-sweep run tiny")
     (tmp_path / "runs" / "broken").mkdir()
     (tmp_path / "runs" / "broken" / "study.json").write_text("{")
+    (tmp_path / "folders" / "tiny" / "study.json").mkdir(parents=True)
+    (tmp_path / "tiny.yaml").write_text('{"name": "tiny", "factors": {"model.depth": [1, 2]}}')
     before = sorted(tmp_path.rglob("*"))
     line = refused(*words)
     assert line.startswith("vit-sweep") and ": error: " in line and said in line

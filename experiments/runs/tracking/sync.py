@@ -48,14 +48,14 @@ def sync(folder: Path, tracking: Tracking, on_run: Callable[[str], None]) -> Syn
     finally:
         child.kill(process)
     if (complete := len(done.sent) + len(done.complete)) < len(finished):
-        progress = f"W&B has {complete} of {len(finished)} runs; run the same command again to send the rest"
+        progress = f"{complete} of {len(finished)} runs are checked or sent; run the same command again for the rest"
         raise UserError(f"W&B cannot be used ({error}); {progress}")
     return done
 
 
 def _names(folder: Path) -> list[str]:
     """The names of the runs in a folder."""
-    if (folder / STUDY).is_file():
+    if (folder / STUDY).exists():
         plan = StudyPlan.read(folder)
         plan.check_has_folders(str(folder))
         return [run.name for run in plan.runs]

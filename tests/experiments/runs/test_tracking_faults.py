@@ -61,7 +61,9 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
     train(runs, study, device="cpu")
     with WandbServer(key="7" * 40).used_here(monkeypatch) as server:
         monkeypatch.setenv("WANDB_API_KEY", "8" * 40)
-        with pytest.raises(UserError, match="W&B cannot be used .*; W&B has 0 of 2 runs; run the same command again"):
+        with pytest.raises(
+            UserError, match="W&B cannot be used .*; 0 of 2 runs are checked or sent; run the same command again"
+        ):
             sync(study, ONLINE, lambda name: None)
         monkeypatch.setenv("WANDB_API_KEY", server.key)
         done = sync(study, Tracking("online", project="other"), lambda name: None)
