@@ -20,7 +20,7 @@ MOST_SEEDS = 10_000
 """More seeds than this are no practical number: the answer is None then."""
 
 FEW_SEEDS = 10
-"""With fewer seeds the standard deviation is known too poorly to say how many would decide."""
+"""With fewer seeds an observed difference says too little of the true one to say how many would decide."""
 
 CLEAREST = 1e4
 """The largest noncentrality that is computed."""
@@ -125,13 +125,14 @@ def seeds_needed_band(
 ) -> list[SeedsNeeded | None]:
     """`seeds_to_decide` for the 10 % and the 90 % quantile of the true standard deviation, given that of n seeds.
 
-    Elementwise over `sd_diff`, `difference` and `n`, which is a lower bound. None below `FEW_SEEDS` seeds or without a
-    standard deviation.
+    Elementwise over `sd_diff`, `difference` and `n`, which is a lower bound. Below `FEW_SEEDS` seeds it is for a true
+    difference of the margin, whatever was observed. None without a standard deviation or, there, without a margin.
     """
     sd_diff, difference, n = (np.atleast_1d(np.asarray(x, dtype=float)) for x in (sd_diff, difference, n))
     sharing = np.broadcast_to(sharing, n.shape)
     needed: list[SeedsNeeded | None] = [None] * len(n)
-    known = np.flatnonzero((n >= FEW_SEEDS) & np.isfinite(sd_diff))
+    difference = np.where(n < FEW_SEEDS, margin, difference)
+    known = np.flatnonzero(np.isfinite(difference) & np.isfinite(sd_diff))
     if len(known):
         low, high = (
             seeds_to_decide(sd, difference[known], margin, alpha, n[known] + 1, sharing[known])

@@ -95,7 +95,7 @@ def test_seeds_are_paired_and_the_rest_counted():
 def test_verdicts(diffs, verdict):
     found = against(shifted(diffs), "a", Rule(margin=0.01, floor=0.005))["b"]
     assert found.verdict == verdict
-    assert found.seeds_needed is None
+    assert found.seeds_needed is None or verdict == "not enough evidence"
 
 
 @pytest.mark.parametrize("diffs", [[0.1] * 5, [x + 0.1 - x for x in (0.3, 0.7, 0.1, 0.9)]])
@@ -168,7 +168,6 @@ def test_an_open_comparison_says_how_many_seeds_would_do():
     assert [found.seeds_needed] == stats.seeds_needed_band(diffs.std(ddof=1), diffs.mean(), 10, 0.01)
     assert 10 < found.seeds_needed.low < found.seeds_needed.high
     assert found.detectable == pytest.approx(stats.detectable(diffs.std(ddof=1), 10), **CLOSE)
-    assert against(shifted(diffs[:9].tolist()), "a")["b"].seeds_needed is None
 
 
 def test_seed_correlation_is_pearsons():

@@ -30,8 +30,8 @@ def test_the_edges():
     assert stats.seeds_to_decide(0.02, 0.0, NEVER) == [None]  # nothing shows a difference of nothing
     assert stats.seeds_to_decide(0.02, 1e-5, NEVER) == [None]  # more than MOST_SEEDS
     assert stats.seeds_to_decide(0.0, 0.01, NEVER) == [2]
-    for sd, n in ((0.02, 9), (NAN, 10)):  # too few seeds to say how many are needed
-        assert stats.seeds_needed_band(sd, 0.005, n, 0.01) == [None]
+    for sd, n, margin in ((NAN, 1, 0.01), (NAN, 10, 0.01), (0.02, 9, NAN)):
+        assert stats.seeds_needed_band(sd, 0.005, n, margin) == [None]
     (found,) = stats.seeds_needed_band(0.02, 3e-4, 20, NEVER)
     assert found.high is None and (found.low is None or found.low < MOST_SEEDS)
 
@@ -62,6 +62,14 @@ def test_seeds_needed_are_those_of_the_spreads_that_the_seeds_leave_open():
     assert found.low == max(stats.seeds_to_decide(low, 0.005, 0.01)[0], 11)
     assert found.high == stats.seeds_to_decide(high, 0.005, 0.01)[0]
     assert found.low < stats.seeds_to_decide(0.02, 0.005, 0.01)[0] < found.high
+
+
+@pytest.mark.parametrize("observed", [0.0, 0.005, -0.3])
+def test_few_seeds_need_what_finds_a_difference_of_the_margin_whatever_was_observed(observed):
+    (found,) = stats.seeds_needed_band(0.02, observed, 5, 0.01)
+    for n, q in ((found.low, 0.9), (found.high, 0.1)):
+        effect, power = 0.01 / (0.02 * math.sqrt(4 / scipy_stats.chi2.ppf(q, 4))), TTestPower().power
+        assert power(effect, n, 0.05) >= 0.8 > power(effect, n - 1, 0.05)
 
 
 @pytest.mark.parametrize("n", [10, 20])
