@@ -84,10 +84,10 @@ def run(arguments: argparse.Namespace, command: str) -> int:
     """Train the study. Returns 1 if runs failed in every attempt or the study was cancelled."""
     plan = parse_plan(arguments)
     study_dir = out_dir(arguments) / plan.name
-    tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
+    check_plan(plan, study_dir)
     left = [run for run in plan.runs if read_ended(study_dir, run) is None]
+    tracking, configs = tracking_of(arguments), configured_workers(arguments, study_dir)
     if arguments.dry_run:
-        check_plan(plan, study_dir)
         duration = _duration(left, configs) if left else ""  # it finds bad input before anything is printed
         print_plan(plan, study_dir)
         if left:

@@ -37,7 +37,15 @@ def tuned(levels: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Mappin
     chosen = {variant: {"settings": own, "trial": 0, "val/acc": 0.5, "epochs": 1} for variant, own in settings.items()}
     trial = {"seed": 1_000_000, "status": "finished"}
     return {
-        **{"schema": 1, "study": "own", "objective": "val/acc", "sampler": "tpe", "pruner": "none", "budget": 1},
+        **{
+            "schema": 1,
+            "study": "own",
+            "objective": "val/acc",
+            "sampler": "tpe",
+            "pruner": "none",
+            "budget": 1,
+            "seeds_per_trial": 1,
+        },
         **{"space": {"optim.lr": {"low": 0.001, "high": 0.1, "log": True}}, "base": {}, "code": {}},
         "variants": {variant: {"levels": levels[variant], **own, "importances": {}} for variant, own in chosen.items()},
         "trials": [{"variant": variant, **trial, **own} for variant, own in chosen.items()],
