@@ -164,6 +164,20 @@ def disagreement_figure(shown: Sequence[Disagreement], pictures: Pictures, style
     return figure
 
 
+@style()
+def examples_figure(images: np.ndarray, classes: Sequence[str]) -> Drawing:
+    """Draw images [n, S, S, C] with their classes."""
+    down = -(-len(images) // IMAGES_ACROSS)
+    figure = Drawing(UNIT * HEIGHT * down)
+    panels = figure.subplots(down, IMAGES_ACROSS, squeeze=False).ravel()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, image, name in zip(panels, images, classes):
+        axes.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none")
+        axes.set_title(_name(name), fontsize=8, fontweight="normal", loc="left")
+    return figure
+
+
 def _bars(axes: Axes, left: float, top: float, shares: Sequence[float], colours: Sequence[str]) -> None:
     """Draw shares of correct runs from 0 to 100 %, on a grey track, beside an image."""
     rows = top + (np.arange(len(shares)) + 0.5) / len(shares)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from analysis.figures.inspect import load_pictures
 from analysis.figures.labels import Styles
-from analysis.figures.model_figures import disagreement_figure
+from analysis.figures.model_figures import disagreement_figure, examples_figure
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section, present
@@ -23,33 +24,40 @@ from analysis.sources.runs_table import RunsTable
 from analysis.stats import UNKNOWN, ImageEstimate
 from experiments.errors import UserError
 
+MOST_EXAMPLES = 12  # classes of which an image is shown
 MOST_COLUMNS = 20  # classes, or variants in the table of agreement
 
 
 def images_section(
     images: ImageResults, variants: Variants, policy: Policy, study: RunsTable | None, styles: Styles
 ) -> Section:
-    """Return the section; with `study`, it shows the images on which variants differ most, or why it cannot."""
+    """Return the section; with `study`, it shows images, or why it cannot."""
     accuracy, classes = images_table(images, variants, policy), classes_table(images, variants)
     items = present(accuracy, classes, agreement_table(images, variants), disagreement_table(images))
     section = Section("images", "Test images", items)
-    if study is not None and images.disagreements():
+    if study is not None:
         try:
-            section.items.append(_disagreement_plot(images, study, styles))
+            section.items.extend(_plots(images, study, styles))
         except (UserError, KeyError) as error:
             reason = f"the record lacks {error}" if isinstance(error, KeyError) else str(error)
             section.paragraphs.append(text("images", "unreadable", reason=reason))
     return section
 
 
-def _disagreement_plot(images: ImageResults, study: RunsTable, styles: Styles) -> Plot:
-    """The images on which variants differ most, from the dataset. Raises `UserError` or `KeyError` where that is missing."""
+def _plots(images: ImageResults, study: RunsTable, styles: Styles) -> list[Plot]:
+    """The images on which variants differ most, and one of each class, from the dataset.
+
+    Raises `UserError` or `KeyError` where that is missing.
+    """
     shown, finished = images.disagreements(), study.of("finished")
     run = finished[finished["variant"] == images.comparable[0]].iloc[0]
     settings = {str(path): value for path, value in run.items() if path == "seed" or "." in str(path)}
-    pictures = load_pictures(settings, [image.image for image in shown], images.labels, study.folder)
+    examples = np.unique(images.labels, return_index=True)[1][:MOST_EXAMPLES].tolist()
+    pictures = load_pictures(settings, [*(image.image for image in shown), *examples], images.labels, study.folder)
     caption = text("images", "figure", some=not set(images.comparable) <= set(styles.coloured))
-    return Plot("disagreement", disagreement_figure(shown, pictures, styles), caption)
+    differing = [Plot("disagreement", disagreement_figure(shown, pictures, styles), caption)] if shown else []
+    of_classes = examples_figure(pictures.images[len(shown) :], pictures.classes[len(shown) :])
+    return [*differing, Plot("examples", of_classes, text("images", "examples"))]
 
 
 def images_table(images: ImageResults, variants: Variants, policy: Policy) -> Table:

@@ -56,6 +56,17 @@ def test_the_pictures_are_the_test_images_of_the_dataset(tmp_path, test_set):
     assert section.paragraphs == []
 
 
+def test_an_image_of_each_class_is_shown(tmp_path, test_set):
+    """Where no variant differs as well. The first test image of a class is found by hand."""
+    plot = section_of(study_of(tmp_path, test_set.y.numpy(), hard=()))[1]
+    assert plot.name == "examples"
+    shown = [axes for axes in plot.figure.axes if axes.images]
+    assert [axes.get_title("left") for axes in shown] == list("0123456789")
+    for digit, axes in enumerate(shown):
+        first = next(i for i, label in enumerate(test_set.y.tolist()) if label == digit)
+        np.testing.assert_allclose(axes.images[0].get_array(), test_set.x[first, 0].numpy() / 255, atol=1e-6)
+
+
 def test_the_page_holds_all_pictures(tmp_path, test_set):
     study = study_of(tmp_path, test_set.y.numpy(), hard=range(40))
     section, plot = section_of(study)
