@@ -26,7 +26,7 @@ CLASS_NAME = 9  # characters of a class that fit above an image
 PICTURES_ACROSS = 2  # images with their bars side by side
 HEIGHT, PITCH = 1.24, 2.5  # of an image with its title, and of an image with its bars; the side of an image is 1
 UNIT = 0.95  # inches: about the side of an image
-LONGEST_CLASS = 20  # characters
+LONGEST_CLASS = 16  # characters
 
 
 def mosaic(tiles: np.ndarray) -> np.ndarray:
@@ -174,7 +174,7 @@ def examples_figure(images: np.ndarray, classes: Sequence[str]) -> Drawing:
         axes.set_axis_off()
     for axes, image, name in zip(panels, images, classes):
         axes.imshow(image.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="none")
-        axes.set_title(_name(name), fontsize=8, fontweight="normal", loc="left")
+        axes.set_title(short(name, LONGEST_CLASS), fontsize=8, fontweight="normal", loc="left")
     return figure
 
 
