@@ -16,6 +16,7 @@ from analysis.figures.labels import study_styles
 from analysis.formatting import plain
 from analysis.report import write
 from analysis.report.document import Document
+from analysis.report.paper_table import check_file, paper_table, write_table
 from analysis.report.sections.models import model_section
 from analysis.report.sections.provenance import digest
 from analysis.report.several_studies import across_document, compare_document, stratified_document
@@ -36,8 +37,10 @@ from experiments.runs.tracking.settings import Tracking
 
 def report(arguments: Namespace) -> int:
     """The report of one study, once or again and again."""
-    _check_wandb(arguments)
+    _check_flags(arguments)
     source = _located(arguments.study)
+    if arguments.table:
+        return _paper_table(source, arguments)
     explored = has_plan(source) and (arguments.metric or arguments.baseline)
     out = _out(source, "report-exploratory" if explored else "report", arguments)
     if arguments.watch:
@@ -53,6 +56,17 @@ def report(arguments: Namespace) -> int:
     document = _document(study, out, arguments)
     _finish(document, [study], out, arguments)
     print(*publish(study, document, out, place), sep="\n")
+    return 0
+
+
+def _paper_table(source: str, arguments: Namespace) -> int:
+    """Write one table, and print where it is."""
+    study = _read(source, arguments)
+    check_one_dataset(study)
+    names = arguments.columns and [name.strip() for name in arguments.columns.split(",")]
+    write_table(paper_table(analyze(study), names), arguments.table)
+    record_look(study)
+    print(arguments.table)
     return 0
 
 
@@ -112,8 +126,15 @@ def record_look(study: RunsTable) -> None:
             print(f"vit-report: this look is not recorded: {error}", file=sys.stderr)
 
 
-def _check_wandb(arguments: Namespace) -> None:
-    """Raise `UserError` for flags that do not go together with --wandb, or only with it."""
+def _check_flags(arguments: Namespace) -> None:
+    """Raise `UserError` for flags that do not go together with --table or --wandb, or only with it."""
+    for flag in ("out", "png", "open", "watch", "wandb"):
+        if arguments.table and getattr(arguments, flag):
+            raise UserError(f"--table: writes only the table; it is not allowed with --{flag}")
+    if arguments.table:
+        check_file(arguments.table)
+    if arguments.columns is not None and not arguments.table:
+        raise UserError("--columns: is allowed only with --table")
     for flag in ("watch", "metric", "baseline"):
         if arguments.wandb and getattr(arguments, flag):
             raise UserError(f"--wandb: saves the planned report, once; it is not allowed with --{flag}")

@@ -130,6 +130,12 @@ def _add_table_flags(parser: Parser) -> None:
 
 def _add_report_flags(parser: Parser) -> None:
     """The flags of the report of one study."""
+    about = (
+        "write only this table, to a file that ends with .tex (booktabs), .md or .csv, and replace an earlier one there"
+    )
+    parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
+    about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
+    parser.add_argument("--columns", metavar="NAME,NAME", help=about)
     parser.add_argument(
         "--without-models",
         action="store_true",

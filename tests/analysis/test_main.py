@@ -66,6 +66,12 @@ EMPTY = ([""], ["runs", "--out", ""], ["compare", "", "b"], ["export", "runs", "
             ["compare", "a", "b", "--labels", "x", "x"],
             "--labels: ['x', 'x'] is not allowed: expected two different labels",
         ),
+        (
+            ["nowhere", "--table", "x.docx"],
+            "--table: 'x.docx' is not allowed: expected a file that ends with .tex, .md, .csv",
+        ),
+        (["nowhere", "--columns", "n"], "--columns: is allowed only with --table"),
+        (["nowhere", "--table", "x.md", "--png"], "--table: writes only the table; it is not allowed with --png"),
         (["compare", "a", "b", "--watch"], "--watch: no such flag"),
         (["compare", "a", "b"], "a: no such folder"),
         (["./compare"], "./compare: no such folder"),
@@ -159,6 +165,32 @@ def test_the_terminal_shows_names_as_the_report_does(tmp_path, capsys):
     table.write_text("m,seed,acc\na\0b,0,\na\0b,1,\nc,0,2\nc,1,4\n")
     said = run(capsys, f"csv:{table}", "--metric", "acc", "--factor", "m", "--margin", "1", "--out", tmp_path / "r")[1]
     assert "with the baseline a\ufffdb: no run of it has an acc." in " ".join(said.split())
+
+
+def test_a_table_for_a_paper(tmp_path, capsys):
+    folder, file = write_study(tmp_path / "study", seeds=3), tmp_path / "paper" / "variants.tex"
+    words = [folder, "--table", file, "--columns", "variant,test/acc,difference"]
+    assert run(capsys, *words)[:2] == run(capsys, *words)[:2] == (0, f"{file}\n")  # an earlier table is replaced
+    lines = file.read_text().splitlines()
+    assert not (folder / "report").exists() and (folder / "looks.jsonl").exists()
+    head = lines.index(r"\toprule") + 1
+    assert lines[head] == r"variant & test accuracy, \% & difference from none, points \\"
+    assert lines[head + 2].startswith("none & 7") and lines[-3:] == [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    assert "textbf" not in file.read_text() and len(next(line for line in lines if "caption" in line)) < 120
+    file.write_text("my paper\n")
+    for other, said in (
+        (
+            [*words[:4], "variant,tset/acc"],
+            "--columns: 'tset/acc' is not allowed: expected variant, n, test/acc, differ",
+        ),
+        (words, "holds something else; delete it, or give another file"),
+    ):
+        status, _, err = run(capsys, *other)
+        assert (status, err.count("\n")) == (2, 1) and said in err
+    assert file.read_text() == "my paper\n"
+    assert run(capsys, folder, "--table", tmp_path / "t.md")[0] == 0
+    head, _, none, *_ = (tmp_path / "t.md").read_text().splitlines()
+    assert head.count("|") == none.count("|") == 7 and none.endswith("| – | – | baseline |")
 
 
 def test_an_exploratory_report_leaves_the_planned_one_alone(tmp_path, capsys):
