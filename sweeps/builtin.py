@@ -43,7 +43,7 @@ SMALL_MNIST = {"preset": "mnist-small", "data.train_limit": 10_000, "data.val_fr
 # Table 8 on MNIST in bfloat16 is equivalent to float32 within 0.1 points (analysis/reference/bfloat16).
 SMALL_MNIST_BF16 = {**SMALL_MNIST, "train.epochs": 10, "train.precision": "bfloat16"}
 # A run takes minutes on one core. The learning rate was chosen on the validation images of split_seed 1: 3e-3 against 1e-3.
-SMALL_CIFAR = {
+SMALL_CIFAR_BF16 = {
     "preset": "cifar10-small",
     "model.patch_size": 8,
     "model.embed_dim": 64,
@@ -51,10 +51,10 @@ SMALL_CIFAR = {
     "optim.lr": 3e-3,
     "optim.warmup_epochs": 1,
     "train.epochs": 10,
-    "train.precision": "float32",
+    "train.precision": "bfloat16",
     "eval.fewshot": "cifar10",
-    "eval.img_sizes": "16,24,48,64",
 }
+SMALL_CIFAR = {**SMALL_CIFAR_BF16, "train.precision": "float32", "eval.img_sizes": "16,24,48,64"}
 
 
 def _over_all_kinds(name: str, description: str, base: dict[str, Any]) -> Study:
@@ -128,6 +128,19 @@ STUDIES: dict[str, Study] = {
             base=SMALL_CIFAR,
         ),
         Study(
+            name="table-8-tuned",
+            description="Table 8 on CIFAR-10 at a constant rate, for `vit-sweep tune`: each cell with settings of its own.",
+            factors=TABLE_8,
+            baseline="learned-1d, stem",
+            base={
+                **SMALL_CIFAR_BF16,
+                "optim.warmup_epochs": 0,
+                "optim.schedule": "constant",
+                "train.epochs": 25,
+                "eval.epochs": "10,25",
+            },
+        ),
+        Study(
             name="stem-x-kind",
             description="Does a convolutional stem make the positional embedding optional (CCT, arXiv 2104.05704)? MNIST.",
             factors={"model.stem": ["patchify", "conv"], "model.pos_embed": ["none", "learned-1d", "sincos-2d"]},
@@ -152,6 +165,13 @@ STUDIES: dict[str, Study] = {
             factors={"model.reg_tokens": [0, 1, 4]},
             base=SMALL_MNIST_BF16,
             seeds=10,
+        ),
+        Study(
+            name="kinds-cifar10",
+            description="Which positional embedding, each at its natural site? CIFAR-10, small enough for a CPU.",
+            factors={"model.pos_embed": ["none", "learned-1d", "sincos-2d", "rope-2d", "relative-2d-kv"]},
+            baseline="learned-1d",
+            base={**SMALL_CIFAR_BF16, "train.epochs": 25},
         ),
         _over_all_kinds("positions", "Every positional embedding, at its natural site.", {}),
         _kind_x_site(),

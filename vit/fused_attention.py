@@ -24,7 +24,7 @@ _LIBRARY.define("attend(Tensor q, Tensor k, Tensor v, Tensor? bias) -> Tensor")
 def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tensor:
     """softmax(q k^T / sqrt(Dh) + bias) v.
 
-    q: [B, H, Tq, Dh]; k, v: [B, H, T, Dh]; bias: [B or 1, H, Tq, T], dtype of q -> [B, H, Tq, Dh]
+    q: [B, H, Tq, Dh]; k: [B, H, T, Dh]; v: [B, H, T, Dv]; bias: [B or 1, H, Tq, T], dtype of q -> [B, H, Tq, Dv]
     """
     return torch.ops.vit.attend(q, k, v, bias)
 
@@ -44,9 +44,9 @@ def _needs_padding(q: Tensor, bias: Tensor | None) -> bool:
 
 def _attend_padded(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     """Attention with head widths padded by zeros."""
-    width = q.shape[-1]
-    q, k, v = (F.pad(x, (0, -width % _CUDA_ALIGNMENT)) for x in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=width**-0.5)[..., :width]
+    width, mixed = q.shape[-1], v.shape[-1]
+    q, k, v = (F.pad(x, (0, -x.shape[-1] % _CUDA_ALIGNMENT)) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=width**-0.5)[..., :mixed]
 
 
 def _attend_stacked(

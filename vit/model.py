@@ -94,6 +94,7 @@ class Attention(nn.Module):
         q, k, v = self._split(x)  # [B, H, T, Dh]
         bias = pos.bias(q)  # None, or [B or 1, H, T, T]
         q, k = (x.to(v.dtype) for x in pos.rotate(q, k))
+        v = pos.values(v)
         if maps is None and not (self.training and self.attn_drop.rate):
             x = attend(q, k, v, None if bias is None else bias.to(q.dtype))  # [B, H, T, Dh]; autocast: dtypes differ
         else:
@@ -102,7 +103,7 @@ class Attention(nn.Module):
             if maps is not None:
                 maps.append(weights)
             x = self.attn_drop(weights, key) @ v  # [B, H, T, Dh]
-        return self.proj_drop(self._merge(x), key)
+        return self.proj_drop(self._merge(pos.mixed(x)), key)
 
 
 class SlicedAttention(Attention):

@@ -13,7 +13,7 @@ from vit.plugins import PluginError, reason
 from vit.pos_embed import PosEmbed
 from vit.registry import resolve
 
-METHODS = ("add", "rotate", "bias")
+METHODS = ("add", "rotate", "bias", "mixed")
 BATCH = 2  # images of the probe
 
 
@@ -47,11 +47,12 @@ def _faults(cls: Any, cfg: ViTConfig) -> Iterator[str]:
     if plain := [name for name, value in vars(module).items() if isinstance(value, Tensor)]:
         yield f"keeps self.{plain[0]} as a plain tensor; use nn.Parameter or register_buffer"
     x = torch.randn(BATCH, t, cfg.embed_dim, requires_grad=True)
-    q, k = (torch.randn(BATCH, cfg.num_heads, t, cfg.head_dim, requires_grad=True) for _ in range(2))
+    q, k, v = (torch.randn(BATCH, cfg.num_heads, t, cfg.head_dim, requires_grad=True) for _ in range(3))
     rotated, bias = module.rotate(q.clone(), k.clone()), module.bias(q.clone())
     if not isinstance(rotated, tuple) or len(rotated) != 2:
         yield f"returns {_described(rotated)} from rotate; expected the tuple (q, k)"
     outputs = [("add", x, module.add(x.clone())), ("rotate", q, rotated[0]), ("rotate", k, rotated[1])]
+    outputs.append(("mixed", v, module.mixed(module.values(v.clone()))))  # as if each token attended to itself
     augmented = module.add_in_training(x.clone(), torch.tensor(0, dtype=torch.int32))
     for method, given, out in (*outputs, ("add_in_training", x, augmented)):
         has_type = isinstance(out, Tensor) and (out.shape, out.dtype) == (given.shape, given.dtype)
@@ -69,23 +70,24 @@ def _faults(cls: Any, cfg: ViTConfig) -> Iterator[str]:
         yield "changes nothing: its outputs equal its inputs, and it has no parameters"
     results = [out for _, _, out in outputs] + ([] if bias is None else [torch.where(bias.isfinite(), bias, 0)])
     total = sum(((out * torch.randn_like(out)).sum() for out in results), torch.zeros(()))
-    sources = {"the input of add": x, "the queries": q, "the keys": k, **parameters}
+    sources = {"the input of add": x, "the queries": q, "the keys": k, "the values": v, **parameters}
     gradients = torch.autograd.grad(total, list(sources.values()), allow_unused=True)
     for name, gradient in zip(sources, gradients, strict=True):
         if gradient is None or not gradient.isfinite().all():
             yield f"passes no finite gradient to {name}"
     with torch.no_grad():
-        yield from _evaluation_faults(module.eval(), x, q, k)
+        yield from _evaluation_faults(module.eval(), x, q, k, v)
 
 
-def _evaluation_faults(module: PosEmbed, x: Tensor, q: Tensor, k: Tensor) -> Iterator[str]:
+def _evaluation_faults(module: PosEmbed, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Iterator[str]:
     """Random numbers in evaluation, and values that depend on the other images of the batch."""
     for parameter in filter(Tensor.is_floating_point, module.parameters()):  # zeros would hide what they multiply
         parameter.add_(torch.randn_like(parameter), alpha=0.02)
 
     def evaluate(images: slice) -> tuple[Tensor, ...]:
         bias, rotated = module.bias(q[images].clone()), module.rotate(q[images].clone(), k[images].clone())
-        return module.add(x[images].clone()), torch.cat(rotated, -1), torch.zeros(1) if bias is None else bias
+        mixed = module.mixed(module.values(v[images].clone()))
+        return module.add(x[images].clone()), torch.cat(rotated, -1), torch.zeros(1) if bias is None else bias, mixed
 
     batch, again, *single = map(evaluate, (slice(None), slice(None), *(slice(i, i + 1) for i in range(BATCH))))
     for method, first, second, alone in zip(METHODS, batch, again, map(torch.cat, zip(*single)), strict=True):

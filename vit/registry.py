@@ -230,5 +230,12 @@ BUILTIN: dict[str, Kind] = {
     ),
     "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", resized="unchanged"),
     "lookhere": Kind("attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
+    "relative-2d-kv": Kind(
+        "attention_bias:Relative2dKv",
+        ATTENTION,
+        "relative-2d-binned",
+        multiples=(("head_dim", 2),),
+        resized="unchanged",
+    ),
 }
 REGISTRY = Registry(BUILTIN)

@@ -150,6 +150,13 @@ def test_attention_maps_are_the_weights_that_the_model_uses():
     assert torch.allclose(model.encode(images, maps=listed), model.encode(images), atol=1e-10)
 
 
+def test_relative_2d_kv_has_as_many_parameters_as_its_source():
+    """s-chh's README: 6 entries x 128 / (2 x 4 heads) x 2 axes x (keys, values) x 6 layers = 2304."""
+    shape = {"img_size": 32, "patch_size": 4, "in_chans": 3, "embed_dim": 128, "depth": 6, "num_heads": 4}
+    model = ViT(ViTConfig(**shape, num_classes=10, pos_embed="relative-2d-kv"))
+    assert sum(p.numel() for p in model.pos.parameters()) == 2304
+
+
 @pytest.mark.parametrize(("patch_size", "widths"), [(2, [24]), (4, [12, 24]), (8, [6, 12, 24])])
 def test_convolutional_stem_equals_explicit_convolutions(patch_size, widths):
     """Against products of pixels cut out one by one. Widths double, as in Table 2 of Xiao et al. (2021)."""

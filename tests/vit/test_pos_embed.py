@@ -248,6 +248,33 @@ def is_irpe_k() -> None:
     assert torch.allclose(logits_of("irpe-k", q, k), expected, atol=1e-12)
 
 
+def is_relative_2d_kv(**changes: object) -> None:
+    """Against sums over pairs of tokens, with and without maps of the attention."""
+    cfg, pos = config("relative-2d-kv", **changes), module("relative-2d-kv", **changes)
+    attention = ViT(cfg).double().blocks[0].attn
+    x = torch.randn(2, cfg.num_tokens, D, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    q, k, v = attention._split(x)
+    prefix, side, entries = cfg.num_prefix_tokens, cfg.grid_size, {-2: 0, -1: 1, 0: 2, 1: 3, 2: 4}
+
+    def vector(table: Tensor, i: int, j: int) -> Tensor:
+        if i < prefix or j < prefix:
+            return torch.cat([table[0, 5], table[1, 5]])
+        (row, column), (key_row, key_column) = divmod(i - prefix, side), divmod(j - prefix, side)
+        offsets = (max(-2, min(2, key - own)) for key, own in ((key_row, row), (key_column, column)))
+        return torch.cat([table[axis, entries[offset]] for axis, offset in enumerate(offsets)])
+
+    weights, out = torch.empty(2, H, cfg.num_tokens, cfg.num_tokens, dtype=torch.float64), torch.zeros_like(v)
+    for b, h, i in itertools.product(range(2), range(H), range(cfg.num_tokens)):
+        keys = range(cfg.num_tokens)
+        scores = [q[b, h, i] @ (k[b, h, j] + vector(pos.key_table, i, j)) / math.sqrt(DH) for j in keys]
+        weights[b, h, i] = torch.stack(scores).softmax(0)
+        out[b, h, i] = sum(weights[b, h, i, j] * (v[b, h, j] + vector(pos.value_table, i, j)) for j in keys)
+    expected, maps = attention._merge(out), []
+    assert torch.allclose(attention(x, pos), expected, atol=1e-12)
+    assert torch.allclose(attention(x, pos, maps=maps), expected, atol=1e-12)
+    assert torch.allclose(maps[0], weights, atol=1e-12)
+
+
 def is_lookhere() -> None:
     """Against angles: a patch is visible within 90 degrees of the direction of the head."""
     headings = [90, -90, 180, 0, 45, 135, -45, -135]  # up, down, left, right, then the diagonals; degrees from east
@@ -277,6 +304,11 @@ ORACLES: dict[str, Callable[[], None]] = {
 def test_agrees_with_its_oracle(kind):
     assert kind in ORACLES, f"{kind} has no oracle: write is_{kind.replace('-', '_')} above"
     ORACLES[kind]()
+
+
+@pytest.mark.parametrize("changes", [{"class_token": False, "pool": "gap"}, {"reg_tokens": 3}, {"img_size": 6}])
+def test_relative_2d_kv_on_other_tokens_and_grids(changes):
+    is_relative_2d_kv(**changes)
 
 
 def test_the_base_of_rotary_frequencies_is_a_setting():
@@ -373,6 +405,8 @@ def test_registers_get_no_position_and_the_class_token_is_optional(kind, prefix)
         x = torch.zeros(1, cfg.num_tokens, D, dtype=torch.float64)
         assert not module(kind, **prefix).add(x)[0, 1:4].any()
         q, k = queries_and_keys(cfg.num_tokens)
+        if kind == "relative-2d-kv":  # whose entry for prefix tokens is multiplied by the query
+            q = q[:1, :, :1].expand_as(q)
         among = (
             logits_of(kind, q, k, **prefix)[:, :, 1:4, 1:4] - (q @ k.transpose(-2, -1) / math.sqrt(DH))[:, :, 1:4, 1:4]
         )
@@ -381,7 +415,7 @@ def test_registers_get_no_position_and_the_class_token_is_optional(kind, prefix)
         if bias is not None:  # pairs with a register do not depend on the position of patch or register
             for pairs in (bias[:, :, 1:4, 4:], bias[:, :, 4:, 1:4]):
                 assert torch.equal(pairs, pairs[:, :, :1, :1].expand_as(pairs))
-            assert kind == "rel-bias-2d" or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
+            assert kind in ("rel-bias-2d", "relative-2d-kv") or not (bias[:, :, :4].any() or bias[:, :, :, :4].any())
 
 
 def test_a_configuration_may_name_every_site():

@@ -164,6 +164,70 @@ class IrpeKeys(PosEmbed):
         return 2 * self.num_heads * size**2 * (self.table.numel() + rows)
 
 
+class Relative2dKv(PosEmbed):
+    """2-D relative attention on keys and values (Shaw et al. 2018 for each axis, as in s-chh's vision transformer).
+
+    With a_ij = (r_{row offset}, s_{column offset}), offsets clamped at +-2 and half of the Dh channels for each axis, the
+    logits are q_i . (k_j + a_ij) / sqrt(Dh) and the outputs sum_j w_ij (v_j + b_ij), b_ij like a_ij with tables of its own. All
+    heads share the tables. Pairs with a class or register token have one more entry. There the tables start with variance
+    1 (s-chh/2D-Positional-Encoding-Vision-Transformer, `RelativePositionEmbedding2D`); here as that of `relative`.
+
+    Values: attention sums the weights of each row and column of keys, beside v. Nothing else needs the weights, so the
+    kernels of `vit.fused_attention` compute them.
+    """
+
+    LARGEST = 2  # patches
+    members: Tensor
+    bins: Tensor
+
+    def __init__(self, cfg: ViTConfig) -> None:
+        super().__init__(cfg)
+        size, prefix, largest = cfg.grid_size, cfg.num_prefix_tokens, self.LARGEST
+        dtype = torch.get_default_dtype()
+        place = grid(size).long().T + (prefix > 0)  # [2, N]: the place of each patch on each axis; 0: prefix token
+        place = F.pad(place, (prefix, 0))  # [2, T]
+        places = torch.arange(size + (prefix > 0))  # P
+        bins = (places - place[..., None]).clamp(-largest, largest) + largest  # [2, T (query), P (key)]
+        if prefix:
+            bins = bins.where((place[..., None] > 0) & (places > 0), 2 * largest + 1)
+        entries = torch.arange(2 * largest + 1 + (prefix > 0))  # S
+        one_hot = bins[:, :, None] == entries[:, None]  # [2, T, S, P]
+        self.register_buffer("bins", one_hot.to(dtype), persistent=False)
+        self.register_buffer("members", (place[..., None] == places).to(dtype), persistent=False)  # [2, T, P]
+        self.num_heads = cfg.num_heads
+        self.key_table, self.value_table = (
+            nn.Parameter(torch.empty(2, len(entries), cfg.head_dim // 2)) for _ in range(2)
+        )  # [2 (rows, columns), S, Dh/2]
+        nn.init.trunc_normal_(self.key_table, std=STD)
+        nn.init.trunc_normal_(self.value_table, std=STD)
+
+    def bias(self, q: Tensor) -> Tensor:
+        halves = q.unflatten(-1, (2, -1)) * q.shape[-1] ** -0.5  # [B, H, T, 2, Dh/2]
+        logits = torch.einsum("bhtac,asc->bhtas", halves, self.key_table.to(q.dtype))
+        logits = torch.einsum("bhtas,atsp->bhtap", logits, self.bins.to(q.dtype))  # for each place of a key
+        return torch.einsum("bhtap,akp->bhtk", logits, self.members.to(q.dtype))  # [B, H, T, T]
+
+    def values(self, v: Tensor) -> Tensor:
+        members = self.members.to(v.dtype).transpose(0, 1).flatten(1)  # [T, 2 P]
+        members = F.pad(members, (0, -members.shape[-1] % 8))  # a width that CUDA kernels take
+        return torch.cat([v, members.expand(*v.shape[:-1], -1)], -1)
+
+    def mixed(self, x: Tensor) -> Tensor:
+        _, _, _, places = self.bins.shape
+        width = 2 * self.value_table.shape[-1]
+        weights = x[..., width : width + 2 * places].unflatten(-1, (2, places))  # [B, H, T, 2, P]
+        weights = torch.einsum("bhtap,atsp->bhtas", weights, self.bins.to(x.dtype))
+        added = torch.einsum("bhtas,asc->bhtac", weights, self.value_table.to(x.dtype))
+        return x[..., :width] + added.flatten(-2)  # [B, H, T, Dh]
+
+    def flops(self) -> int:
+        _, tokens, entries, places = self.bins.shape
+        width = self.value_table.shape[-1]
+        mixing = tokens * (2 * places + -2 * places % 8)  # of the columns that `values` appends
+        members = tokens * 2 * places
+        return 2 * self.num_heads * tokens * (4 * entries * (width + places) + members + mixing)
+
+
 class LookHere(PosEmbed):
     """Heads that look in one direction, with a fixed penalty on the distance (Fuller et al. 2024, LookHere-180).
 

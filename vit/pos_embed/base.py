@@ -1,7 +1,8 @@
 """The interface of a positional embedding, and the function that builds its modules for a model.
 
 The model calls the same methods for every kind: `add` changes the tokens that enter a layer (`add_in_training` does so in
-training), `rotate` changes queries and keys, `bias` adds to the attention logits. T tokens are the class token, the registers, then
+training), `rotate` changes queries and keys, `bias` adds to the attention logits, `values` and `mixed` change what attention
+mixes. T tokens are the class token, the registers, then
 N = G * G patches in raster order. Register tokens never get a position.
 """
 
@@ -54,6 +55,14 @@ class PosEmbed(nn.Module):
     def bias(self, q: Tensor) -> Tensor | None:
         """The bias to add to the attention logits, or None. q: [B, H, T, Dh] -> [B or 1, H, T, T]"""
         return None
+
+    def values(self, v: Tensor) -> Tensor:
+        """The values, and more columns that attention mixes with the same weights. [B, H, T, Dh] -> [B, H, T, Dh + E]"""
+        return v
+
+    def mixed(self, x: Tensor) -> Tensor:
+        """The output of attention from the mixed columns of `values`. [B, H, T, Dh + E] -> [B, H, T, Dh]"""
+        return x
 
     def flops(self) -> int:
         """FLOPs of the matrix products and convolutions of one use in a layer, for one image. For plug-ins torch counts them."""

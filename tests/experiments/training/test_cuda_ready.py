@@ -42,7 +42,14 @@ def forms_of_a_gpu(monkeypatch):
 
 ONE_OF_EACH_FAMILY = ("none", "learned-1d", "relative", "irpe-k", "rope-2d", "cpe")
 # kinds with a bias -> whether it is learned
-BIASED = {"rel-bias-2d": True, "relative": True, "irpe-k": True, "alibi-2d": False, "lookhere": False}
+BIASED = {
+    "rel-bias-2d": True,
+    "relative": True,
+    "irpe-k": True,
+    "relative-2d-kv": True,
+    "alibi-2d": False,
+    "lookhere": False,
+}
 
 
 def cohort(name: str, runs: int, **changes: object) -> list[RunConfig]:
