@@ -47,7 +47,6 @@ def variants() -> int:
 
 def data(config: RunConfig) -> int:
     """Print the images that a run of this configuration gets: their number by class and part, copies, sizes."""
-    from experiments.data.catalogue import DATASETS
     from experiments.data.folder import file_sizes
     from experiments.data.images import copies
     from experiments.data.loading import load
@@ -61,7 +60,7 @@ def data(config: RunConfig) -> int:
     _print(["class", *(Column(name, justify="right") for name in parts)], table)
     channels, side = config.data.image_shape
     print(f"\n{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
-    if DATASETS[config.data.name].source == "folder":
+    if splits.files:
         print("Image files: {} x {} to {} x {} pixels.".format(*file_sizes(config.data.root)))
     return 0
 

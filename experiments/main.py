@@ -83,24 +83,17 @@ def _parser() -> Parser:
 
 def _body(argv: Sequence[str]) -> int:
     arguments = _parser().parse_args(argv)
-    if not arguments.command:
-        return _train(arguments)
     from experiments import listing
-
-    if arguments.command == "data":
-        return listing.data(_config(arguments))
-    return listing.presets() if arguments.command == "presets" else listing.variants()
-
-
-def _config(arguments: argparse.Namespace) -> RunConfig:
     from experiments.config import override
     from experiments.presets import preset
 
-    return override(preset(arguments.preset), settings(arguments))
+    if arguments.command in ("presets", "variants"):
+        return listing.presets() if arguments.command == "presets" else listing.variants()
+    config = override(preset(arguments.preset), settings(arguments))
+    return listing.data(config) if arguments.command else _train(arguments, config)
 
 
-def _train(arguments: argparse.Namespace) -> int:
-    config = _config(arguments)
+def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     import torch
 
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect
