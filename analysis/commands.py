@@ -19,13 +19,13 @@ from analysis.report.document import Document
 from analysis.report.paper_table import check_file, paper_table, write_table
 from analysis.report.sections.models import model_section
 from analysis.report.sections.provenance import digest
-from analysis.report.several_studies import across_document, compare_document, stratified_document
+from analysis.report.several_studies import across_document, compare_document, index_document, stratified_document
 from analysis.report.study_report import study_document
 from analysis.results.conduct import this_look
 from analysis.results.study_results import analyze
 from analysis.sources import exported
 from analysis.sources.by_dataset import check_one_dataset, datasets_of
-from analysis.sources.read import TABLE, has_plan, is_imported, locate, read
+from analysis.sources.read import TABLE, has_plan, is_imported, locate, read, studies_in
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import NEAR_CHANCE
@@ -38,6 +38,8 @@ from experiments.runs.tracking.settings import Tracking
 def report(arguments: Namespace) -> int:
     """The report of one study, once or again and again."""
     _check_flags(arguments)
+    if len(folders := studies_in(arguments.study)) > 1:
+        return _index(folders, arguments)
     source = _located(arguments.study)
     if arguments.table:
         return _paper_table(source, arguments)
@@ -57,6 +59,29 @@ def report(arguments: Namespace) -> int:
     _finish(document, [study], out, arguments)
     print(*publish(study, document, out, place), sep="\n")
     return 0
+
+
+def _index(folders: Sequence[Path], arguments: Namespace) -> int:
+    """Write the index of several studies, once or until all their runs have ended."""
+    for flag in ("metric", "baseline", "table", "wandb"):
+        if getattr(arguments, flag):
+            listed = ", ".join(map(str, folders))
+            raise UserError(f"--{flag}: is for one study; {arguments.study} holds {len(folders)}: {listed}")
+    out = _out(arguments.study, "report", arguments)
+    while True:
+        studies: dict[Path, RunsTable | UserError] = {}
+        for folder in folders:
+            try:
+                studies[folder] = _read(str(folder), arguments)
+            except UserError as error:
+                studies[folder] = error
+        tables = [study for study in studies.values() if isinstance(study, RunsTable)]
+        left = arguments.watch and sum(len(table.of("incomplete")) for table in tables)
+        _finish(index_document(Path(arguments.study), studies, out), tables, out, arguments, left and arguments.watch)
+        if not left:
+            return 0
+        arguments.open = False  # it is open
+        time.sleep(arguments.watch)
 
 
 def _paper_table(source: str, arguments: Namespace) -> int:
@@ -200,13 +225,15 @@ def _document(study: RunsTable, out: Path, arguments: Namespace) -> Document:
     return study_document(results, models, out, with_images=not arguments.without_models)
 
 
-def _finish(document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace) -> int:
+def _finish(
+    document: Document, studies: Sequence[RunsTable], out: Path, arguments: Namespace, refresh: int | None = None
+) -> int:
     """Write the report, and print its headline and the path of its page."""
-    page = _write(document, studies, out, arguments)
+    page = _write(document, studies, out, arguments, refresh)
     width = min(shutil.get_terminal_size((100, 24)).columns, 100)
     for paragraph in (*(f"Note: {warning}" for warning in document.warnings), *document.headline):
         print(textwrap.fill(plain(paragraph), width, break_long_words=False, break_on_hyphens=False))
-    print(page)
+    print(page, flush=True)
     return 0
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -14,17 +16,19 @@ from analysis.report.sections.averages import datasets_section, differences_sect
 from analysis.report.sections.headline import looks_paragraphs
 from analysis.report.sections.provenance import origin, reproduce
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
-from analysis.report.study_report import study_document, study_warnings, summary, title
+from analysis.report.study_report import study_document, study_headline, study_warnings, summary, title
+from analysis.report.table import Column, Table
 from analysis.report.text import facts, paragraphs, text
 from analysis.results.across import FEWEST, AcrossDatasets, aggregate, baseline_runs, studies_by_dataset
-from analysis.results.conduct import study_looks
+from analysis.results.conduct import study_conduct, study_looks
 from analysis.results.policy import study_policy
 from analysis.results.study_results import StudyResults, analyze
 from analysis.results.two_studies import compare_studies
-from analysis.sources.by_dataset import DATASET, split_by_dataset
+from analysis.sources.by_dataset import DATASET, datasets_of, split_by_dataset
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
+from experiments.errors import UserError
 from experiments.runs.looks import Look
 
 
@@ -49,6 +53,35 @@ def across_document(studies: Sequence[StudyResults], command: str) -> Document:
     Raises `UserError` for studies that cannot be aggregated.
     """
     return _average_document(aggregate(studies_by_dataset(studies)), command)
+
+
+def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], out: Path) -> Document:
+    """Make the index of the studies in a folder. `studies`: their folders -> their runs, or why these cannot be read."""
+    rows = []
+    for at, study in studies.items():
+        page = at / "report" / "report.html"
+        link = quote(os.path.relpath(page, out)) if page.is_file() else ""
+        state, answer = _state(study)
+        rows.append({"study": str(at.relative_to(folder)), "_link": link, "state": state, "answer": answer})
+    columns = (Column("study", "study", key=True, link="_link"), Column("state", "state"), Column("answer", "answer"))
+    table = Table("studies", text("study", "index_caption"), pd.DataFrame(rows), columns)
+    name = text("study", "index_title", folder=folder.resolve().name)
+    lines = tuple(f"{row['study']}: {row['state']}" for row in rows)
+    return Document(name, "", "", lines, [], [Section("studies", "Studies", [table])])
+
+
+def _state(study: RunsTable | UserError) -> tuple[str, str]:
+    """How far a study is, and the first paragraph of its answer."""
+    try:
+        if isinstance(study, UserError):
+            raise study
+        state = text("study", "state", conduct=study_conduct(study))
+        if study.of(*ENDED).empty:
+            return state, ""
+        several = len(datasets_of(study)) > 1
+        return state, (stratified_document(study).headline if several else study_headline(analyze(study)))[0]
+    except UserError as error:
+        return text("study", "unreadable", error=error), ""
 
 
 def stratified_document(study: RunsTable, out: Path | None = None) -> Document:

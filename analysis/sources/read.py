@@ -79,13 +79,21 @@ def locate(source: str) -> str:
             raise UserError(f"{source}: holds the trials of a tuning, which are in no report; give a study's folder")
         if has_runs(folder):
             return source
-        studies = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")})
-        studies = studies or sorted(path for path in folder.iterdir() if path.is_dir() and has_runs(path))
-        if len(studies) != 1:
+        if len(studies := studies_in(source)) != 1:
             held = f"{len(studies)} studies" if studies else f"no {record.STUDY} and no runs"
             advice = f"one of them: {', '.join(map(str, studies))}" if studies else "the folder of a study, OUT/STUDY"
             raise UserError(f"{source}: holds {held}; give {advice}")
         return str(studies[0])
+
+
+def studies_in(source: str) -> list[Path]:
+    """The studies in a folder, sorted; none where it is a study itself, or no folder."""
+    folder = Path(source)
+    with reading(folder):
+        if is_imported(source) or not folder.is_dir() or has_plan(source) or has_runs(folder):
+            return []
+        studies = sorted({path.parent for depth in ("*", "*/*") for path in folder.glob(f"{depth}/{record.STUDY}")})
+        return studies or sorted(path for path in folder.iterdir() if path.is_dir() and has_runs(path))
 
 
 def explore(study: RunsTable, metric: str | None, baseline: str | None) -> RunsTable:

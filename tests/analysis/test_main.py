@@ -8,7 +8,7 @@ from pathlib import Path
 
 import optuna
 import pytest
-from synthetic import on_dataset, write_study
+from synthetic import ACCURACY, on_dataset, write_study
 
 from analysis.main import main
 
@@ -241,9 +241,37 @@ def test_a_folder_with_one_study_is_that_study_and_several_are_listed(tmp_path, 
     assert err == f"vit-report: the only study in {tmp_path} is {one}\n"
     assert (status, out.splitlines()[-1]) == (0, str(one / "report" / "report.html"))
     two = write_study(tmp_path, "two", seeds=2)
-    status, out, err = run(capsys, tmp_path)
+    status, out, err = run(capsys, "compare", tmp_path, tmp_path)
     assert (status, out) == (2, "")
     assert err == f"vit-report: error: {tmp_path}: holds 2 studies; give one of them: {one}, {two}\n"
+
+
+def test_a_folder_with_several_studies_has_an_index(tmp_path, capsys, monkeypatch):
+    import shutil
+    import time
+
+    one, two = write_study(tmp_path, "a b", seeds=3), write_study(tmp_path, "two", seeds=2)
+    new = write_study(
+        tmp_path, "new", seeds=2, statuses={(kind, seed): "absent" for kind in ACCURACY for seed in (0, 1)}
+    )
+    damaged(write_study(tmp_path, "damaged", seeds=2))
+    answer = run(capsys, one, "--without-models")[1].split("(", 1)[0]
+    (tmp_path / "x").mkdir()
+    shutil.move(two / "v3-s1", tmp_path / "x" / "later")
+    monkeypatch.setattr(time, "sleep", lambda seconds: shutil.move(tmp_path / "x" / "later", two / "v3-s1"))
+    status, out, err = run(capsys, tmp_path)
+    page = tmp_path / "report" / "report.html"
+    assert (status, err, out.splitlines()[-1]) == (0, "", str(page))
+    said = " ".join(out.split())
+    assert "a b: Complete: 12 of 12 runs finished. damaged: Not read: " in said and "v1-s1/metrics.csv" in said
+    assert "new: In progress: 0 of 8 runs finished, 8 incomplete. two: In progress: 7 of 8 runs" in said
+    assert 'href="../a%20b/report/report.html"' in page.read_text() and answer in page.read_text()
+    assert (two / "looks.jsonl").exists() and not (new / "looks.jsonl").exists()
+    status, _, err = run(capsys, tmp_path, "--baseline", "none")
+    assert status == 2 and "--baseline: is for one study" in err
+    shutil.rmtree(new)
+    assert run(capsys, tmp_path, "--watch", "7")[0] == 0
+    assert "two: Complete: 8 of 8 runs finished." in page.read_text() and 'http-equiv="refresh"' not in page.read_text()
 
 
 def test_runs_of_vit_train_without_a_plan(tmp_path, capsys):
