@@ -31,7 +31,7 @@ def is_imported(source: str) -> bool:
 
 def has_plan(source: str) -> bool:
     """Whether the source holds a plan, which states the metric and the baseline."""
-    return not is_imported(source) and (Path(source) / record.STUDY).is_file()
+    return not is_imported(source) and (Path(source) / record.STUDY).exists()
 
 
 def read(
