@@ -176,8 +176,8 @@ def runs_to_train(plan: StudyPlan, study_dir: Path, command: str, arguments: arg
     from sweeps.queue.process import current_process
     from sweeps.queue.queue import Queue
 
-    write_plan(plan, study_dir, plan.command or command)
     store = connect(plan, study_dir, arguments.storage)
+    write_plan(plan, study_dir, plan.command or command)
     queue = Queue(plan, study_dir, current_process(), storage=store)
     queue.retry()
     return queue.reconcile().waiting

@@ -68,10 +68,10 @@ def add_place_arguments(run: argparse.ArgumentParser) -> None:
 
 def storage_url(text: str) -> str:
     """The value of --storage. A password in it is refused and not repeated."""
-    from sweeps.queue.url import parse_url
+    from sweeps.queue.url import parse_given_url
 
     try:
-        return parse_url(text).render_as_string()
+        return parse_given_url(text).render_as_string()
     except UserError as error:  # argparse must not repeat the URL, which may hold a password
         raise argparse.ArgumentTypeError(str(error).removeprefix("storage: ")) from None
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from filelock import FileLock
 from sqlalchemy.engine import URL
 
-from experiments.errors import UserError
+from experiments.errors import UserError, writing
 from experiments.study import StudyPlan
 from sweeps.queue.optuna_study import create_study
 from sweeps.queue.storage import QueueStorage, open_storage
-from sweeps.queue.url import DATABASE, NOTE, QueueNote, parse_url, read_note, write_note
+from sweeps.queue.url import DATABASE, NOTE, QueueNote, parse_given_url, read_note, write_note
 from sweeps.study_folder import LOCK
 
 FOLDER = "folder"  # user attribute of Optuna's study in a shared database: the study's folder
@@ -24,12 +24,14 @@ def connect(plan: StudyPlan, study_dir: Path, url: str | None = None) -> QueueSt
     Raises `UserError` where the folder's queue is in another storage than `url`, and where the queue of these runs in that
     storage belongs to another folder.
     """
-    study_dir.mkdir(parents=True, exist_ok=True)
-    with FileLock(study_dir / LOCK):  # of processes that start at once, one decides
+    given = parse_given_url(url).render_as_string() if url is not None else None
+    with writing(study_dir):
+        study_dir.mkdir(parents=True, exist_ok=True)
+    with writing(study_dir), FileLock(study_dir / LOCK):  # of processes that start at once, one decides
         note, file = read_note(study_dir), study_dir / DATABASE
         own = URL.create("sqlite", database=str(file.resolve())).render_as_string()
         known = note.storage if note else own if file.exists() else None
-        wanted = parse_url(url).render_as_string() if url is not None else known or own
+        wanted = given or known or own
         if known not in (wanted, None):
             raise UserError(
                 f"--storage: the queue of {study_dir} is in {known}; leave --storage out, or, if no process uses that queue, "

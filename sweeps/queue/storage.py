@@ -6,6 +6,7 @@ import contextlib
 import functools
 import math
 import os
+import re
 import sqlite3
 import sys
 import time
@@ -28,6 +29,8 @@ RETRY_TIMEOUT = 600.0  # seconds for which an operation is tried again after a l
 RETRY_INTERVAL = 2.0  # seconds between two tries
 ADVISORY_KEY = 0x56695421  # of the locks in PostgreSQL; any constant that no other program uses
 IDLE_TIMEOUT = "60s"  # after which PostgreSQL ends a connection, so that a suspended process does not keep the lock
+REFUSED = "FATAL"  # PostgreSQL refuses a connection: its user, password or database; or it is `BUSY`
+BUSY = re.compile("too many|slots are reserved|starting up|shutting down|recovery|not (yet )?accepting|terminating")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -106,8 +109,11 @@ class QueueStorage(ABC):
     @abstractmethod
     def _read_clock(self) -> float: ...
 
-    def _repeat(self, operation: Callable[[], T]) -> T:
-        """Run an operation until it does not fail for a lost connection. The first repetition follows at once."""
+    def _repeat(self, operation: Callable[[], T], first: bool = False) -> T:
+        """Run an operation until it does not fail for a lost connection. The first repetition follows at once.
+
+        `first`: nothing is in training yet, so what the server refuses for good (see `REFUSED`) is not tried again.
+        """
         end, failures = time.monotonic() + RETRY_TIMEOUT, 0
         while True:
             try:
@@ -116,12 +122,14 @@ class QueueStorage(ABC):
                     self.since = self._read_clock()
                 return result
             except DatabaseErrors as error:
-                if not isinstance(_cause(error), self.temporary) or time.monotonic() > end:
+                is_refused = first and REFUSED in _reason(error) and not BUSY.search(_reason(error))
+                if not isinstance(_cause(error), self.temporary) or is_refused or time.monotonic() > end:
                     raise
                 failures += 1
                 if failures == 2:
                     minutes = f"{RETRY_TIMEOUT / 60:.0f} min"
-                    self.notify(f"{self.url}: {_reason(error)}; trying again for {minutes}, training continues")
+                    training = "" if first else ", training continues"
+                    self.notify(f"{self.url}: {_reason(error)}; trying again for {minutes}{training}")
                 if failures > 1:
                     time.sleep(RETRY_INTERVAL)
 
@@ -153,6 +161,7 @@ class SQLiteStorage(QueueStorage):
 
     def _acquire(self) -> None:
         try:
+            self._file.touch()  # where it cannot be made, filelock makes its folder, or waits
             self._lock.acquire(timeout=RETRY_TIMEOUT)
         except OSError as error:
             raise UserError(f"{self._file}: cannot be used ({error.strerror or 'locked for too long'})") from error
@@ -196,10 +205,15 @@ class PostgresStorage(QueueStorage):
         text = self.url.replace("{", "{{").replace("}", "}}")  # Optuna replaces names in braces
         engine = sqlalchemy.create_engine(url, connect_args=arguments, poolclass=sqlalchemy.pool.NullPool)
         options = {"connect_args": arguments, "pool_size": 1}
-        with self.errors(), engine.connect() as connection:
-            if not reading:  # two processes that start at once would both make the tables
-                connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
-            self.rdb = RDBStorage(text, engine_kwargs=options, skip_table_creation=reading)
+
+        def make() -> None:
+            with engine.connect() as connection:
+                if not reading:  # two processes that start at once would both make the tables
+                    connection.exec_driver_sql(f"select pg_advisory_xact_lock({ADVISORY_KEY})")
+                self.rdb = RDBStorage(text, engine_kwargs=options, skip_table_creation=reading)
+
+        with self.errors():
+            make() if reading else self._repeat(make, first=True)
         sqlalchemy.event.listen(self.rdb.engine, "connect", self._on_connect)
         self.rdb.engine.dispose()  # closes the connections that were made before the listener
 

@@ -14,6 +14,7 @@ from experiments.files import read_json, write_json
 ALLOWED = "postgresql+psycopg://HOST/DATABASE or sqlite:///FILE"
 DATABASE = "optuna.db"  # in the study's folder, unless there is a note
 NOTE = "queue.json"
+HEADER = b"SQLite format 3\0"  # of a file, https://www.sqlite.org/fileformat.html
 
 
 @dataclass(frozen=True)
@@ -52,12 +53,37 @@ def parse_url(text: str) -> URL:
     if url.drivername == "sqlite" and url.database and url.database != ":memory:" and not (url.host or url.query):
         return url.set(database=str(Path(url.database).resolve()))
     if url.drivername not in ("postgresql", "postgresql+psycopg"):
-        raise UserError(f"storage: {url.drivername!r} is not allowed: expected {ALLOWED}")
+        refused = text if url.drivername == "sqlite" else url.drivername
+        raise UserError(f"storage: {refused!r} is not allowed: expected {ALLOWED}")
     try:
         import psycopg  # noqa: F401
     except ImportError:
         raise UserError('storage: PostgreSQL needs a driver; pip install "vit-ablation[postgres]"') from None
     return url.set(drivername="postgresql+psycopg")
+
+
+def parse_given_url(text: str) -> URL:
+    """Check a storage URL that a user gives. Its file is a database, or empty, or new in a folder that exists: no other file
+    is changed. Raises `UserError`.
+    """
+    url = parse_url(text)
+    if url.drivername == "sqlite":
+        path = Path(str(url.database))
+        try:
+            if not (_is_database(path) if path.exists() else path.parent.is_dir()):
+                expected = "an SQLite database, or a new file in a folder that exists"
+                raise UserError(f"storage: {str(path)!r} is not allowed: expected {expected}")
+        except OSError as error:
+            raise UserError(f"storage: {path} cannot be read: {error.strerror}") from error
+    return url
+
+
+def _is_database(path: Path) -> bool:
+    """Whether a file is an SQLite database, or empty."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(HEADER)) in (b"", HEADER)
 
 
 def _is_secret(name: str) -> bool:

@@ -60,9 +60,9 @@ def run_sweep(
     `storage`: the URL of `connect`. Returns the final state of the queue. Raises as `WorkerPool.run` does.
     """
     check_records(plan, study_dir)
+    store = connect(plan, study_dir, storage)  # before the plan: a storage that cannot be used leaves none
     if command is not None:
         write_plan(plan, study_dir, command)
-    store = connect(plan, study_dir, storage)
     if intro:
         print(intro, flush=True)
     queue = Queue(plan, study_dir, current_process(), storage=store, only=only)

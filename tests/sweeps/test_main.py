@@ -105,6 +105,19 @@ BAD = [
     (["run", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep worker runs/tiny"),
     (["run", "mine.yaml", "--set", "epochs=3"], "epochs: no such setting; did you mean train.epochs or eval.epochs?"),
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),
+    (["run", "mine.yaml", "--storage", "sqlite:///."], "is not allowed: expected an SQLite database, or a new file"),
+    (
+        ["run", "mine.yaml", "--storage", "sqlite:///mine.yaml"],
+        "mine.yaml' is not allowed: expected an SQLite database",
+    ),
+    (
+        ["run", "mine.yaml", "--storage", "sqlite:///no/where.db"],
+        "no/where.db' is not allowed: expected an SQLite database",
+    ),
+    (
+        ["run", "mine.yaml", "--storage", "sqlite:///:memory:"],
+        "'sqlite:///:memory:' is not allowed: expected postgresql",
+    ),
     (["run"], "STUDY"),
     (["sweep"], "'sweep'"),
     (["position"], "'position' is a study, not a command; did you mean: vit-sweep run position?"),

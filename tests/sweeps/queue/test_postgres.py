@@ -129,6 +129,32 @@ def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monke
     assert [study.study_name for study in other.rdb.get_all_studies()] == ["of the other"]
 
 
+@pytest.mark.parametrize("fault", ["down", "full"])
+def test_a_server_that_takes_no_connections_yet_is_waited_for_with_one_line(
+    postgres, url, tmp_path, monkeypatch, capfd, fault
+):
+    import psycopg
+
+    monkeypatch.setattr(module, "RETRY_INTERVAL", 0.1)
+    monkeypatch.setattr(module, "RETRY_TIMEOUT", 60.0)
+    postgres.stop()
+    if fault == "full":
+        postgres.start(max_connections=10, superuser_reserved_connections=0, max_wal_senders=0)
+    place = {"host": "127.0.0.1", "port": postgres.port, "user": "tester", "dbname": "postgres"}
+    held = [psycopg.connect(**place) for _ in range(10)] if fault == "full" else []
+    back = threading.Timer(2.0, lambda: [held.pop().close() for _ in range(10)] if held else postgres.start())
+    back.start()
+    try:
+        assert open_storage(tmp_path, QueueNote(url, "0")).rdb.get_all_studies() == []
+    finally:
+        back.join()
+        postgres.stop()
+        postgres.start()
+    (line,) = capfd.readouterr().err.splitlines()
+    assert ("too many clients" if fault == "full" else "refused") in line
+    assert line.startswith(url) and line.endswith("; trying again for 1 min")
+
+
 @pytest.mark.parametrize(
     "change, said",
     [
@@ -137,7 +163,9 @@ def test_the_lock_of_a_suspended_process_is_given_to_others(url, tmp_path, monke
         (lambda url: url.replace("tester@", "nobody@"), 'role "nobody" does not exist'),
     ],
 )
-def test_a_database_that_cannot_be_opened_is_one_line(url, tmp_path, change, said):
+def test_a_database_that_cannot_be_opened_is_one_line(url, tmp_path, monkeypatch, change, said):
+    if said == "refused":  # the only one that is tried again
+        monkeypatch.setattr(module, "RETRY_TIMEOUT", 0.0)
     with pytest.raises(UserError, match=f"cannot be used .*{said}"):
         open_storage(tmp_path, QueueNote(change(url), "0"))
 

@@ -11,10 +11,12 @@ from stubbed import STUDY, tiny_plan
 
 from experiments.errors import UserError
 from sweeps.plan import make_plan
+from sweeps.queue import storage as module
 from sweeps.queue.connect import connect
 from sweeps.queue.storage import open_storage
 from sweeps.queue.url import QueueNote, parse_url
 from sweeps.study import parse_study
+from sweeps.workers.pool import run_sweep
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,22 @@ def test_a_queue_that_is_not_a_database_is_one_line(tmp_path):
     (tmp_path / "optuna.db").write_text("something else, and long enough to be looked at" * 100)
     with pytest.raises(UserError, match=r"optuna\.db: cannot be used "):
         open_storage(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"x", b"the notes of a user"])
+def test_a_file_that_is_no_database_stays_as_it_is(tmp_path, content):
+    (tmp_path / "mine").write_bytes(content)
+    with pytest.raises(UserError, match="mine' is not allowed: expected an SQLite database, or a new file"):
+        connect(tiny_plan(), tmp_path / "tiny", f"sqlite:///{tmp_path}/mine")
+    assert (tmp_path / "mine").read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_storage_that_cannot_be_made_is_not_waited_for_and_leaves_no_plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "RETRY_TIMEOUT", 3.0)
+    with pytest.raises(UserError, match=r"^/proc/q\.db\.lock: cannot be used \(No such file or directory\)$"):
+        run_sweep(tiny_plan(), tmp_path / "tiny", [], command="vit-sweep run tiny", storage="sqlite:////proc/q.db")
+    assert not (tmp_path / "tiny" / "study.json").exists()
 
 
 def test_one_process_at_a_time_has_the_lock(tmp_path):
