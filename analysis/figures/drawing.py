@@ -95,10 +95,13 @@ def legend(figure: Drawing, handles: Mapping[str, Any], styles: Styles | None = 
 
     With `styles`, the names are variants: those without a colour are left out, and the page hides a variant by its name.
     """
-    shown = [variant for variant in styles.coloured if variant in handles] if styles else list(handles)
-    names = [styles.names[variant] for variant in shown] if styles else shown
+    if styles:
+        handles = {name: handles[name] for name in styles.coloured if name in handles}
+    if not handles:
+        return
+    names = [styles.names[variant] for variant in handles] if styles else [*handles]
     columns = max(1, min(4, LEGEND_LINE // (max(map(len, names)) + 8)))
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * -(-len(names) // columns))
-    drawn = figure.legend([handles[name] for name in shown], names, loc="outside lower center", ncols=columns)
-    for text, name in zip(drawn.get_texts(), shown):
+    drawn = figure.legend([*handles.values()], names, loc="outside lower center", ncols=columns)
+    for text, name in zip(drawn.get_texts(), handles):
         identify([text], f"{styles.id(name)}-legend" if styles else "")

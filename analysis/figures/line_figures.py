@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -19,6 +20,7 @@ from analysis.results.trends import Trend
 from analysis.stats import Estimate
 from experiments.metric import Metric
 
+FEWEST_FOR_BAND = 5  # runs from which a curve has a band; the interval of fewer can fill the panel
 MOST_POINTS = 40  # epochs of a curve whose values the page shows under the pointer
 DODGE = 0.25  # of the distance of two points: over how much of it the bars of several lines are spread
 
@@ -64,7 +66,7 @@ def _draw(
     handles = {}
     for number, (variant, along) in enumerate(estimates.items()):
         look = styles.by_variant[variant]
-        if look.colour == FAINT:
+        if look.colour == FAINT or not any(math.isfinite(estimate.value) for estimate in along):
             axes.plot(places, [estimate.value * metric.scale for estimate in along], color=FAINT, lw=0.6, zorder=1)
             continue
         shift = DODGE * ((number + 0.5) / len(estimates) - 0.5)
@@ -90,16 +92,21 @@ def _draw(
 
 @style()
 def draw_curves(metrics: Curves, styles: Styles) -> Drawing:
-    """Draw the mean of each metric by epoch, with the band of its interval, for the variants with a colour."""
+    """Draw the mean of each metric by epoch for the variants with a colour, with the band of its interval or with its runs."""
     figure, below = panels(len(metrics), 2.0)
     lines = {}
     for number, (axes, (metric, by_variant)) in enumerate(zip(below, metrics.items(), strict=True)):
-        for variant in styles.coloured:
-            curve, look, id = by_variant[variant] * metric.scale, styles.by_variant[variant], styles.id(variant)
+        for variant in (variant for variant in styles.coloured if not by_variant[variant].runs.empty):
+            curve, runs = (frame * metric.scale for frame in by_variant[variant])
+            look, id = styles.by_variant[variant], styles.id(variant)
             (lines[variant],) = axes.plot(curve.index, curve["value"], color=look.colour, lw=1.6, ls=look.dashes)
-            area = axes.fill_between(curve.index, curve["low"], curve["high"], color=look.colour, alpha=0.18, lw=0)
-            identify([lines[variant], area], f"{id}-curve-{number}")
-            _add_values(axes, by_variant[variant]["value"], metric, styles.names[variant], f"{id}-values-{number}")
+            if runs.shape[1] < FEWEST_FOR_BAND:
+                around: Sequence[Artist] = axes.plot(runs, color=look.colour, lw=0.6, alpha=0.6)
+            else:
+                low, high = curve["low"], curve["high"]
+                around = [axes.fill_between(curve.index, low, high, color=look.colour, alpha=0.18, lw=0)]
+            identify([lines[variant], *around], f"{id}-curve-{number}")
+            _add_values(axes, by_variant[variant].mean["value"], metric, styles.names[variant], f"{id}-values-{number}")
         axes.set_title(f"{metric.label}{metric.unit}", loc="left")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="y")

@@ -34,8 +34,8 @@ def accuracy(variants: Variants, means: Means, styles: Styles, diverged: Mapping
     """
     shown = list(filter(None, (variants.names, enlarged(means))))
     figure, sides = rows(*([styles.names[variant] for variant in names] for names in shown))
-    for number, (axes, names) in enumerate(zip(sides, shown, strict=True)):
-        axes.set_title("enlarged" if number else "", loc="left", fontweight="normal")
+    for number, (axes, names, title) in enumerate(zip(sides, shown, ("all variants", "enlarged"))):
+        axes.set_title(title if len(shown) > 1 else "", loc="left", fontweight="normal")
         axes.set_xlabel(f"{means.metric.label}{means.metric.unit}")
         _draw_runs(axes, names, f"{number}", variants, means, styles)
     for row, variant in enumerate(variants.names):
@@ -97,7 +97,8 @@ def differences(variants: Variants, comparisons: Comparisons, styles: Styles) ->
         value = formatting.with_interval(compared.diff, metric, signed=True)
         tips, id = [f"{variants.brief[variant]}: {value}{metric.points}, {compared.verdict}"], styles.id(variant)
         intervals(axes, [compared.diff], [row], metric, look, difference=True, id=f"{id}-difference", tips=tips)
-    shown = [word for word in VERDICTS if any(compared.verdict == word for compared in versus.values())]
+    drawn = {compared.verdict for compared in versus.values() if math.isfinite(compared.diff.value)}
+    shown = [word for word in VERDICTS if word in drawn]
     legend(figure, {word: axes.plot([], [], VERDICTS[word][1], color=FAINT, ms=6)[0] for word in shown})
     baseline = styles.names[variants.baseline]
     baseline = "the baseline" if "," in baseline else baseline

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -16,21 +17,23 @@ from analysis.results.means import Means
 from analysis.results.tuning import Tuning
 
 RATE = "optim.lr"
+ALIKE, SPREAD = 0.01, 0.08  # of the axis: costs that are drawn apart, and over how much of it
 
 
 @style()
 def against_cost(cost: pd.DataFrame, kinds: Mapping[str, str], means: Means, styles: Styles) -> Drawing:
-    """Draw the mean of each variant against each cost. `kinds`: columns of `cost`, with their labels."""
+    """Draw the mean of each variant against each cost. `kinds`: columns of `cost` that vary, with their labels."""
     metric = means.metric
     figure, below = panels(len(kinds), 1.9)
+    handles = {}
     for axes, (kind, words) in zip(below, kinds.items(), strict=True):
-        handles = {}
-        for variant, look in styles.by_variant.items():
-            mean, place = means.of(variant), float(cost.loc[variant, kind])
+        costs = cost[kind].astype(float).dropna()
+        for (variant, place), apart in zip(costs.items(), _apart(costs.to_numpy()), strict=True):
+            mean, look = means.of(variant), styles.by_variant[variant]
             name = formatting.named_mean(styles.names[variant], mean, metric)
             mark: dict[str, Any] = {"size": 3 if look.colour == FAINT else 6, "id": f"{styles.id(variant)}-{kind}"}
             tips = [f"{name}, {words}: {formatting.magnitude(place)}"]
-            handles[variant] = intervals(axes, [mean], [place], metric, look, vertical=True, tips=tips, **mark)
+            handles[variant] = intervals(axes, [mean], [apart], metric, look, vertical=True, tips=tips, **mark)
         axes.set_xlabel(words)
         axes.set_ylabel(f"{metric.label}{metric.unit}")
         axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -38,6 +41,15 @@ def against_cost(cost: pd.DataFrame, kinds: Mapping[str, str], means: Means, sty
         axes.grid()
     legend(figure, handles, styles)
     return figure
+
+
+def _apart(costs: np.ndarray) -> np.ndarray:
+    """The costs, those that are nearly equal side by side, since their marks would cover each other."""
+    places, width, order = costs.copy(), np.ptp(costs), np.argsort(costs)
+    groups = np.split(order, np.flatnonzero(np.diff(costs[order]) > ALIKE * width) + 1)
+    for group in groups:
+        places[group] += SPREAD * width * ((np.arange(len(group)) + 0.5) / len(group) - 0.5)
+    return places
 
 
 def shown_setting(tuning: Tuning) -> str | None:

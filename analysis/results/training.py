@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pandas as pd
 
 from analysis import stats
@@ -10,8 +12,16 @@ from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.metric import Metric
 
-Curves = dict[Metric, dict[str, pd.DataFrame]]
-"""metric -> variant -> its learning curve over the finished runs: a row for each epoch, with `value`, `low` and `high`"""
+
+class Curve(NamedTuple):
+    """The finished runs of a variant by epoch. `mean`: `value`, `low` and `high`; `runs`: a column for each run."""
+
+    mean: pd.DataFrame
+    runs: pd.DataFrame
+
+
+Curves = dict[Metric, dict[str, Curve]]
+"""metric -> variant -> its learning curve"""
 
 SHOWN = tuple(map(Metric, ("val/acc", "train/loss")))
 """The metrics whose learning curves are shown."""
@@ -59,9 +69,9 @@ def study_curves(study: RunsTable) -> Curves:
     return curves
 
 
-def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> pd.DataFrame:
+def _curve(table: pd.DataFrame, metric: Metric, floor: float) -> Curve:
     """A variant's curve, from a row for each epoch and a column for each of its runs."""
     table = table.dropna(how="all")
     means = stats.means(table.to_numpy(dtype=float), floor=floor) if len(table) else []
     curve = pd.DataFrame(means, index=table.index, columns=["value", "low", "high", "n"], dtype=float).drop(columns="n")
-    return curve.clip(0, 1) if metric.is_share else curve
+    return Curve(curve.clip(0, 1) if metric.is_share else curve, table)

@@ -50,5 +50,5 @@ def level_text(level: Any) -> str:
     if isinstance(level, bool) or level is None:
         return {True: "true", False: "false", None: "not set"}[level]
     if isinstance(level, float):
-        return str(int(level)) if level.is_integer() else f"{level:g}" if float(f"{level:g}") == level else str(level)
+        return short if float(short := f"{level:g}") == level else str(int(level) if level.is_integer() else level)
     return str(level) or "empty"

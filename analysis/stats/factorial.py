@@ -135,7 +135,8 @@ def _adjust(tested: dict[Term, list[Effect]], families: int) -> list[dict[str, A
 def _check_complete(levels: dict[str, Levels], cells: Sequence[Levels], table: np.ndarray) -> None:
     for factor, values in levels.items():
         if len(values) < 2:
-            raise UserError(f"factors: {factor} takes only {list(values)} in these runs; two levels or more are needed")
+            only = "".join(map(str, values)) or "no level"
+            raise UserError(f"factors: {factor} takes only {only} in these runs; two levels or more are needed")
     finite = np.isfinite(table)
     missing = [cell for cell, n in zip(cells, finite.sum(axis=0), strict=True) if 2 * n < len(table)]
     if missing:

@@ -42,12 +42,13 @@ _WHOLE = ("params", "params_fixed", "peak_memory_bytes")
 
 
 def cost_section(variants: Variants, cost: pd.DataFrame, means: Means, styles: Styles) -> Section | None:
-    """The costs of all variants, and the metric against each cost that is known; None where no cost is."""
+    """The costs of all variants, and the metric against each cost that varies; None where no cost is."""
     if cost.isna().all(axis=None):
         return None
-    kinds = {name: _COLUMNS[name][0] for name in _DRAWN if cost[name].notna().any()}
+    drawn = cost.loc[[variant for variant in variants.names if means.of(variant).n]]
+    kinds = {name: _COLUMNS[name][0] for name in _DRAWN if drawn[name].nunique() > 1}
     caption = text("cost", "figure_caption", metric=means.metric, some_grey=styles.some_grey)
-    plot = Plot("cost", against_cost(cost, kinds, means, styles), caption) if kinds else None
+    plot = Plot("cost", against_cost(drawn, kinds, means, styles), caption) if kinds else None
     return Section("cost", "Cost", present(plot, cost_table(variants, cost)))
 
 

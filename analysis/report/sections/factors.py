@@ -35,7 +35,9 @@ def factors_section(factors: Factors, variants: Variants, means: Means, policy: 
         pairs = Plot("interactions", draw_pairs(model, variants), text("factors", "pairs_figure", metric=metric))
         section.items.extend([levels, contrasts, levels_table, *[pairs] * has_pairs, *others])
     section.paragraphs.extend(paragraphs("factors", "skipped", reason=factors.skipped_reason))
-    if variants.levels is not None and means.best is not None and not has_pairs:
+    measured = [variant for variant in variants.names if means.of(variant).n]
+    varied = variants.levels is not None and variants.levels.loc[measured].iloc[:, :2].nunique().min() > 1
+    if varied and not has_pairs:
         section.items.append(Plot("grid", draw_grid(variants, means), text("factors", "grid_figure", metric=metric)))
     return section
 

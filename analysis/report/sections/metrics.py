@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import formatting
 from analysis.figures.labels import Styles
-from analysis.figures.line_figures import draw_curves
+from analysis.figures.line_figures import FEWEST_FOR_BAND, draw_curves
 from analysis.figures.style import Plot
 from analysis.report import formats
 from analysis.report.document import Section
@@ -31,10 +31,12 @@ FOLDED = 200  # runs from which the list is folded
 
 def curves_section(curves: Curves, styles: Styles) -> Section:
     """Return the figure of the learning curves; the section is empty where no run has two epochs."""
-    caption = text("metrics", "curves", metrics=[metric.label for metric in curves], styles=styles)
-    return Section(
-        "curves", "Learning curves", [Plot("curves", draw_curves(curves, styles), caption)] if curves else []
-    )
+    if not curves:
+        return Section("curves", "Learning curves")
+    runs = {by_variant[variant].runs.shape[1] for by_variant in curves.values() for variant in styles.coloured} - {0}
+    labels = [metric.label for metric in curves]
+    caption = text("metrics", "curves", metrics=labels, styles=styles, runs=runs, fewest=FEWEST_FOR_BAND)
+    return Section("curves", "Learning curves", [Plot("curves", draw_curves(curves, styles), caption)])
 
 
 def metrics_section(variants: Variants, means: Means) -> Section:

@@ -26,6 +26,24 @@ for (const table of all("table.sortable")) {
   });
 }
 
+// A table that is too wide scrolls, and a line says so. On a narrow page, rows with verdicts or sentences are lists instead.
+const narrow = matchMedia("(max-width: 40rem)"), boxes = all(".box");
+for (const box of boxes) {
+  const labels = all("th", box).map((head) => `${head.textContent.trim()}: `);
+  for (const cell of all("td:not(:first-child)", box)) cell.dataset.label = labels[cell.cellIndex];
+  box.hint = make("p", { className: "hint", textContent: "Scroll the table sideways for more columns." });
+  box.before(box.hint);
+}
+const fit = () => boxes.forEach((box) => {
+  box.firstElementChild.classList.remove("list");
+  const wide = box.scrollWidth > box.clientWidth + 1, list = wide && narrow.matches && box.querySelector(".verdict, .long") !== null;
+  box.firstElementChild.classList.toggle("list", list);
+  box.hint.hidden = list || !wide;
+});
+addEventListener("resize", fit);
+addEventListener("toggle", fit, true); // a folded table has no width
+fit();
+
 // A field above the table of runs shows only the rows that contain all its words.
 const runs = document.getElementById("table-runs");
 if (runs) {

@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 from scipy import stats
@@ -12,6 +13,7 @@ from synthetic import results_of
 
 from analysis.figures import style
 from analysis.figures.labels import LONGEST, study_styles
+from analysis.figures.points import _apart
 from analysis.report.study_report import study_document
 from analysis.report.write import saved
 
@@ -46,7 +48,7 @@ def test_every_seed_is_a_point(tmp_path):
 def test_bands_are_students_intervals(tmp_path):
     results = results_of(tmp_path, seeds=4, epochs=3, spread=0.03)
     own = results.study.curves[results.study.curves["variant"] == "learned-1d"]
-    band = results.curves["val/acc"]["learned-1d"]
+    band = results.curves["val/acc"]["learned-1d"].mean
     epochs, centre, low, high = band.index, *(band[name].to_numpy() for name in ("value", "low", "high"))
     assert epochs.tolist() == [1, 2, 3]
     for at, epoch in enumerate(epochs):
@@ -63,6 +65,35 @@ def test_the_interval_of_an_accuracy_ends_at_100_percent(tmp_path):
     (axes, *_) = figure("accuracy", results).axes
     bars = [path.vertices for lines in axes.collections for path in lines.get_paths()]
     assert max(bar[:, 0].max() for bar in bars if len(bar) == 2) == 100
+
+
+@pytest.mark.parametrize(("seeds", "bands", "lines"), [(4, 0, 5), (5, 1, 1)])
+def test_below_five_seeds_a_curve_shows_its_runs_instead_of_a_band(tmp_path, seeds, bands, lines):
+    results = results_of(tmp_path, seeds=seeds)
+    (plot,) = (plot for plot in study_document(results).plots if plot.name == "curves")
+    for axes in plot.figure.axes:
+        of_variant = [part for part in axes.get_children() if str(part.get_gid()).startswith("v1-curve")]
+        assert sum(isinstance(part, PolyCollection) for part in of_variant) == bands
+        assert sum(isinstance(part, Line2D) for part in of_variant) == lines
+    assert ("Band" in plot.caption) == bool(bands) and ("Thin lines: the runs" in plot.caption) != bool(bands)
+
+
+def test_a_variant_without_a_result_is_in_no_legend(tmp_path):
+    results = results_of(tmp_path, statuses={("learned-2d", seed): "diverged" for seed in range(5)})
+    for name in ("curves", "cost", "differences"):
+        legend = {text.get_text() for text in figure(name, results).legends[0].get_texts()}
+        assert legend and not legend & {"learned-2d", "not enough evidence"}
+
+
+def test_marks_at_the_same_cost_are_side_by_side():
+    first, second, third = _apart(np.array([100.0, 100.0, 200.0]))
+    assert first < 100 < second and (first + second) / 2 == pytest.approx(100)
+    assert second - first == pytest.approx(4) and third == 200  # 4 % of the axis
+
+
+def test_both_panels_of_accuracies_have_a_title(tmp_path):
+    titles = [axes.get_title(loc="left") for axes in figure("accuracy", results_of(tmp_path)).axes]
+    assert titles == ["all variants", "enlarged"]
 
 
 def test_the_margin_is_a_band(tmp_path):

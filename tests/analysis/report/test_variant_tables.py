@@ -14,6 +14,7 @@ from analysis.report.sections.variants import variants_table
 from analysis.report.study_report import study_document
 from analysis.results.study_results import analyze
 from analysis.sources.folder import read_folder
+from analysis.sources.runs_table import factor_levels
 
 
 def exact(tmp_path, values):
@@ -168,11 +169,15 @@ def test_half_an_image_has_its_size(tmp_path):
 def test_a_level_that_is_a_number_has_the_name_of_its_factor(tmp_path):
     results = results_of(
         tmp_path,
-        accuracy={"0.001": 0.8, "0.01": 0.9},
-        factors={"optim.lr": [0.001, 0.01]},
+        accuracy={"0.001": 0.8, "1e+06": 0.9},
+        factors={"optim.lr": [0.001, 1e6]},
         levels=lambda v: {"optim.lr": float(v)},
     )
-    assert [row["variant"] for row in shown.rows(main_table(results))] == ["lr = 0.001", "lr = 0.01"]
+    assert [row["variant"] for row in shown.rows(main_table(results))] == ["lr = 0.001", "lr = 1e+06"]
+    assert factor_levels(results.study.runs, "optim.lr").unique().tolist() == [
+        "0.001",
+        "1e+06",
+    ]  # as the variants' names
 
 
 def test_spread_against_numpy(tmp_path):

@@ -21,6 +21,7 @@ HOSTILE = '</title><img src=x onerror="alert(1)"><script>alert(2)</script>'
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PROBE = """<script>
+const shown = (selector) => [...document.querySelectorAll(selector)].filter((part) => part.offsetHeight);
 const hide = () => {
   const figure = document.querySelector("#figure-curves"), name = figure.querySelector(".switch[data-variant='1']");
   name.dispatchEvent(new MouseEvent("click"));
@@ -41,6 +42,10 @@ addEventListener("load", () => {
     drawn: [...document.querySelectorAll("figure svg")].filter((svg) => svg.getBoundingClientRect().height > 50).length,
     sideways: [...document.querySelectorAll("figure")].filter((f) => f.scrollWidth > f.clientWidth).length,
     heads: Math.max(...[...document.querySelectorAll("th")].map((th) => th.innerHTML.split("<br>").length)),
+    cut: shown("td.verdict, td.long").filter((cell) => cell.getBoundingClientRect().right > cell.closest(".box").getBoundingClientRect().right + 1).length,
+    hints: shown("main .hint").filter((hint) => hint.textContent.startsWith("Scroll")).length,
+    scrolling: shown(".box").filter((box) => box.scrollWidth > box.clientWidth + 1).length,
+    claim: [...document.querySelectorAll("#table-claims tbody tr")].map((row) => row.cells[2].offsetWidth / row.offsetWidth),
     hidden: hide(), filtered: filter()});
 });</script></body>"""
 
@@ -129,7 +134,7 @@ def test_values_under_the_pointer_are_those_of_the_records(results, page):
     for variant in results.variants.names:
         for seed, value in results.means.values[variant].items():
             assert f"{variant}, seed {seed}: {100 * value:.2f} %" in shown
-    last = results.curves["val/acc"]["learned-1d"]["value"].iloc[-1]
+    last = results.curves["val/acc"]["learned-1d"].mean["value"].iloc[-1]
     assert f"learned-1d, epoch 4: {100 * last:.2f} %" in shown
 
 
@@ -229,4 +234,8 @@ def test_in_a_browser_it_fits_a_phone_sorts_and_shows_every_figure(files, tmp_pa
     assert seen["wide"] <= 0 and seen["drawn"] == 4 and seen["sideways"] == 0 and seen["heads"] <= 2
     assert seen["hidden"] and set(seen["hidden"]) == {"1"} and seen["filtered"] == ["sinusoidal"] * 5
     assert seen["column"] == ["none", "learned-1d", "learned-2d", "sinusoidal"]  # by accuracy, lowest first
+    assert (
+        seen["cut"] == 0 and seen["hints"] == seen["scrolling"] > 0
+    )  # verdicts are visible, and a line says what scrolls
+    assert min(seen["claim"]) > 0.9  # the evidence takes the whole line
     assert "CONSOLE" not in done.stderr

@@ -134,7 +134,7 @@ def test_numeric_and_unset_levels():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda f: f[f[KIND] == "a"], f"{KIND} takes only ['a']"),
+        (lambda f: f[f[KIND] == "a"], f"{KIND} takes only a in these runs"),
         (lambda f: f[(f[KIND] != "b") | (f[SITE] != "y")], f"run of {KIND} = b, {SITE} = y"),
         (lambda f: f[(f[KIND] != "b") | (f[SITE] != "y") | (f["seed"] == 0)], f"run of {KIND} = b, {SITE} = y"),
         (lambda f: f.assign(acc=f["acc"].where((f["seed"] < 3) | (f[SITE] == "x"))).query("seed > 1"), "1 of 2; two"),

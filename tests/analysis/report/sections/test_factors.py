@@ -152,6 +152,16 @@ def test_an_incomplete_grid_is_refused_with_its_missing_cells(tmp_path):
     assert {label.get_text() for label in grid.figure.axes[0].texts} == means
 
 
+def test_a_factor_with_results_at_one_level_has_no_heat_map(tmp_path):
+    lost = {(f"depth=2, head={head}", seed): "diverged" for head in ("logits", "softmax") for seed in range(5)}
+    results = factorial(tmp_path, statuses=lost)
+    section = factors_section(results.factors, results.variants, results.means, results.policy)
+    assert section.paragraphs == [
+        "Factors and interactions are not tested: model.depth takes only 1 in these runs; two levels or more are needed."
+    ]
+    assert not section.items
+
+
 def test_without_a_finished_run_there_is_a_reason_and_no_figure(tmp_path):
     lost = {
         (f"depth={d}, head={head}", s): "diverged" for d in (1, 2) for head in ("logits", "softmax") for s in (0, 1)
