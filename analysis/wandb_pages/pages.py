@@ -22,7 +22,7 @@ from wandb_workspaces.reports.v2.interface import BlockTypes, PanelTypes
 from experiments.files import read_json, write_json
 from experiments.metric import METRICS, WATCHED, Metric
 from experiments.runs.tracking import child, server
-from experiments.runs.tracking.settings import FIGURES_OF, TOKEN, token
+from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TOKEN, study_key, token
 
 NOTE = (
     "The statistics on this page come from the tables of vit-report, which use every run. The plots of W&B are for "
@@ -114,8 +114,8 @@ def report(task: Task, text: str, figures_run: str, entity: str, project: str) -
 
 
 def _of_study(task: Task) -> Any:
-    """The runs of the study, which is their job type in W&B."""
-    return expr.And(expr.Metric("JobType") == task.study)
+    """The runs of this folder's study: other studies in the project may have its name and the names of its variants."""
+    return expr.And(expr.Config(STUDY_KEY) == study_key(task.study, Path(task.folder)))
 
 
 def _result(task: Task) -> list[PanelTypes]:

@@ -23,7 +23,7 @@ from experiments.runs import record
 from experiments.runs.tracking import child, sent, server
 from experiments.runs.tracking.child import Tell, limit
 from experiments.runs.tracking.sent import Sent
-from experiments.runs.tracking.settings import FOLDER, Tracking
+from experiments.runs.tracking.settings import FOLDER, STUDY_KEY, Tracking
 from experiments.runs.tracking.wandb_run import WandbRun, upload_seconds, wandb_parent
 from experiments.study import STUDY, StudyPlan
 
@@ -130,12 +130,15 @@ class Sender:
 
     @cached_property
     def _digests(self) -> dict[str, str]:
-        """W&B id -> the digest of the record that the server has, for the runs of the project."""
+        """W&B id -> the digest of the record that the server has, for the runs of the project.
+
+        Runs that an earlier version sent lack the key of their study, by which pages select runs: they are sent again.
+        """
         import wandb
 
         try:
             runs = wandb.Api(timeout=server.ANSWER_SECONDS).runs(f"{self.entity}/{self.project}", lazy=False)
-            return {run.id: run.summary.get("digest") for run in runs}
+            return {run.id: run.summary.get("digest") for run in runs if STUDY_KEY in run.config}
         except (ValueError, wandb.errors.Error):  # there is no such project yet
             return {}
 

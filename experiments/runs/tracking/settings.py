@@ -19,6 +19,9 @@ PROJECT = "vit-ablation"
 FOLDER = "wandb"  # in the study's folder: what wandb writes, and notes of what it was sent
 TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs, and the URLs of its pages
 FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds the figures of a report
+STUDY_KEY = (
+    "study"  # in the configuration of a W&B run: the `study_key`; a project may hold several studies of one name
+)
 MAX_NAME = 128  # characters of the name of a project or an entity
 OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command
 
@@ -96,3 +99,8 @@ def token(folder: Path) -> str:
             os.link(draft, path)  # made whole and once, unlike a file that is written in place
         draft.unlink()
     return str(read_json(path)["token"])
+
+
+def study_key(name: str, folder: Path) -> str:
+    """What tells a study in W&B from every other one: its name, and the token of its folder."""
+    return f"{name}-{token(folder)}"

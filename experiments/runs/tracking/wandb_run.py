@@ -15,6 +15,7 @@ from experiments.metric import METRICS, Metric, is_metric
 from experiments.runs import predictions, record
 from experiments.runs.tracking.sent import Sent
 from experiments.runs.tracking.server import ANSWER_SECONDS
+from experiments.runs.tracking.settings import STUDY_KEY, study_key
 from experiments.study import StudyPlan
 from experiments.version import code, remote
 from experiments.weights import CHECKPOINT
@@ -56,7 +57,13 @@ class WandbRun:
             group=variant,
             job_type=self.study or None,
             tags=_tags(self.study, config["data"]["name"], config["model"]["pos_embed"]),
-            config={**config, "run": run_dir.name, "variant": variant, "levels": levels},
+            config={
+                **config,
+                "run": run_dir.name,
+                "variant": variant,
+                "levels": levels,
+                STUDY_KEY: study_key(plan.name, run_dir.parent) if plan and planned else "",
+            },
             resume="allow",
             reinit="create_new",
             settings=_settings(run_dir, note),

@@ -82,9 +82,11 @@ def test_saved_twice_there_is_one_workspace_and_one_report(server: PagesServer, 
     assert server.unknown == []
     run_set = workspace.spec["section"]["runSets"][0]
     assert run_set["grouping"] == [{"section": "run", "name": "group"}]
-    assert [(each["key"]["name"], each["op"], each["value"]) for each in run_set["filters"]["filters"]] == [
-        ("jobType", "=", "position")
-    ]
+    token = json.loads((folder / "wandb.json").read_text())["token"]
+    (only,) = run_set["filters"]["filters"]
+    assert only["key"] == {"section": "config", "name": "study"}
+    assert (only["op"], only["value"]) == ("=", f"position-{token}")
+    assert sum(part.get("value") == f"position-{token}" for part in parts(report.spec)) == 1
     kinds = sections(workspace)
     assert kinds["Learning curves"] == ["Run History Line Plot"] * 4
     assert {"Bar Chart", "Parallel Coordinates Plot", "Run Comparer"} <= set(kinds["Result"])

@@ -55,6 +55,7 @@ def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server, tm
         }
         assert set(found.fields["tags"]) == {"position", "digits", "learned-1d"}
         assert found.settings["variant"] == "learned-1d"
+        assert found.settings["study"] == f"position-{json.loads((study / TOKEN).read_text())['token']}"
         assert found.settings["levels"] == {"model.pos_embed": "learned-1d"}
         for key in ("params", "flops_per_image"):
             assert found.settings[key] == summary["cost"][key]
