@@ -44,7 +44,7 @@ def number(value: float, places: int, signed: bool = False) -> str:
         return DASH
     if abs(value) >= 1e7:
         return f"{value:{'+' if signed else ''}.3g}".replace("-", MINUS)
-    few = places == MOST_PLACES and 0 < abs(value) < 1e-4  # digits that so many decimals do not show
+    few = places == MOST_PLACES and 0 < abs(value) < 1e-6  # digits that so many decimals do not show
     text = f"{value:{'+' if signed else ''}{'.3g' if few else f'.{places}f'}}"
     if float(text) == 0:  # zero has no sign
         text = text.lstrip("+-")
