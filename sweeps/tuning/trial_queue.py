@@ -81,6 +81,9 @@ class TrialQueue:
             self.trials[label] = study.get_trials(deepcopy=False)
             self.left += max(self.plan.trials - len(self.trials[label]), 0)
             for trial in self.trials[label]:
+                if trial.state.is_finished() and RUN not in trial.user_attrs:
+                    where = f"{self.store.url}: trial {trial.number} of the Optuna study {study.study_name!r}"
+                    raise UserError(f"{where} is of another program; choose another --out, or delete that Optuna study")
                 self._state.ended.extend(trial.user_attrs.get(RUNS_ENDED, ()))
                 self._state.dropped.extend(trial.user_attrs.get(RUNS_DROPPED, ()))
                 if trial.state == TrialState.FAIL:

@@ -275,3 +275,12 @@ def test_whole_numbers_and_choices_are_tried_as_such(tmp_path):
     assert all(isinstance(config.train.batch_size, int) and 16 <= config.train.batch_size <= 64 for config in configs)
     assert {config.optim.name for config in configs} == {"adamw", "sgd"}
     assert all(0 <= config.optim.momentum <= 0.9 for config in configs)
+
+
+def test_a_trial_of_another_program_is_one_line(tmp_path):
+    (study,) = queue_of(tmp_path).studies.values()
+    study.tell(study.ask(), 0.5)
+    with pytest.raises(
+        UserError, match=r"optuna\.db: trial 0 of the Optuna study 'mine tuning .*' is of another program; "
+    ):
+        queue_of(tmp_path)
