@@ -6,6 +6,7 @@ It is for runs whose local records are not at hand: a record has digests and pro
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from analysis.sources.source_run import ENDED, SourceRun, one_study
 from experiments.config import RunConfig
 from experiments.errors import UserError
 from experiments.metric import METRICS
-from experiments.runs.tracking.settings import FIGURES_OF
+from experiments.runs.tracking.settings import FIGURES_OF, STUDY_KEY, TRIAL
 
 TIMEOUT = 20  # seconds to wait for the server
 WITHOUT_TYPE = "-"  # stands for the study of runs without a job type
@@ -24,7 +25,8 @@ MAX_ROWS = 100_000  # of a run's history; by default W&B samples 500
 def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
     """The runs of ENTITY/PROJECT[/STUDY]. W&B names what it holds, so it does not need the metric.
 
-    The job type of a W&B run is its study, the group its variant. Raises `UserError` where there are none, or no answer.
+    A W&B run of ours has the key of its study in its configuration; for any other, the job type is its study. The group
+    is its variant. Trials of a tuning are in no report. Raises `UserError` where there are none, or no answer.
     """
     import wandb
 
@@ -35,16 +37,27 @@ def find_runs(address: str, metric: str | None = None) -> list[SourceRun]:
     where, runs = f"wandb:{entity}/{project}", dict[str, list[Any]]()
     try:
         for run in wandb.Api(timeout=TIMEOUT).runs(f"{entity}/{project}", order="+created_at"):
-            if FIGURES_OF not in run.config:
-                runs.setdefault(run.job_type or WITHOUT_TYPE, []).append(run)
+            if FIGURES_OF not in run.config and run.job_type != TRIAL:
+                runs.setdefault(_key(run) or WITHOUT_TYPE, []).append(run)
         study = one_study(where, "/", wanted, runs)
-        name = project if study == WITHOUT_TYPE else study
+        has_key = study == runs[study][0].config.get(STUDY_KEY)
+        name = project if study == WITHOUT_TYPE else study.rpartition("-")[0] if has_key else study
         return [replace(source_run(run), study=name) for run in runs[study]]
     except UserError:
         raise
     except (wandb.errors.Error, ValueError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{where}: the runs could not be read from W&B: {reason}") from error
+
+
+def is_ours(config: Mapping[str, Any]) -> bool:
+    """Whether it is the configuration of a run that `vit-sweep` or `vit-train` has sent."""
+    return config.keys() >= OURS
+
+
+def _key(run: Any) -> str:
+    """What tells the study of a run from the others in its project: the key, or the job type of a run without one."""
+    return str(run.config.get(STUDY_KEY, run.job_type) if is_ours(run.config) else run.job_type or "")
 
 
 def source_run(run: Any) -> SourceRun:
@@ -60,7 +73,7 @@ def source_run(run: Any) -> SourceRun:
     if isinstance(values.get("epochs"), int) and 0 < len(epochs) < values["epochs"]:
         status = "incomplete"  # W&B lost epochs: the curve would end too early
     settings = {key: value for key, value in run.config.items() if not key.startswith("_")}
-    if settings.keys() >= OURS:  # without the names that the mirror adds
+    if is_ours(settings):  # without the names that the mirror adds
         settings = {key: settings[key] for key in RunConfig.model_fields if key in settings}
     summary = {"epochs": len(epochs), **values, "provenance": {"commit": getattr(run, "commit", None)}}
     rows = [{"epoch": epoch, **row} for epoch, row in sorted(epochs.items())]

@@ -12,10 +12,12 @@ from typing import Any
 from experiments.cli import positive
 from experiments.config import load
 from experiments.errors import UserError, plain
+from experiments.runs.tracking.mirror import Mirror
+from experiments.runs.tracking.settings import add_tracking_arguments
 from experiments.study import STUDY, StudyPlan
 from experiments.tuned import TunedTrial
 from sweeps.commands.arguments import PROG, add_study_command, changed_settings, count, out_dir, parse_plan
-from sweeps.commands.run import WORKERS, storage_url
+from sweeps.commands.run import WORKERS, storage_url, tracking_of
 from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
@@ -62,6 +64,7 @@ def add(commands: Any) -> None:
     option("--workers", type=positive, metavar="N", help=WORKERS)
     option("--device", default="auto", help="auto, cpu, cuda (every GPU) or one GPU such as cuda:1")
     option("--storage", type=storage_url, metavar="URL", help=STORAGE)
+    add_tracking_arguments(command, "off")
 
 
 def tune(arguments: argparse.Namespace, _: str) -> int:
@@ -79,7 +82,8 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.tune import tune as train_trials
 
     configs = [replace(config, tuning=True, test=False) for config in configs]
-    trials = train_trials(plan, study_dir, configs, arguments.storage, intro)
+    with Mirror(tracking_of(arguments), study_dir / RUNS) as mirror:
+        trials = train_trials(plan, study_dir, configs, arguments.storage, intro, mirror.follow)
     return _report(plan, trials, study_dir, arguments)
 
 

@@ -13,7 +13,7 @@ from sweeps.queue.process import current_process
 from sweeps.tuning.trial_queue import TrialQueue
 from sweeps.tuning.tuned import TUNED, best_trial, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
-from sweeps.workers.pool import WorkerPool
+from sweeps.workers.pool import OnStart, WorkerPool
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import WorkerConfig
 
@@ -21,7 +21,12 @@ NOTE = "The folders here are the trials of `vit-sweep tune`. No report uses them
 
 
 def tune(
-    plan: TuningPlan, study_dir: Path, configs: Sequence[WorkerConfig], storage: str | None = None, intro: str = ""
+    plan: TuningPlan,
+    study_dir: Path,
+    configs: Sequence[WorkerConfig],
+    storage: str | None = None,
+    intro: str = "",
+    on_start: OnStart | None = None,
 ) -> dict[str, list[TunedTrial]]:
     """Train the trials that are left, with one worker for each configuration. Returns variant -> its trials.
 
@@ -38,7 +43,7 @@ def tune(
     epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials * plan.seeds
     with (
         ProgressDisplay(f"{plan.study.name} tuning", [], epochs) as display,
-        WorkerPool(queue, configs, display, 1, OBJECTIVE) as pool,
+        WorkerPool(queue, configs, display, 1, OBJECTIVE, on_start) as pool,
     ):
         pool.run()
     trials = queue.rows()

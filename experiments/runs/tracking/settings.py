@@ -19,9 +19,8 @@ PROJECT = "vit-ablation"
 FOLDER = "wandb"  # in the study's folder: what wandb writes, and notes of what it was sent
 TOKEN = "wandb.json"  # in the study's folder: the random part of the ids of its W&B runs, and the URLs of its pages
 FIGURES_OF = "figures_of"  # in the configuration of a W&B run that only holds the figures of a report
-STUDY_KEY = (
-    "study"  # in the configuration of a W&B run: the `study_key`; a project may hold several studies of one name
-)
+TRIAL = "trial"  # the job type of a W&B run that is a trial of a tuning
+STUDY_KEY = "study"  # in the configuration of a W&B run: the `study_key`; a project may hold studies of one name
 MAX_NAME = 128  # characters of the name of a project or an entity
 OF_AGENT = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")  # an agent sets them for its command
 
@@ -68,13 +67,14 @@ class Tracking:
         return self.mode != "off" and not (self.mode == "auto" and os.environ.get("WANDB_MODE") == "disabled")
 
 
-def add_tracking_arguments(parser: argparse.ArgumentParser) -> None:
+def add_tracking_arguments(parser: argparse.ArgumentParser, default: Mode = "auto") -> None:
     """Add --tracking and where it mirrors runs to."""
     parser.add_argument(
         "--tracking",
         choices=get_args(Mode),
-        default="auto",
-        help="mirror runs to Weights & Biases; auto: online if an API key is configured, else offline (default: auto)",
+        default=default,
+        help="mirror runs to Weights & Biases; auto: online if an API key is configured, else offline "
+        "(default: %(default)s)",
     )
     add_place_arguments(parser)
 

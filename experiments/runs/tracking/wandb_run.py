@@ -15,7 +15,7 @@ from experiments.metric import METRICS, Metric, is_metric
 from experiments.runs import predictions, record
 from experiments.runs.tracking.sent import Sent
 from experiments.runs.tracking.server import ANSWER_SECONDS
-from experiments.runs.tracking.settings import STUDY_KEY, study_key
+from experiments.runs.tracking.settings import STUDY_KEY, TRIAL, study_key
 from experiments.study import StudyPlan
 from experiments.version import code, remote
 from experiments.weights import CHECKPOINT
@@ -55,7 +55,7 @@ class WandbRun:
             id=note.id,
             name=f"{variant} s{config['seed']}",
             group=variant,
-            job_type=self.study or None,
+            job_type=TRIAL if (run_dir.parent / record.TRIALS).exists() else "run",
             tags=_tags(self.study, config["data"]["name"], config["model"]["pos_embed"]),
             config={
                 **config,

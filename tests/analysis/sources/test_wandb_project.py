@@ -7,7 +7,7 @@ import pytest
 from wandb_server import WandbServer
 
 from analysis.sources.read import read
-from analysis.sources.wandb_project import source_run
+from analysis.sources.wandb_project import find_runs, source_run
 from experiments.errors import UserError
 from experiments.runs import record
 
@@ -108,3 +108,17 @@ def test_a_run_of_ours_has_its_settings_only():
     config = {"data": {}, "model": {"depth": 2}, "optim": {}, "train": {}, "seed": 1}
     for theirs, settings in (({**config, "run": "ab", "variant": "none"}, config), ({"run": "ab"}, {"run": "ab"})):
         assert source_run(api_run(config={**theirs, "_wandb": {}})).config == settings
+
+
+def test_studies_of_one_name_in_a_project_are_told_apart_and_trials_are_left_out(monkeypatch):
+    ours = {"run": "r", "variant": "none", "data": {}, "model": {"pos_embed": "none"}, "optim": {}, "train": {}}
+    runs = [
+        api_run(f"{key}-{seed}", "none", seed, job, {**ours, "seed": seed, "study": key})
+        for key, job in (("position-aa", "run"), ("position-bb", "run"), ("", "trial"))
+        for seed in (0, 1)
+    ]
+    monkeypatch.setattr("wandb.Api", lambda timeout: SimpleNamespace(runs=lambda path, order: runs))
+    with pytest.raises(UserError, match="add /STUDY, one of: position-aa, position-bb$"):
+        find_runs("me/project")
+    assert {run.name[:11] for run in find_runs("me/project/position-bb")} == {"position-bb"}
+    assert {run.study for run in find_runs("me/project/position-bb")} == {"position"}

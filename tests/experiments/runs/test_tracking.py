@@ -49,7 +49,7 @@ def test_a_cohort_is_mirrored_as_separate_runs_equal_to_their_records(server, tm
         named = {key: found.fields[key] for key in ("groupName", "jobType", "displayName", "commit")}
         assert named == {
             "groupName": "learned-1d",
-            "jobType": "position",
+            "jobType": "run",
             "displayName": f"learned-1d s{seed}",
             "commit": code()["commit"],
         }
@@ -156,7 +156,7 @@ def test_without_a_key_runs_are_mirrored_offline(tmp_path, monkeypatch):
     named = {key: run[key] for key in ("run_group", "job_type", "display_name", "project")}
     assert named == {
         "run_group": "learned-1d",
-        "job_type": "study",
+        "job_type": "run",
         "display_name": "learned-1d s0",
         "project": "vit-ablation",
     }

@@ -71,7 +71,7 @@ def test_records_made_without_tracking_are_sent_afterwards(tmp_path, monkeypatch
         again = sync(study, Tracking("online", project="other"), lambda name: None)
         assert (again.sent, again.complete) == ([], ["s0", "s1"])
         found = mirrored.check(server, study / "s0")
-        assert (found.project, found.fields["jobType"]) == ("other", "study")
+        assert (found.project, found.settings["variant"]) == ("other", "learned-1d")
 
 
 def test_sync_refuses_a_folder_without_finished_runs(tmp_path):
