@@ -34,6 +34,12 @@ from experiments.runs.looks import add_look
 from experiments.runs.record import RecordError
 from experiments.runs.tracking.settings import Tracking
 
+ALONE = (
+    ("table", "writes only the table", ("out", "png", "open", "watch", "wandb")),
+    ("wandb", "saves the planned report, once", ("watch", "metric", "baseline")),
+)
+"""A flag, what it does, and the flags that do not go with it."""
+
 
 def report(arguments: Namespace) -> int:
     """The report of one study, once or again and again."""
@@ -153,19 +159,16 @@ def record_look(study: RunsTable) -> None:
 
 def _check_flags(arguments: Namespace) -> None:
     """Raise `UserError` for flags that do not go together with --table or --wandb, or only with it."""
-    for flag in ("out", "png", "open", "watch", "wandb"):
-        if arguments.table and getattr(arguments, flag):
-            raise UserError(f"--table: writes only the table; it is not allowed with --{flag}")
+    given = {flag for flag, value in vars(arguments).items() if value not in (None, False)}
+    for flag, says, others in ALONE:
+        for other in others:
+            if {flag, other} <= given:
+                raise UserError(f"--{flag}: {says}; it is not allowed with --{other}")
+    for flag, needed in (("columns", "table"), ("project", "wandb"), ("entity", "wandb")):
+        if flag in given and needed not in given:
+            raise UserError(f"--{flag}: is allowed only with --{needed}")
     if arguments.table:
         check_file(arguments.table)
-    if arguments.columns is not None and not arguments.table:
-        raise UserError("--columns: is allowed only with --table")
-    for flag in ("watch", "metric", "baseline"):
-        if arguments.wandb and getattr(arguments, flag):
-            raise UserError(f"--wandb: saves the planned report, once; it is not allowed with --{flag}")
-    for flag in ("project", "entity"):
-        if not arguments.wandb and getattr(arguments, flag) is not None:
-            raise UserError(f"--{flag}: is allowed only with --wandb")
 
 
 def _watch(source: str, out: Path, arguments: Namespace) -> int:

@@ -16,7 +16,6 @@ SOURCE = (
     "the folder of a study or of an export; or wandb:ENTITY/PROJECT[/STUDY] or optuna:FILE[#STUDY], which need --out; "
     "or csv:FILE, a table with one row for each run (.csv, .parquet, .jsonl)"
 )
-RENAMED = {"--compare": "compare A B", "--across": "across A B C", "--export": "export STUDY DIR"}
 COMMANDS = {
     "report": (
         "Write the report of a study: report.html (one file, works offline), report.md, tables as CSV and LaTeX, figures as "
@@ -58,9 +57,6 @@ other commands (a folder that has the name of a command: ./compare):
 
 def body(argv: Sequence[str]) -> int:
     """Write the report or the export, and print its path."""
-    for flag in (word.partition("=")[0] for word in argv):
-        if flag in RENAMED:
-            raise UserError(f"{flag}: is a command now: {PROG} {RENAMED[flag]}")
     name = argv[0] if argv and argv[0] in COMMANDS else "report"
     arguments = _parser(name).parse_args(argv if name == "report" else argv[1:])
     if name == "report" and arguments.more:
@@ -87,24 +83,14 @@ def _parser(name: str) -> Parser:
     else:
         parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
     if name == "export":
-        parser.add_argument(
-            "out", metavar="DIR", type=_folder, help="folder of the export; replaces an earlier one there"
-        )
-    parser.add_argument(
-        "--skip-unreadable",
-        action="store_true",
-        help="exclude records that are damaged or altered, and list them; without this flag they are an error",
-    )
-    parser.add_argument(
-        "--metric",
-        help="metric to compare (default: the study's own, else test/acc); another one makes the report exploratory",
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="VARIANT",
-        help="variant to compare with (default: the study's own, else the first by name); another one makes the report "
-        "exploratory",
-    )
+        about = "folder of the export; replaces an earlier one there"
+        parser.add_argument("out", metavar="DIR", type=_folder, help=about)
+    about = "exclude records that are damaged or altered, and list them; without this flag they are an error"
+    parser.add_argument("--skip-unreadable", action="store_true", help=about)
+    about = "metric to compare (default: the study's own, else test/acc); another one makes the report exploratory"
+    parser.add_argument("--metric", help=about)
+    about = "variant to compare with (default: the study's own, else the first by name); another one: as for --metric"
+    parser.add_argument("--baseline", metavar="VARIANT", help=about)
     _add_table_flags(parser)
     if out:
         about = f"folder of the report; replaces an earlier report there (default: {out})"
@@ -131,16 +117,13 @@ def _add_table_flags(parser: Parser) -> None:
 def _add_report_flags(parser: Parser) -> None:
     """The flags of the report of one study."""
     about = (
-        "write only this table, to a file that ends with .tex (booktabs), .md or .csv, and replace an earlier one there"
+        "write only this table, to a file that ends with .tex (booktabs), .md or .csv; replaces an earlier one there"
     )
     parser.add_argument("--table", metavar="FILE", type=_folder, help=about)
     about = "columns of the table, such as variant,test/acc,difference; a wrong name lists them all"
     parser.add_argument("--columns", metavar="NAME,NAME", help=about)
-    parser.add_argument(
-        "--without-models",
-        action="store_true",
-        help="leave out the figures of trained models and of test images; they need the dataset and take some seconds",
-    )
+    about = "leave out the figures of trained models and of test images; they need the dataset and take some seconds"
+    parser.add_argument("--without-models", action="store_true", help=about)
     parser.add_argument(
         "--watch",
         metavar="SECONDS",

@@ -9,24 +9,15 @@ from analysis.report.table import Shown, Table
 
 HEAD = r"% needs \usepackage{booktabs}; a character that pdflatex has no form of is its code, {[}4E2D{]}; the CSV has the text"
 
-COMMANDS = [
-    "textbackslash",
-    "textasciicircum",
-    "textasciitilde",
-    "textless",
-    "textgreater",
-    "textbar",
-    "dag",
-    "dots",
-    "ss",
-]
+COMMANDS = ["textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "dag", "dots"]
 SYMBOLS = [r"\pm", r"-", r"\times", r"\geq", r"\leq", r"\cdot", r"^2", r"\to", r"\surd"]
 FORMS = {
     **{character: "\\" + character for character in "{}$&#%_"},
     **{character: "{" + character + "}" for character in "[]*"},
-    **{character: rf"\{command}{{}}" for character, command in zip("\\^~<>|†…ß", COMMANDS, strict=True)},
+    **{character: rf"\{command}{{}}" for character, command in zip("\\^~<>|†…", COMMANDS, strict=True)},
     **{character: f"${symbol}$" for character, symbol in zip("±−×≥≤·²→√", SYMBOLS, strict=True)},
     **dict(zip("“”‘’–—", ("``", "''", "`", "'", "--", "---"))),
+    "ß": r"\ss{}",
     **{'"': r"\char34{}", "`": r"\char96{}", "'": "'{}", "-": "-{}"},  # two in a row would be a quotation mark, a dash
 }
 ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0308\u030a\u030c\u0327", r"""`'^~"rvc"""))

@@ -15,6 +15,7 @@ from analysis.sources.by_dataset import DATASET, datasets_of
 from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
+from analysis.stats.comparisons import near_chance, with_diverged
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 
@@ -146,10 +147,8 @@ def aggregate(studies: Mapping[str, StudyResults], whole: Policy | None = None) 
             for variant in scored
             if chance
         },
-        differences=stats.near_chance(
-            stats.with_diverged(
-                differences(finished), differences(counted), compared if baseline in unknown else unknown
-            ),
+        differences=near_chance(
+            with_diverged(differences(finished), differences(counted), compared if baseline in unknown else unknown),
             near if baseline in near else (),
         ),
         by_dataset={variant: {name: a - b for name, (a, b) in zip(studies, both[variant])} for variant in compared},

@@ -11,6 +11,7 @@ from analysis.results.means import Means
 from analysis.results.policy import Policy
 from analysis.sources.runs_table import RunsTable, factor_levels
 from analysis.sources.source_run import ENDED
+from analysis.stats.comparisons import with_diverged
 from experiments.errors import UserError
 
 
@@ -62,7 +63,7 @@ def _sensitive(model: stats.Factorial, study: RunsTable, means: Means, policy: P
         counted = _verdicts(_model(_at_chance(study, policy.count_diverged(means.values)), study, policy))
     except UserError:
         unknown = list(verdicts)
-    decided = stats.with_diverged(verdicts, counted, unknown)
+    decided = with_diverged(verdicts, counted, unknown)
     return tuple(term for term, verdict in decided.items() if verdict.depends_on_diverged)
 
 

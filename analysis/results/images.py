@@ -11,6 +11,7 @@ from analysis import stats
 from analysis.results.policy import Policy, smallest_sd
 from analysis.sources.hits import VariantHits, by_variant
 from analysis.sources.runs_table import RunsTable
+from analysis.stats.comparisons import estimated_differences
 from experiments.metric import Metric
 
 METRIC = Metric("test/acc")
@@ -118,7 +119,7 @@ def image_results(study: RunsTable, policy: Policy) -> ImageResults | None:
     accuracy = {v: dict(zip(runs.seeds, runs.hits.mean(axis=1))) for v, runs in hits.items()}
     rule = replace(policy.rule, floor=stats.floor_of_difference(floor))
     pairs = [(variant, study.baseline) for variant in compared]
-    for_seeds = stats.estimated_differences(policy.looks.limit(accuracy), pairs, rule)
+    for_seeds = estimated_differences(policy.looks.limit(accuracy), pairs, rule)
     versus = {
         variant: stats.over_images(diffs[variant], policy.looks.of(pair).confidence, rule.floor, estimate)
         for variant, pair, estimate in zip(compared, pairs, for_seeds)

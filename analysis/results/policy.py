@@ -14,7 +14,8 @@ from analysis import stats
 from analysis.results.variants import Variants, has_grid
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats.comparisons import PairedComparison, Values, Verdict
+from analysis.stats.comparisons import PairedComparison, Values, Verdict, near_chance, with_diverged
+from analysis.stats.estimates import accuracy_step, decimal_step
 from experiments.data.catalogue import DATASETS
 from experiments.metric import Metric
 
@@ -85,8 +86,8 @@ class Policy:
         if self.chance:
             counted = stats.compare(self.looks.limit(self.count_diverged(values)), pairs, self.rule)
             unknown = {v for v in self.unknown_chance if self.chance[v].keys() & tested[v].keys()}
-            compared = stats.with_diverged(compared, counted, [pair for pair in pairs if unknown & set(pair)])
-        return stats.near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
+            compared = with_diverged(compared, counted, [pair for pair in pairs if unknown & set(pair)])
+        return near_chance(compared, {pair for pair in pairs if near.issuperset(pair)})
 
 
 @dataclass(frozen=True)
@@ -186,12 +187,12 @@ def smallest_sd(finished: pd.DataFrame, metric: Metric) -> float:
     shifts, it is what the accuracies themselves show; accuracies that are all 0 or 1 show none.
     """
     if not metric.is_share:
-        return 0.0 if metric.is_loss else 0.5 * stats.decimal_step(finished[metric].to_numpy())
+        return 0.0 if metric.is_loss else 0.5 * decimal_step(finished[metric].to_numpy())
     column = f"{metric.partition('/')[0]}_images"
     images = finished[column].min() if column in finished else math.nan
     if images > 0:
         return 0.5 / images
-    step = stats.accuracy_step(finished[metric].to_numpy())
+    step = accuracy_step(finished[metric].to_numpy())
     return 0.5 * step if step < 1 else 0.0
 
 

@@ -14,6 +14,7 @@ from analysis import stats
 from analysis.results.policy import Policy
 from analysis.results.variants import Variants, levels_by_variant, names_by_levels
 from analysis.sources.runs_table import RunsTable, factor_levels
+from analysis.stats.comparisons import estimated_differences
 from experiments.metric import Metric
 
 CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
@@ -136,7 +137,7 @@ def _trend(
     changes["p_holm"] = stats.holm(changes["p"])
     changes["verdict"] = list(map(verdict, changes["p_holm"], changes.pop("shrinks")))
     differences = {
-        at: stats.estimated_differences(
+        at: estimated_differences(
             {row: table[row, at].to_dict() for row in rows}, [(row, baseline) for row in others], policy.rule
         )
         for at in points

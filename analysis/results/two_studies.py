@@ -12,7 +12,7 @@ from analysis.results.study_results import StudyResults
 from analysis.sources.matching import check_same_levels, differing_settings
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
-from analysis.stats import PairedComparison, Rule
+from analysis.stats.comparisons import PairedComparison, Rule, near_chance, with_diverged
 from experiments.errors import UserError
 
 Side = tuple[Values, Values]
@@ -87,15 +87,13 @@ def compare_studies(a: StudyResults, b: StudyResults, labels: Sequence[str] = "A
         return _minus(values[0], one.baseline), _minus(values[1], two.baseline)
 
     near_a, near_b = a.policy.near_chance(finished[0]), b.policy.near_chance(finished[1])
-    changes = stats.near_chance(_changes(shared, finished, counted, rule, unknown), near_a & near_b)
+    changes = near_chance(_changes(shared, finished, counted, rule, unknown), near_a & near_b)
     rule = replace(rule, floor=stats.floor_of_difference(floor))
     depending = others if unknown & baselines else unknown
     shifts = _changes(others, to_baseline(finished), to_baseline(counted), rule, depending)
     same = [variant for variant in shared if _results(one, variant) == _results(two, variant) != ""]
     near = near_a & near_b if one.baseline in near_a and two.baseline in near_b else ()
-    return TwoStudies(
-        a, b, changes, stats.near_chance(shifts, near), differing_settings(one, two, shared), same, labels
-    )
+    return TwoStudies(a, b, changes, near_chance(shifts, near), differing_settings(one, two, shared), same, labels)
 
 
 def _results(study: RunsTable, variant: str) -> str:
@@ -129,4 +127,4 @@ def _changes(
         pairs = stats.compare(sides, [(f"B {variant}", f"A {variant}") for variant in variants], rule)
         return dict(zip(variants, pairs.values()))
 
-    return stats.with_diverged(compared(finished), compared(counted), unknown)
+    return with_diverged(compared(finished), compared(counted), unknown)

@@ -8,36 +8,10 @@ seeds. `batches`: runs of different machines or commits.
 
 from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
-from analysis.stats.comparisons import (
-    Comparison,
-    Decided,
-    PairedComparison,
-    Rule,
-    against_baseline,
-    compare,
-    estimated_differences,
-    holm,
-    holm_exclusive,
-    near_chance,
-    with_diverged,
-)
+from analysis.stats.comparisons import Comparison, Decided, PairedComparison, Rule, against_baseline, compare, holm
 from analysis.stats.differences import Variance
-from analysis.stats.estimates import (
-    ALPHA,
-    LEVEL,
-    UNKNOWN,
-    Estimate,
-    accuracy_step,
-    decimal_step,
-    floor_of_difference,
-    mean,
-    means,
-    proportion,
-    t_test,
-    tost,
-)
+from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, floor_of_difference, mean, means, proportion
 from analysis.stats.factorial import Factorial, factorial
 from analysis.stats.images import ImageEstimate, over_images
 from analysis.stats.looks import NO_PLAN, Looks, repeated_rate
-from analysis.stats.power import SeedsNeeded, detectable, seeds_needed_band, seeds_to_decide
-from analysis.stats.size_change import SizeChange, SpreadChange, sd_of_means, size_change, spread_change
+from analysis.stats.size_change import SpreadChange, sd_of_means, size_change, spread_change

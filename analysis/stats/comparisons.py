@@ -108,9 +108,9 @@ class Comparison(Decided):
 
     diff: Estimate
     """mean difference with its Student t interval, wider where several looks share `ALPHA`"""
-    p: float
+    p: float = np.nan
     """two-sided t test of no difference"""
-    p_holm: float
+    p_holm: float = np.nan
     """`p`, adjusted over the family"""
 
     @property
@@ -125,21 +125,21 @@ class PairedComparison(Comparison):
 
     dropped: int
     """seeds that only one side has, or on which a side diverged"""
-    tost_p: float
+    tost_p: float = np.nan
     """two one-sided tests: p-value of a difference of a margin or more"""
-    tost_p_holm: float
+    tost_p_holm: float = np.nan
     """`tost_p`, adjusted over the family"""
     paired_improvement: Estimate
     """probability that the variant beats the other on the same seed, with its exact interval; a tie counts half"""
-    seed_correlation: float
+    seed_correlation: float = np.nan
     """correlation between the two variants over the seeds: the closer to 1, the more pairing reduces the error"""
-    variance: Variance
+    variance: Variance = "paired"
     """where the standard error comes from"""
-    variance_ratio: float
+    variance_ratio: float = np.nan
     """the variance of the differences relative to the sum of both variances: below 1 where pairing by seed reduces the error"""
-    detectable: float
+    detectable: float = np.nan
     """the smallest true difference that these seeds find with 80 % power at the family's strictest level"""
-    seeds_needed: SeedsNeeded | None
+    seeds_needed: SeedsNeeded | None = None
     """seeds in all for a verdict with 80 % power at the family's strictest level, if the observed difference is the true
     one; None where there is a verdict already, too few seeds to estimate the spread, or planned looks"""
 
@@ -207,48 +207,31 @@ def with_diverged(
 
     No verdict stands on the finished runs alone for those where that level is `unknown`.
     """
-    return {
-        key: replace(
-            comparison, verdict_with_diverged="not enough evidence" if key in unknown else counted[key].verdict
-        )
-        for key, comparison in compared.items()
-    }
+    verdicts = {key: "not enough evidence" if key in unknown else counted[key].verdict for key in compared}
+    return {key: replace(comparison, verdict_with_diverged=verdicts[key]) for key, comparison in compared.items()}
 
 
 def near_chance(compared: Mapping[Key, Compared], near: Collection[Key]) -> dict[Key, Compared]:
     """The results, of which those that are `near` the metric of guessing on both sides are called so and not equivalent."""
-    words: dict[str | None, str] = dict.fromkeys(("equivalent", EQUAL), NEAR_CHANCE)
-    return {
-        key: replace(
-            one,
-            verdict=words.get(one.verdict, one.verdict),
-            verdict_with_diverged=words.get(one.verdict_with_diverged, one.verdict_with_diverged),
-        )
-        if key in near
-        else one
-        for key, one in compared.items()
+    words = {"equivalent": NEAR_CHANCE, EQUAL: NEAR_CHANCE}
+    fields = ("verdict", "verdict_with_diverged")
+    renamed = {
+        key: {name: words.get(word := getattr(compared[key], name), word) for name in fields}
+        for key in compared.keys() & set(near)
     }
+    return {key: replace(one, **renamed.get(key, {})) for key, one in compared.items()}
 
 
 def against_baseline(
     pairs: Mapping[tuple[str, str], PairedComparison], values: Values, baseline: str
 ) -> dict[str, PairedComparison]:
     """Of some pairs, each variant's comparison with the baseline, and the baseline's own, which has nothing tested."""
-    finite, nan = sum(map(np.isfinite, values[baseline].values())), float("nan")
+    finite = int(sum(map(np.isfinite, values[baseline].values())))
     itself = PairedComparison(
-        diff=Estimate(0.0, 0.0, 0.0, int(finite)),
-        p=nan,
-        p_holm=nan,
+        diff=Estimate(0.0, 0.0, 0.0, finite),
         verdict="baseline",
-        dropped=len(values[baseline]) - int(finite),
-        tost_p=nan,
-        tost_p_holm=nan,
-        paired_improvement=Estimate(0.5, nan, nan, int(finite)),
-        seed_correlation=nan,
-        variance="paired",
-        variance_ratio=nan,
-        detectable=nan,
-        seeds_needed=None,
+        dropped=len(values[baseline]) - finite,
+        paired_improvement=Estimate(0.5, np.nan, np.nan, finite),
     )
     return {variant: itself if variant == baseline else pairs[variant, baseline] for variant in values}
 

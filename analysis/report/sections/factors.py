@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -70,12 +71,7 @@ def factor_tables(model: Factorial, variants: Variants, policy: Policy) -> list[
         for (level,), estimate in model.means[factor,].items()
     )
 
-    def name(label: str) -> Column:
-        return Column(label, "_name", key=True)
-
-    def levels(label: str) -> Column:
-        return Column(label, "_levels", key=True)
-
+    name, levels = (partial(Column, field=field, key=True) for field in ("_name", "_levels"))
     difference, p = signed_column(metric, "difference", "diff"), Column("p (adjusted)", "p_holm", formats.p)
     interaction_p = Column("p of interaction (adjusted)", "interaction_p_holm", formats.p)
     at = Column("with", "_at", key=True)

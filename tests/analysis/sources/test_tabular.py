@@ -14,7 +14,7 @@ from analysis.main import main
 from analysis.report.sections.provenance import digest, reproduce
 from analysis.results.study_results import analyze
 from analysis.sources.read import read
-from analysis.stats import decimal_step
+from analysis.stats.estimates import decimal_step
 from experiments.errors import UserError
 from experiments.metric import metric_of_column
 

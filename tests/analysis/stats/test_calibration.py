@@ -16,7 +16,7 @@ from analysis.claims.claim import Hypothesis
 from analysis.claims.literature import LITERATURE
 from analysis.stats import Rule
 from analysis.stats.differences import paired_differences
-from analysis.stats.estimates import moments, t_interval
+from analysis.stats.estimates import moments, t_interval, t_test, tost
 from analysis.stats.power import detectable, power_of_equivalence, seeds_needed_band, seeds_to_decide
 
 SEEDS = (3, 5, 10)
@@ -128,7 +128,7 @@ def test_both_kinds_of_false_verdict_together_in_at_most_alpha_of_all_studies(n,
 
 
 def test_equivalence_is_tested_at_its_level_and_not_far_below():
-    p = stats.tost(families(5, [MARGIN], sd=0.002)[:, 0], MARGIN)
+    p = tost(families(5, [MARGIN], sd=0.002)[:, 0], MARGIN)
     assert 0.045 <= np.mean(p <= ALPHA) <= 0.055
 
 
@@ -143,13 +143,13 @@ def test_hardly_ever_the_wrong_sign(n):
 @pytest.mark.parametrize("n", SEEDS)
 def test_detectable_difference_is_found_in_four_of_five_studies(n):
     difference = detectable(SD, n)
-    found = stats.t_test(families(n, [difference])[:, 0]) <= ALPHA
+    found = t_test(families(n, [difference])[:, 0]) <= ALPHA
     assert found.mean() == pytest.approx(0.8, abs=0.01)
 
 
 def test_seeds_to_decide_are_enough_and_one_fewer_is_not():
     (n,) = seeds_to_decide(SD, 0.005, NEVER)
-    power = [np.mean(stats.t_test(families(k, [0.005], 100_000)[:, 0]) <= ALPHA) for k in (n - 1, n)]
+    power = [np.mean(t_test(families(k, [0.005], 100_000)[:, 0]) <= ALPHA) for k in (n - 1, n)]
     assert power[0] < 0.8 <= power[1] + 0.004
 
 
@@ -157,7 +157,7 @@ def test_seeds_to_decide_are_enough_and_one_fewer_is_not():
 def test_seeds_to_decide_show_equivalence_in_four_of_five_studies(truth):
     (n,) = seeds_to_decide(SD, truth, MARGIN)
     assert np.mean(~np.isnan(signs(families(n, [truth])))) >= 0.79
-    equivalent = np.mean(stats.tost(families(n, [truth])[:, 0], MARGIN) <= ALPHA)
+    equivalent = np.mean(tost(families(n, [truth])[:, 0], MARGIN) <= ALPHA)
     assert equivalent >= power_of_equivalence(SD, truth, MARGIN, n, ALPHA) - 0.01
 
 

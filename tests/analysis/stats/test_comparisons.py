@@ -13,6 +13,8 @@ from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis import stats
 from analysis.stats import Rule
+from analysis.stats.comparisons import holm_exclusive
+from analysis.stats.power import detectable, seeds_needed_band
 from experiments.errors import UserError
 
 NAN = float("nan")
@@ -53,7 +55,7 @@ def test_both_kinds_of_test_are_adjusted_over_the_family():
     values = {f"v{i}": by_seed(*rng.normal(0.9 + 0.004 * i, 0.005, 6)) for i in range(6)}
     pairs = list(itertools.combinations(values, 2))
     family = stats.compare(values, pairs, Rule())
-    p, q = stats.holm_exclusive([c.p for c in family.values()], [c.tost_p for c in family.values()])
+    p, q = holm_exclusive([c.p for c in family.values()], [c.tost_p for c in family.values()])
     assert [c.p_holm for c in family.values()] == p.tolist()
     assert [c.tost_p_holm for c in family.values()] == q.tolist()
     shared = stats.compare(values, pairs, Rule(families=2))
@@ -165,9 +167,9 @@ def test_no_pairs_give_no_comparisons():
 def test_an_open_comparison_says_how_many_seeds_would_do():
     diffs = np.tile([0.03, -0.02, 0.01, -0.03, 0.02], 2)
     found = against(shifted(diffs.tolist()), "a")["b"]
-    assert [found.seeds_needed] == stats.seeds_needed_band(diffs.std(ddof=1), diffs.mean(), 10, 0.01)
+    assert [found.seeds_needed] == seeds_needed_band(diffs.std(ddof=1), diffs.mean(), 10, 0.01)
     assert 10 < found.seeds_needed.low < found.seeds_needed.high
-    assert found.detectable == pytest.approx(stats.detectable(diffs.std(ddof=1), 10), **CLOSE)
+    assert found.detectable == pytest.approx(detectable(diffs.std(ddof=1), 10), **CLOSE)
 
 
 def test_seed_correlation_is_pearsons():

@@ -8,6 +8,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.weightstats import DescrStatsW
 
 from analysis import stats
+from analysis.stats.estimates import accuracy_step
 
 NAN = float("nan")
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
@@ -51,13 +52,13 @@ def test_diverged_runs_are_left_out():
 @pytest.mark.parametrize("images", [100, 360, 1797, 10_000])
 def test_step_of_an_accuracy_is_one_image(images):
     correct = np.random.default_rng(images).integers(images // 2, images, 20)
-    assert stats.accuracy_step(correct / images) == pytest.approx(1 / images, rel=1e-12)
-    assert stats.accuracy_step([*(correct / images).astype(np.float32), NAN]) == pytest.approx(1 / images, rel=1e-12)
+    assert accuracy_step(correct / images) == pytest.approx(1 / images, rel=1e-12)
+    assert accuracy_step([*(correct / images).astype(np.float32), NAN]) == pytest.approx(1 / images, rel=1e-12)
 
 
 def test_step_of_values_that_are_no_shares_of_images():
-    assert stats.accuracy_step(np.random.default_rng(0).uniform(size=20)) == 0.0
-    assert stats.accuracy_step([NAN]) == 0.0
+    assert accuracy_step(np.random.default_rng(0).uniform(size=20)) == 0.0
+    assert accuracy_step([NAN]) == 0.0
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 5), (1, 5), (3, 5), (5, 5), (7, 10), (1, 1)])

@@ -8,6 +8,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from analysis import stats
+from analysis.stats.comparisons import holm_exclusive
 
 NAN = float("nan")
 CLOSE = {"rel": 1e-9, "abs": 1e-12}
@@ -56,19 +57,19 @@ def test_exclusive_hypotheses_are_adjusted_as_the_procedure_rejects(seed):
     p, q = rng.uniform(size=(2, places)) ** rng.choice([1, 4, 8], size=(2, places))
     if places > 2:
         p[0] = q[0] = q[1] = NAN
-    adjusted = stats.holm_exclusive(p, q)
+    adjusted = holm_exclusive(p, q)
     for alpha in (0.01, 0.05, 0.2):
         found = {(i, kind) for kind in (0, 1) for i in range(places) if adjusted[kind][i] <= alpha}
         assert found == rejected_one_by_one(p, q, alpha)
 
 
 def test_exclusive_hypotheses_of_one_place_need_no_adjustment():
-    assert [float(each[0]) for each in stats.holm_exclusive([0.03], [0.9])] == [0.03, 0.9]
+    assert [float(each[0]) for each in holm_exclusive([0.03], [0.9])] == [0.03, 0.9]
 
 
 def test_families_are_adjusted_each_for_itself():
     p, q = np.random.default_rng(0).uniform(size=(2, 7, 4)) ** 4
-    together = stats.holm_exclusive(p, q)
+    together = holm_exclusive(p, q)
     for i in range(7):
-        alone = stats.holm_exclusive(p[i], q[i])
+        alone = holm_exclusive(p[i], q[i])
         assert together[0][i].tolist() == alone[0].tolist() and together[1][i].tolist() == alone[1].tolist()
