@@ -165,4 +165,4 @@ def _divergence(study: RunsTable) -> dict[str, stats.Estimate]:
 
 def _batches(finished: pd.DataFrame, metric: Metric) -> stats.BatchEffect:
     batch = finished["hardware"].fillna("").astype(str) + " " + finished["commit"].fillna("").astype(str)
-    return stats.batch_effect(finished.assign(batch=batch), metric, "batch")
+    return stats.batch_effect(finished[["variant", "seed", metric]].assign(batch=batch), metric, "batch")

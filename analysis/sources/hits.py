@@ -29,15 +29,11 @@ class RunHits:
     classes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class VariantHits:
+@dataclass(frozen=True, kw_only=True)
+class VariantHits(RunHits):
     """The runs of a variant that were tested on the same images: seeds (S,), hits [S, N] bool, labels [N]."""
 
     seeds: tuple[int, ...]
-    hits: np.ndarray
-    labels: np.ndarray
-    images: str
-    classes: tuple[str, ...] = ()
 
 
 def read_hits(run: record.RunRecord, row: Mapping[str, Any], labels: dict[str, np.ndarray]) -> RunHits | None:
@@ -74,7 +70,7 @@ def by_variant(finished: pd.DataFrame, hits: Mapping[str, RunHits]) -> dict[str,
         if len({run.images for run in runs}) == 1:
             matrix = np.stack([run.hits for run in runs])
             seeds, classes = tuple(map(int, rows["seed"])), max(run.classes for run in runs)  # older runs have none
-            stacked[str(variant)] = VariantHits(seeds, matrix, runs[0].labels, runs[0].images, classes)
+            stacked[str(variant)] = VariantHits(matrix, runs[0].labels, runs[0].images, classes, seeds=seeds)
     return stacked
 
 

@@ -26,9 +26,8 @@ FROM_SUMMARY = {
     **{name: f"data.{name}" for name in IMAGES},
     "image_files": "data.files",
     "test_copies": "data.copies.test",  # test images that are training images as well
-    **{
-        f"planned_{name}": f"planned.{name}" for name in record.COMPARISON
-    },  # what the study stated when the run started
+    # what the study stated when the run started
+    **{f"planned_{name}": f"planned.{name}" for name in record.COMPARISON},
     "planned_fields": PLANNED_FIELDS,
     **{name: f"provenance.{name}" for name in ("commit", "dirty", "started", "finished", "command")},
     **{f"plugin_{name}": f"provenance.plugin.{name}" for name in ("modules", "digest", "committed")},

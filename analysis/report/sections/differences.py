@@ -62,26 +62,20 @@ def pairs_table(variants: Variants, comparisons: Comparisons) -> Table | None:
     if len(variants.names) < 3 or not comparisons.pairs:
         return None
     rows = [
-        {"variant": a, "reference": b, **_ends(variants, a, b), **_fields(comparison)}
+        {"variant": a, "reference": b, **_end(variants, a), **_end(variants, b, "_other"), **_fields(comparison)}
         for (a, b), comparison in comparisons.pairs.items()
     ]
     names = [
         Column("variant", "_name", key=True, sort="_place", link="_runs"),
-        Column("reference", "_other", key=True, sort="_other_place", link="_other_runs"),
+        Column("reference", "_other_name", key=True, sort="_other_place", link="_other_runs"),
     ]
     columns = (*names, *_columns(variants.metric, comparisons.pairs.values()))
     return Table("pairs", text("differences", "pairs_caption"), pd.DataFrame(rows, dtype=object), columns)
 
 
-def _ends(variants: Variants, a: str, b: str) -> dict[str, object]:
-    return {
-        "_name": variants.brief[a],
-        "_place": variants.names.index(a),
-        "_runs": variants.anchor(a),
-        "_other": variants.brief[b],
-        "_other_place": variants.names.index(b),
-        "_other_runs": variants.anchor(b),
-    }
+def _end(variants: Variants, variant: str, side: str = "") -> dict[str, object]:
+    fields = variant_fields(variants, variant)
+    return {side + name: fields[name] for name in ("_name", "_place", "_runs")}
 
 
 def _fields(c: PairedComparison) -> dict[str, object]:

@@ -111,9 +111,7 @@ def mark_note(means: Means, comparisons: Comparisons, policy: Policy) -> str:
     """What the marks of `mark` mean."""
     tested, equal = comparisons.with_variant(means.best), comparisons.with_verdict(means.best, "equivalent")
     known = {"best_tested": bool(tested), "has_best": means.best is not None, "equal": bool(equal)}
-    if not _some_worse(means, comparisons):
-        return ""
-    return text("variants", "marks", policy=policy, **known)
+    return text("variants", "marks", policy=policy, **known) if _some_worse(means, comparisons) else ""
 
 
 def _some_worse(means: Means, comparisons: Comparisons) -> bool:

@@ -22,7 +22,7 @@ LABELS = [0, 0, 1, 1]
 def images_of(**hits):
     """Hits by variant and seed, on the same images."""
     arrays = {name: np.array(runs, dtype=bool) for name, runs in hits.items()}
-    stacked = {name: VariantHits(tuple(range(len(a))), a, np.array(LABELS), "same") for name, a in arrays.items()}
+    stacked = {name: VariantHits(a, np.array(LABELS), "same", seeds=tuple(range(len(a)))) for name, a in arrays.items()}
     return ImageResults(stacked, {}, {})
 
 
