@@ -69,10 +69,12 @@ def report(arguments: Namespace) -> int:
 
 def _index(folders: Sequence[Path], arguments: Namespace) -> int:
     """Write the index of several studies, once or until all their runs have ended."""
-    for flag in ("metric", "baseline", "table", "wandb"):
+    for flag in ("metric", "baseline", "table", "wandb", "factor", "seed", "margin", "lower_is_better"):
         if getattr(arguments, flag):
             listed = ", ".join(map(str, folders))
-            raise UserError(f"--{flag}: is for one study; {arguments.study} holds {len(folders)}: {listed}")
+            raise UserError(
+                f"--{flag.replace('_', '-')}: is for one study; {arguments.study} holds {len(folders)}: {listed}"
+            )
     out = _out(arguments.study, "report", arguments)
     while True:
         studies: dict[Path, RunsTable | UserError] = {}
@@ -94,7 +96,8 @@ def _paper_table(source: str, arguments: Namespace) -> int:
     """Write one table, and print where it is."""
     study = _read(source, arguments)
     check_one_dataset(study)
-    names = arguments.columns and [name.strip() for name in arguments.columns.split(",")]
+    given = arguments.columns
+    names = None if given is None else [name.strip() for name in given.split(",")]
     write_table(paper_table(analyze(study), names), arguments.table)
     record_look(study)
     print(arguments.table)

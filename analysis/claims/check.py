@@ -98,7 +98,7 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
         failed = p_against[i] * _factor(smallest[i], q, len(claims)) <= ALPHA
         outcome: Outcome = "does not hold here" if failed.any() else "holds here" if shown.all() else "undecided here"
         pick = failed if failed.any() else shown if shown.all() else ~shown
-        decisive = hypotheses[np.flatnonzero(pick)[np.argmax(np.nan_to_num(p_for[i][pick], nan=1.0))]]
+        decisive = min((hypotheses[k] for k in np.flatnonzero(pick)), key=lambda hypothesis: hypothesis.support(ALPHA))
         undecided = [hypothesis for hypothesis, is_shown in zip(hypotheses, shown, strict=True) if not is_shown]
         open_ = outcome == "undecided here" and not looks
         results.append(

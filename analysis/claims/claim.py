@@ -79,6 +79,12 @@ class Hypothesis:
         above, below = at.t_test(self.bound, "above"), at.t_test(-self.bound, "below")
         return np.minimum(2 * np.minimum(above, below), 1)
 
+    def support(self, alpha: float) -> float:
+        """How far the interval of `estimate` stays on the side of the hypothesis; below 0 where it does not."""
+        found = self.estimate(alpha)
+        low, high = (found.low, found.high) if found.low == found.low else (found.value, found.value)
+        return low - self.bound if self.relation == "above" else self.bound - max(-low, high)
+
     def leans_for(self) -> bool:
         """Whether the hypothesis holds if the observed mean is the true one."""
         centre = self.moments[0]

@@ -45,7 +45,7 @@ def read_file(path: Path) -> pd.DataFrame:
         except ImportError as error:
             extra = 'needs the extra "parquet"; install it with: pip install "vit-ablation[parquet]"'
             raise UserError(f"csv:{path}: {extra}") from error
-        except (ValueError, TypeError, csv.Error) as error:
+        except (ValueError, TypeError, RecursionError, csv.Error) as error:
             raise UserError(f"csv:{path}: cannot be read: {error}") from error
     for number, row in enumerate(rows, 1):
         if len(row) != len(head):
@@ -89,6 +89,8 @@ def read_table(
     levels = {name: _levels(frame, source, name) for name in factor}
     runs = _runs(frame, source, measured, metric, seed, levels)
     study = infer(source, runs, measured, baseline, margin=margin)
+    if len(study.variants) < len(set(zip(*levels.values()))):
+        raise UserError(f"{source}: two combinations of {', '.join(factor)} have the same name; rename their values")
     unused = [column for column in frame if column not in (metric, seed, *factor)]
     notes = [f"Columns of the table that are not used: {', '.join(unused)}."] if unused else []
     plan = study.plan.model_copy(update={"notes": [*study.plan.notes, *notes], "command": command})
@@ -120,6 +122,12 @@ def _levels(frame: pd.DataFrame, source: str, factor: str) -> list[Any]:
         raise UserError(f"{source}: {factor}: row {texts.index('') + 1} is empty; a run has a level of every factor")
     numbers = list(map(_number, texts))
     levels = numbers if all(number is not None and math.isfinite(number) for number in numbers) else texts
+    alike = dict[Any, str]()
+    for text, level in zip(texts, levels):
+        if alike.setdefault(level, text) != text:
+            raise UserError(
+                f"{source}: {factor}: {alike[level]!r} and {text!r} are the same number; write it in one way"
+            )
     if len(set(levels)) < 2:
         raise UserError(f"{source}: {factor}: every row holds {texts[0]!r}; a factor has two values or more")
     return levels

@@ -51,7 +51,10 @@ def over_images(
     seed, image = n * float(deviation) ** 2, float(by_image) / (n - 1)  # mean squares
     variance, df = _combined(seed, image, rest, s, n)
     low, high = t_interval(centre, np.sqrt(variance / (s * n)), df, level)
-    low, high = np.minimum(low, seeds.low), np.maximum(high, seeds.high)
+    # images without any spread: the exact limit for outcomes of n images that have not been seen (Clopper and Pearson,
+    # Biometrika 26 (1934), 404-413)
+    unseen = 1 - ((1 - level) / 2) ** (1 / n) if (values == values.flat[0]).all() else 0.0
+    low, high = np.min([low, seeds.low, centre - unseen]), np.max([high, seeds.high, centre + unseen])
     return ImageEstimate(seeds, Estimate(float(centre), float(low), float(high), s), n)
 
 

@@ -187,6 +187,16 @@ COLUMNS = {"factor": ["method"], "margin": 0.5}
         (GOOD.replace("b,1", "b,0"), FLAGS, "rows 3 and 4 both have method b, seed 0; name what differs with --factor"),
         (GOOD.replace("b,1", ",1"), FLAGS, "method: row 4 is empty"),
         (GOOD.replace("b,", "a,"), FLAGS, "method: every row holds 'a'; a factor has two values or more"),
+        (
+            GOOD.replace("a,0", "1.10,0").replace("a,", "1.1,").replace("b,", "2,"),
+            FLAGS,
+            "'1.10' and '1.1' are the same",
+        ),
+        (
+            'm,k,seed,acc\n"1, 2",3,0,1\n1,"2, 3",2,50\n9,9,0,5\n',
+            ("--metric", "acc", "--factor", "m", "--factor", "k", "--margin", "1"),
+            "two combinations of m, k have the same name",
+        ),
         (GOOD + "b,2\n", FLAGS, "row 5 has 2 cells, and the header 3"),
         (GOOD.replace("seed,acc", "acc,acc"), FLAGS, "has 2 columns 'acc' (the metric)"),
         (GOOD.replace("method", "a+b"), ("--factor", "a+b", *FLAGS), "has no column 'method' (a factor)"),

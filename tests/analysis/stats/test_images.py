@@ -7,11 +7,17 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import t
+from scipy.stats import binomtest, t
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from analysis.stats import over_images
+
+
+def test_images_that_are_all_right_leave_the_exact_limit_for_new_images():
+    found = over_images(np.ones((3, 12)), floor=1e-9).both
+    exact = binomtest(12, 12).proportion_ci(0.95, "exact").low  # 73.5 %
+    assert found.low == pytest.approx(exact) and found.value == 1
 
 
 def test_three_seeds_and_two_images_by_hand() -> None:

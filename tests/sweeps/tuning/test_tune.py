@@ -187,7 +187,7 @@ def test_seeds_that_the_study_was_trained_with_are_not_used(refused, tmp_path):
     path = study(tmp_path)
     folder = tmp_path / "runs" / "mine"
     folder.mkdir(parents=True)
-    write_plan(make_plan(read_study_file(path).model_copy(update={"seeds": (0, 1_000_001)})), folder, "vit-sweep run")
+    write_plan(make_plan(read_study_file(path).model_copy(update={"seeds": [0, 1_000_001]})), folder, "vit-sweep run")
     assert "seeds: 1000001 is not allowed" in refused(*words(path, "--trials", 2))
 
 
