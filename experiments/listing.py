@@ -61,7 +61,8 @@ def data(config: RunConfig) -> int:
     channels, side = config.data.image_shape
     print(f"\n{len(splits.classes)} classes. Images for the model: {side} x {side} pixels, {channels} channel(s).")
     if splits.files:
-        print("Image files: {} x {} to {} x {} pixels.".format(*file_sizes(config.data.root)))
+        sizes = dict.fromkeys(f"{width} x {height}" for width, height in file_sizes(config.data.root))
+        print(f"Image files: {' to '.join(sizes)} pixels.")
     return 0
 
 

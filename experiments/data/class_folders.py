@@ -40,6 +40,8 @@ def list_images(folder: Path) -> tuple[dict[str, list[str]], str]:
                 unused["outside the class folders"].append(path)
             elif not name.lower().endswith(TYPES):
                 unused[f"files of type {Path(name).suffix or '(none)'}"].append(path)
+            elif not os.path.isfile(real):
+                raise UserError(f"data.root: {path!r} is not a file")  # a pipe would be waited for without end
             elif label_of.setdefault(real, label) != label:
                 raise UserError(f"data.root: {path!r} is a file of two classes: {label_of[real]} and {label}")
             else:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import math
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -38,8 +39,8 @@ def read_folder(data: DataConfig) -> tuple[dict[str, Images], tuple[str, ...]]:
     parts: dict[str, Images] = {}
     classes: tuple[str, ...] = ()
     folders = _part_folders(data.root)
-    if "test" in folders:
-        _name_unused(Path(data.root))
+    if "test" in folders and (others := sorted({path.name for path in Path(data.root).glob("*/")} - {*folders})):
+        _say_once(f"not used, only train and test are: {', '.join(others)} in {data.root!r}")
     for name, folder in folders.items():
         parts[name], found = _read_classes(folder, data.image_shape[1])
         if classes and found != classes:
@@ -58,30 +59,34 @@ def files_digest(data_root: str) -> str:
     For formats without compression, the contents count too, up to `MOST_HASHED` bytes in all. A user may keep other files
     beside the images, even the folder of the runs. Raises `UserError` where the root cannot be read.
     """
-    root, parts = Path(data_root), [list_images(folder)[0] for folder in _part_folders(data_root).values()]
-    names = [name for classes in parts for paths in classes.values() for name in paths]
     try:
-        sizes = {path: path.stat().st_size for path in map(Path, names)}
+        sizes = {path: path.stat().st_size for path in map(Path, _all_images(data_root))}
         plain = [path for path in sizes if path.suffix.lower() in UNCOMPRESSED]
         contents = {}
         if sum(sizes[path] for path in plain) <= MOST_HASHED:
             contents = {path: f":{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in plain}
-        listed = sorted(f"{path.relative_to(root).as_posix()}:{sizes[path]}{contents.get(path, '')}" for path in sizes)
+        listed = sorted(
+            f"{path.relative_to(data_root).as_posix()}:{sizes[path]}{contents.get(path, '')}" for path in sizes
+        )
     except OSError as error:
         raise UserError(f"data.root: {data_root!r} cannot be read: {error}") from error
     return hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def file_sizes(data_root: str) -> tuple[int, ...]:
-    """Width and height in pixels of the smallest, then of the largest image file."""
+def file_sizes(data_root: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Width and height in pixels of the smallest image file, and those of the largest."""
     from PIL import Image
 
-    parts = [list_images(folder)[0] for folder in _part_folders(data_root).values()]
     sizes = set()
-    for path in (path for classes in parts for paths in classes.values() for path in paths):
+    for path in _all_images(data_root):
         with _naming(path):
             sizes.add(Image.open(path).size)
-    return *min(sizes, key=math.prod), *max(sizes, key=math.prod)
+    return min(sizes, key=math.prod), max(sizes, key=math.prod)
+
+
+def _all_images(data_root: str) -> Iterator[str]:
+    for folder in _part_folders(data_root).values():
+        yield from chain.from_iterable(list_images(folder)[0].values())
 
 
 @contextlib.contextmanager
@@ -109,12 +114,6 @@ def _part_folders(data_root: str) -> dict[str, Path]:
     return {"train": root}
 
 
-def _name_unused(root: Path) -> None:
-    others = sorted(path.name for path in root.iterdir() if path.is_dir() and path.name not in ("train", "test"))
-    if others:
-        _say_once(f"not used, only train and test are: {', '.join(others)} in {str(root)!r}")
-
-
 def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
     """Read FOLDER/CLASS/IMAGE: resize the shorter side to `side` pixels, then crop the centre."""
     from torchvision.transforms import v2
@@ -130,7 +129,7 @@ def _read_classes(folder: Path, side: int) -> tuple[Images, tuple[str, ...]]:
         _say_once(unused)
     if len(files) < 2:
         raise UserError(f"data.root: {str(folder)!r} has {len(files)} class folder(s) with images; two are needed")
-    paths = [path for paths in files.values() for path in paths]
+    paths = list(chain.from_iterable(files.values()))
     classes = tuple(name.encode(errors="replace").decode() for name in files)  # a name may be no UTF-8
     y = torch.tensor([label for label, paths in enumerate(files.values()) for _ in paths])
     streamed = StreamedPixels(paths, side, decode)

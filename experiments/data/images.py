@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from experiments.data.streaming import StreamedPixels
-from experiments.errors import UserError
+from experiments.files import reading
 
 UNCOMPRESSED = (".bmp", ".pgm", ".ppm", ".tif", ".tiff")  # formats in which images of one shape have one size in bytes
 END = 4096  # bytes
@@ -87,10 +88,7 @@ def _keys(images: Images) -> Iterator[int]:
     if isinstance(images.x, Tensor):
         yield from (hash(pixels.tobytes()) for pixels in images.x.numpy())
     for path in images.x.paths if isinstance(images.x, StreamedPixels) else ():
-        try:
-            with open(path, "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(0 if path.lower().endswith(UNCOMPRESSED) else max(0, size - END))
-                yield hash((size, file.read()))
-        except OSError as error:
-            raise UserError(f"data.root: {path!r} cannot be read: {error.strerror}") from error
+        with reading(Path(path)), open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0 if path.lower().endswith(UNCOMPRESSED) else max(0, size - END))
+            yield hash((size, file.read()))

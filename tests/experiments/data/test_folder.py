@@ -1,5 +1,6 @@
 """The user's image folders: layout, decoding, and one clear line for what cannot be used."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,11 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:40])
 
 
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def _bomb(path: Path) -> None:
     header = path.read_bytes()
     path.write_bytes(header[:6] + b"\xff\xff\xff\xff" + header[10:])  # a GIF whose header claims 65,535 x 65,535 pixels
@@ -195,6 +201,7 @@ def _bomb(path: Path) -> None:
         ("cut.png", _cut),
         ("float.tif", lambda path: Image.new("F", (9, 9)).save(path)),
         ("bomb.gif", _bomb),
+        ("pipe.png", _pipe),
         ("text.png", lambda path: path.write_text("not an image")),
     ],
 )
