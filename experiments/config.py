@@ -15,10 +15,9 @@ from pydantic import Field, ValidationError
 
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, first_line, plain
-from experiments.files import canonical
+from experiments.files import canonical, weights_digest
 from experiments.metric import FEWSHOT, FEWSHOT_L2, FEWSHOT_VAL, METRICS, PERMUTED, REPEATED, SHIFT, Metric
 from experiments.sections import PER_SEED, DataConfig, EvalConfig, OptimConfig, Section, TrainConfig
-from experiments.weights import weights_digest
 from vit.config import Architecture, ViTConfig
 from vit.registry import REGISTRY, nearest
 

@@ -8,19 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from experiments.config import RunConfig, flatten
 from experiments.data.catalogue import DATASETS
 
-
-def _splits_test_images(config: RunConfig) -> bool:
-    """Whether the test images of the run, or of its few-shot evaluation, may be a fraction of all images."""
-    return not all(DATASETS[name].has_test_set for name in (config.data.name, *config.eval.fewshot))
-
-
 # Setting -> (whether it has an effect on a run, what that needs):
 NEEDS: dict[str, tuple[Callable[[RunConfig], bool], str]] = {
     "optim.momentum": (lambda config: config.optim.name == "sgd", "optim.name sgd"),
     "optim.warmup_epochs": (lambda config: config.optim.schedule == "cosine", "optim.schedule cosine"),
     "model.drop_path_rate": (lambda config: config.model.depth > 1, "a model.depth of at least 2"),
     "eval.shots": (lambda config: bool(config.eval.fewshot), "eval.fewshot"),
-    "data.test_fraction": (_splits_test_images, "a dataset without a test set of its own"),
+    "data.test_fraction": (
+        lambda config: not all(DATASETS[name].has_test_set for name in (config.data.name, *config.eval.fewshot)),
+        "a dataset without a test set of its own",
+    ),
 }
 
 

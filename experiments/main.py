@@ -14,7 +14,6 @@ from experiments.runs.tracking.settings import add_tracking_arguments
 
 if TYPE_CHECKING:
     from experiments.config import RunConfig
-    from experiments.progress import EpochPrinter
 
 PROG = "vit-train"
 USAGE = f"""{PROG} [--preset NAME] [--SETTING VALUE ...] [--out DIR] [--device DEVICE] [--threads N] [--tracking MODE]
@@ -98,7 +97,6 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
 
     from experiments.effects import warn_of_long_warmup, warn_of_no_effect
     from experiments.memory import batch_named
-    from experiments.progress import EpochPrinter
     from experiments.runs.record import is_finished
     from experiments.runs.run import train
     from experiments.runs.tracking.mirror import Mirror
@@ -116,9 +114,8 @@ def _train(arguments: argparse.Namespace, config: RunConfig) -> int:
     warn_of_long_warmup([config], PROG)
     warn_of_no_effect(settings(arguments), config, PROG)
     test = arguments.test == "true"
-    mirror, printer = Mirror(tracking, out, said.append), EpochPrinter(config.train.epochs)
-    with mirror, batch_named(config):
-        on_row = _pruned_when_stopped(printer) if agent else printer
+    with Mirror(tracking, out, said.append) as mirror, batch_named(config):
+        on_row = _on_row(config.train.epochs, agent is not None)
         if agent or not trained_before:
             mirror.follow(name)
         (summary,) = train([run], out, device=arguments.device, on_row=on_row, test=test)
@@ -152,19 +149,27 @@ def _print_result(preset_name: str, config: RunConfig, summary: dict[str, Any], 
     return 0
 
 
-def _pruned_when_stopped(printer: EpochPrinter) -> Callable[[int, dict[str, float]], bool]:
-    """An `on_row` that prunes the run after SIGTERM, which an agent sends where its sweep stops the run early.
+def _on_row(epochs: int, by_agent: bool) -> Callable[[int, dict[str, float]], bool]:
+    """An `on_row` that prints the metrics of each epoch, and prunes the run of an agent after SIGTERM.
 
-    The sweep does not start this run again, so it is not left to be resumed.
+    The agent sends it where its sweep stops the run early. The sweep does not start this run again, so it is not left to be
+    resumed.
     """
     heard: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    if by_agent:
+        signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
 
-    def prune(run: int, row: dict[str, float]) -> bool:
-        printer(run, row)
+    def on_row(run: int, row: dict[str, float]) -> bool:
+        metrics = (f"{part} loss {row[f'{part}/loss']:.4f}, acc {row[f'{part}/acc']:.2%}" for part in ("train", "val"))
+        try:
+            print(f"epoch {row['epoch']}/{epochs}  {'; '.join(metrics)}", flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            pass  # a full disk does not stop the training: the record is elsewhere, and the command reports it at the end
         return bool(heard)
 
-    return prune
+    return on_row
 
 
 if __name__ == "__main__":

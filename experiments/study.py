@@ -40,9 +40,7 @@ def _check_looks(looks: list[int]) -> list[int]:
 
 
 MetricName = Annotated[str, AfterValidator(_check_metric)]
-Variance = Literal[
-    "shared", "paired"
-]  # where standard errors of differences come from: all variants, or each pair alone
+Variance = Literal["shared", "paired"]  # standard errors of differences come from all variants, or each pair alone
 Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned tests: at these numbers of seeds
 
 

@@ -104,10 +104,6 @@ def read_jobs(study_dir: Path, name: str) -> list[dict[str, Any]]:
         return [{"job": job, "state": "unknown", "node": None} for job in jobs]
     rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
     listed = {job for job, *_ in rows}
-    rows += [[job, "ended", TOO_SHORT] for job in jobs if job not in listed and _was_too_short(path.parent, job)]
+    logs = {job: log for job in jobs if job not in listed and (log := path.with_name(f"{job}.log")).exists()}
+    rows += [[job, "ended", TOO_SHORT] for job, log in logs.items() if TOO_SHORT in log.read_text(errors="replace")]
     return [{"job": job, "state": state, "node": node} for job, state, node in rows if job in jobs]
-
-
-def _was_too_short(folder: Path, job: str) -> bool:
-    log = folder / f"{job}.log"
-    return log.exists() and TOO_SHORT in log.read_text(errors="replace")

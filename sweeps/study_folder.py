@@ -22,12 +22,8 @@ from sweeps.study import format_level
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
-STATEMENTS = (
-    "metric",
-    "margin",
-    "looks",
-    "variance",
-)  # fields of a study that stay once a run has finished, as the baseline does
+# Fields of a study that stay once a run has finished, as the baseline does.
+STATEMENTS = ("metric", "margin", "looks", "variance")
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
@@ -184,9 +180,7 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
         )
     stated = {field: (getattr(old, field), getattr(plan, field)) for field in STATEMENTS}
     stated = {"until_decided": (old.until_decided is not None, plan.until_decided is not None), **stated}
-    if any(
-        tree.study.get("baseline") is not None for tree in (old, plan)
-    ):  # else it is the first variant, whichever that is
+    if any(tree.study.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
         label = next(planned[run.run_id].variant for run in old.runs if run.variant == old.baseline)
         stated["baseline"] = label, plan.baseline  # a study that gains a factor gives its variants longer labels
     changed = [field for field, (there, here) in stated.items() if there != here]

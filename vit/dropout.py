@@ -68,6 +68,3 @@ class Dropout(nn.Module):
         assert key is not None, "dropout in training needs a key"
         shape = (x.shape[0],) + (1,) * (x.ndim - 1) if self.per_sample else tuple(x.shape)
         return x * keep_mask(key, self.stream, shape, self.rate).to(x.dtype).div_(1 - self.rate)
-
-    def extra_repr(self) -> str:
-        return f"rate={self.rate}, stream={self.stream}" + (", per_sample=True" if self.per_sample else "")

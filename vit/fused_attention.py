@@ -32,18 +32,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> Tenso
 def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
     if cpu_bfloat16.applies(q) and cpu_bfloat16.fits(k):
         return cpu_bfloat16.attend(q, k, v, bias)
-    if _needs_padding(q, bias):
+    if q.is_cuda and q.dtype == torch.bfloat16 and bias is not None and q.shape[-1] % _CUDA_ALIGNMENT:
         return _attend_padded(q, k, v, bias)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
 
 
-def _needs_padding(q: Tensor, bias: Tensor | None) -> bool:
-    """Whether PyTorch would compute attention in separate operations because of the width of a head."""
-    return q.is_cuda and q.dtype == torch.bfloat16 and bias is not None and q.shape[-1] % _CUDA_ALIGNMENT > 0
-
-
 def _attend_padded(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None) -> Tensor:
-    """Attention with head widths padded by zeros."""
+    """Attention with head widths padded by zeros: for others PyTorch would use separate operations."""
     width, mixed = q.shape[-1], v.shape[-1]
     q, k, v = (F.pad(x, (0, -x.shape[-1] % _CUDA_ALIGNMENT)) for x in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=width**-0.5)[..., :mixed]

@@ -61,9 +61,8 @@ def _faults(cls: Any, cfg: ViTConfig) -> Iterator[str]:
     if bias is not None:
         shape = (cfg.num_heads, t, t)
         has_shape = isinstance(bias, Tensor) and bias.shape in ((1, *shape), (BATCH, *shape))
-        if (
-            not has_shape or not (bias < torch.inf).all() or (bias == -torch.inf).all(-1).any()
-        ):  # -inf hides some tokens
+        hides_all = has_shape and bool((bias == -torch.inf).all(-1).any())  # -inf hides some tokens
+        if not has_shape or hides_all or not (bias < torch.inf).all():
             yield f"returns {_described(bias)} from bias; expected None or finite values {[1, *shape]}"
     parameters = {f"the parameter {name!r}": p for name, p in module.named_parameters() if p.requires_grad}
     if not parameters and all(torch.equal(*pair) for _, *pair in outputs) and (bias is None or not bias.any()):

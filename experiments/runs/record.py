@@ -22,14 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.files import CHECKPOINT, RecordError, canonical, finite, read_json, write_json
 from experiments.files import PART as PART
-from experiments.files import RecordError, canonical, finite, read_json, write_json
 from experiments.files import reading as reading
 from experiments.files import write_bytes as write_bytes
 from experiments.files import write_text as write_text
 from experiments.study import STUDY as STUDY
 from experiments.study import RunSpec
-from experiments.weights import CHECKPOINT
 
 SCHEMA = 1
 CONFIG, METRICS, SUMMARY, PREDICTIONS = "config.json", "metrics.csv", "summary.json", "test_predictions.npz"

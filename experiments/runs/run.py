@@ -82,7 +82,10 @@ def train(
             members = {i: state for i, state in states.items() if runs[i].config.split_seed == split_seed}
             config = next(iter(members.values())).spec.config
             splits = (load or load_splits)(config, torch_device)
-            data = Data(splits if test else _without_test(splits), tasks_of(config, splits, torch_device))
+            tasks = tasks_of(config, splits, torch_device)
+            if not test:
+                splits = replace(splits, test=splits.test.pick(torch.arange(0, device=splits.test.y.device)))
+            data = Data(splits, tasks)
             for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
                 _train_or_divide(group, data, torch_device, on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
@@ -91,11 +94,6 @@ def train(
 def load_splits(config: RunConfig, device: torch.device) -> loading.Splits:
     """The splits of a run's dataset on a device. Raises `UserError`; see `loading.load`."""
     return loading.load(config).to(device)
-
-
-def _without_test(splits: loading.Splits) -> loading.Splits:
-    """The same splits with an empty test set."""
-    return replace(splits, test=splits.test.pick(torch.empty(0, dtype=torch.int64, device=splits.test.y.device)))
 
 
 def _check_plugin(config: RunConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 
 import torch
 
@@ -16,7 +17,7 @@ def uses_thread(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-class EpochWriter:
+class EpochWriter(ExitStack):
     """A context in which the records of epochs are written, each by a function without arguments.
 
     With `in_background` a thread calls the functions in order; `wait`, or the end of the context, raises their first error.
@@ -24,18 +25,10 @@ class EpochWriter:
     """
 
     def __init__(self, in_background: bool) -> None:
-        self._pool = ThreadPoolExecutor(1, "records") if in_background else None
+        super().__init__()
+        self._pool = self.enter_context(ThreadPoolExecutor(1, "records")) if in_background else None
         self._pending: list[Future[None]] = []
-
-    def __enter__(self) -> EpochWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.wait()
-        finally:
-            if self._pool:
-                self._pool.shutdown()
+        self.callback(self.wait)
 
     def submit(self, write: Callable[[], None]) -> None:
         """Call a function after those before it."""

@@ -80,7 +80,9 @@ def status(arguments: argparse.Namespace, _: str) -> int:
         start, study = time.monotonic(), read_status(study_dir)
         jobs = read_jobs(study_dir, study.study)
         if arguments.json:
-            print(json.dumps(_tree(study, jobs), indent=None if arguments.watch else 1), flush=True)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            tree = {"schema": SCHEMA, "time": now, "counts": study.counts, "jobs": jobs, **asdict(study)}
+            print(json.dumps(tree, indent=None if arguments.watch else 1), flush=True)
         else:
             if look and console.is_terminal:
                 console.clear()
@@ -90,17 +92,6 @@ def status(arguments: argparse.Namespace, _: str) -> int:
             break
         time.sleep(max(arguments.watch, time.monotonic() - start))  # a look at many runs takes seconds
     return 0
-
-
-def _tree(study: StudyStatus, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The status as the JSON that --json prints; see `DESCRIPTION`."""
-    return {
-        "schema": SCHEMA,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "counts": study.counts,
-        "jobs": jobs,
-        **asdict(study),
-    }
 
 
 def _parts(study: StudyStatus, jobs: Sequence[Mapping[str, Any]], every: bool) -> Iterator[str | Table | None]:

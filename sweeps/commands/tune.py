@@ -115,7 +115,12 @@ def _report(
         cost = f"{sum(trial.epochs for trial in trials[label])} epochs in all"
         mean = f" (mean over {plan.seeds} seeds)" if plan.seeds > 1 else ""
         print(f"{label}: validation accuracy {trial.val_acc:.1%}{mean} in trial {trial.trial}, {cost}: {chosen}")
-    _report_edges(plan, best)
+        for path, value in trial.settings.items():
+            if end := plan.space[path].edge(value):
+                print(
+                    f"edge: {label}: {path}={format_level(value)} is at or near the {end} end of "
+                    f"{range_text(plan.space[path])}; widen it with --params and tune again"
+                )
     if None in best.values():
         return 1
     print(f"result: {study_dir / TUNED}")
@@ -124,16 +129,6 @@ def _report(
         print(f"note: {study_dir} is a study that is not tuned; train the tuned runs with another --out")
     print(f"next: {_next_command(plan, study_dir, is_untuned, arguments)}")
     return 1 if failed else 0
-
-
-def _report_edges(plan: TuningPlan, best: Mapping[str, TunedTrial | None]) -> None:
-    for label, trial in best.items():
-        for path, value in trial.settings.items() if trial else ():
-            if end := plan.space[path].edge(value):
-                print(
-                    f"edge: {label}: {path}={format_level(value)} is at or near the {end} end of "
-                    f"{range_text(plan.space[path])}; widen it with --params and tune again"
-                )
 
 
 def _next_command(plan: TuningPlan, study_dir: Path, is_untuned: bool, arguments: argparse.Namespace) -> str:

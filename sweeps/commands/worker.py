@@ -19,8 +19,8 @@ from sweeps.commands.run import (
     train,
     train_and_report,
 )
-from sweeps.outcome import result_text
 from sweeps.study_folder import ERROR
+from sweeps.workers.progress import result_text
 
 
 def add(commands: Any) -> None:

@@ -25,16 +25,28 @@ TEXT = (
 
 
 def create_study(store: QueueStorage, plan: StudyPlan) -> optuna.Study:
-    """Optuna's study of a plan. It is made if it does not exist. The caller holds the lock.
+    """Optuna's study of a plan; see `open_study`."""
+    study = open_study(store, plan.name, Metric(plan.metric).on_validation)
+    if NOTE not in study.user_attrs:
+        study.set_user_attr(NOTE, TEXT)
+    return study
+
+
+def open_study(
+    store: QueueStorage, name: str, metric: Metric, pruner: optuna.pruners.BasePruner | None = None
+) -> optuna.Study:
+    """Optuna's study of a name. It is made if it does not exist. The caller holds the lock.
 
     Its metric stays as it is made: a reader must not take its values for another metric, nor for one of the test set.
     """
-    metric = Metric(plan.metric).on_validation
-    direction = StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE
-    name = store.study_name(plan.name)
-    study = optuna.create_study(storage=store.rdb, study_name=name, direction=direction, load_if_exists=True)
+    study = optuna.create_study(
+        storage=store.rdb,
+        study_name=store.study_name(name),
+        direction=StudyDirection.MINIMIZE if metric.lower_is_better else StudyDirection.MAXIMIZE,
+        pruner=pruner,
+        load_if_exists=True,
+    )
     if study.metric_names is None:
-        study.set_user_attr(NOTE, TEXT)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names([metric])

@@ -47,14 +47,10 @@ def is_alive(process: ProcessInfo, silence: Callable[[float], float] | None = No
     A process in another PID namespace counts as one on another machine, because its pid means nothing here. So does one
     of an earlier boot. `silence` tells how many seconds have passed since a heartbeat; without it, this machine's clock.
     """
-    if not _is_here(process):
+    if (process.host, process.boot, process.namespace) != (socket.gethostname(), *_kernel()):
         passed = silence(process.heartbeat) if silence else time.time() - process.heartbeat
         return passed < LEASE_TIMEOUT
     return process.start is not None and _start_time(process.pid) == process.start
-
-
-def _is_here(process: ProcessInfo) -> bool:
-    return (process.host, process.boot, process.namespace) == (socket.gethostname(), *_kernel())
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.config import cohort_key
 from experiments.metric import Metric
@@ -90,7 +90,7 @@ class Queue:
         """
         self.refresh()
         for name in self.runs:
-            if name not in self.running:
+            if name not in self._state.running:
                 self._look_for_record(name)
         self._sort()
         return self.state()
@@ -109,11 +109,6 @@ class Queue:
     def left(self) -> int:
         """The number of runs to assign, as last read."""
         return 0 if self.cancelled else len(self._state.waiting)
-
-    @property
-    def running(self) -> dict[str, ProcessInfo]:
-        """The runs of the plan that are in training, as last read, and their workers."""
-        return self._state.running
 
     def _read(self) -> None:
         """Read the trials, and what users have asked for. A finished trial is read only once: Optuna keeps it."""
@@ -202,7 +197,8 @@ class Queue:
 
     def _add(self, run: RunSpec, state: TrialState, value: float | None, attributes: Mapping[str, Any]) -> None:
         """Add a trial. All others have been read, and the lock is held: so its number is known."""
-        trial = stored.new_trial(run, state, value, attributes)
+        names = {stored.RUN: run.name, stored.RUN_ID: run.run_id, stored.VARIANT: run.variant, stored.SEED: run.seed}
+        trial = create_trial(state=state, value=value, user_attrs={**attributes, **names})
         self.store.rdb.create_new_trial(self.study_id, trial)
         trial.number = len(self._trials)
         self._trials.append(trial)

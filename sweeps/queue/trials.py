@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, TrialState
 
 from experiments.study import RunSpec
 from sweeps.queue.process import ProcessInfo, is_alive
@@ -58,12 +58,6 @@ def has_record(trial: FrozenTrial) -> bool:
     return complete or (trial.state == TrialState.FAIL and STATUS in trial.user_attrs)
 
 
-def new_trial(run: RunSpec, state: TrialState, value: float | None, attributes: Mapping[str, Any]) -> FrozenTrial:
-    """A trial of a run."""
-    names = {RUN: run.name, RUN_ID: run.run_id, VARIANT: run.variant, SEED: run.seed}
-    return create_trial(state=state, value=value, user_attrs={**attributes, **names})
-
-
 def stored_process(worker: ProcessInfo, sweep: ProcessInfo, now: float) -> dict[str, Any]:
     """A worker and its sweep, which run on one machine, with a heartbeat now, as a user attribute."""
     return {"worker": asdict(replace(worker, heartbeat=now)), "sweep": asdict(replace(sweep, heartbeat=now))}
@@ -81,5 +75,5 @@ def sweep_of(trial: FrozenTrial) -> ProcessInfo:
 
 def is_assigned(trial: FrozenTrial, silence: Callable[[float], float]) -> bool:
     """Whether a trial is running and its worker is alive, or the sweep that will settle it. `silence`: see `is_alive`."""
-    is_ours = trial.state == TrialState.RUNNING and PROCESS in trial.user_attrs
+    is_ours = trial.state == TrialState.RUNNING and bool(trial.user_attrs.get(PROCESS))
     return is_ours and (is_alive(worker_of(trial), silence) or is_alive(sweep_of(trial), silence))

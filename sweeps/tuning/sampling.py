@@ -43,9 +43,7 @@ def make_pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
 
 def suggest(trial: Trial, path: str, tried: Range) -> Any:
     """The value of a setting in a trial. Optuna stores it, so a trial that was interrupted keeps its value."""
-    if (
-        path in trial.params and path not in trial.relative_params
-    ):  # the values after it depend on the same random numbers
+    if path in trial.params and path not in trial.relative_params:  # later values depend on the same random numbers
         study, drawn = trial.study, trial.study.get_trials(deepcopy=False)[trial.number]
         study.sampler.sample_independent(study, drawn, path, trial.distributions[path])
     if tried.choices:

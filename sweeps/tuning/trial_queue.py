@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -12,8 +11,10 @@ import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.errors import UserError
+from experiments.metric import Metric
 from experiments.runs import record
 from experiments.tuned import TunedTrial
+from sweeps.queue.optuna_study import open_study
 from sweeps.queue.process import ProcessInfo
 from sweeps.queue.queue import Assignment, QueueState
 from sweeps.queue.storage import QueueStorage, exclusive
@@ -50,16 +51,8 @@ class TrialQueue:
     @exclusive
     def _load(self) -> None:
         for label, variant in self.variants.items():
-            self.studies[label] = optuna.create_study(
-                storage=self.storage,
-                study_name=self.store.study_name(self.plan.name(variant)),
-                direction="maximize",
-                pruner=make_pruner(self.plan.pruner, variant.config.train.epochs),
-                load_if_exists=True,
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                self.studies[label].set_metric_names([OBJECTIVE])
+            pruner = make_pruner(self.plan.pruner, variant.config.train.epochs)
+            self.studies[label] = open_study(self.store, self.plan.name(variant), Metric(OBJECTIVE), pruner)
         self._read()
         made = max(map(len, self.trials.values()))
         if made > self.plan.trials:
@@ -90,7 +83,7 @@ class TrialQueue:
                     self._state.failed[trial.user_attrs[RUN]] = trial.user_attrs[FAILURES][-1]
                 elif trial.state.is_finished():
                     continue
-                elif self._is_assigned(trial):
+                elif is_assigned(trial, self.store.silence):
                     self._state.running[trial.user_attrs[RUN]] = worker_of(trial)
                 else:
                     self.left += 1
@@ -98,11 +91,6 @@ class TrialQueue:
     def state(self) -> QueueState:
         """The runs of the trials that have ended or are in training, as last read. Those that are left have no names yet."""
         return self._state
-
-    @property
-    def running(self) -> dict[str, ProcessInfo]:
-        """The runs of the trials in training, as last read, and their workers."""
-        return self._state.running
 
     @exclusive
     def assign(self, process: ProcessInfo, max_runs: int = 1) -> list[Assignment]:
@@ -113,7 +101,7 @@ class TrialQueue:
         self._read()
         for label, trials in sorted(self.trials.items(), key=lambda item: len(item[1])):
             running = [trial for trial in trials if trial.state == TrialState.RUNNING]
-            free = [t.number for t in running if not self._is_assigned(t) or worker_of(t) == process]
+            free = [t.number for t in running if not is_assigned(t, self.store.silence) or worker_of(t) == process]
             if free or len(trials) < self.plan.trials:
                 return [self._start(label, free[0] if free else self.studies[label].ask().number, process)]
         return []
@@ -240,9 +228,6 @@ class TrialQueue:
 
     def _beat(self, assignment: Assignment) -> dict[str, Any]:
         return stored_process(assignment.process, self.sweep, self.store.now())
-
-    def _is_assigned(self, trial: FrozenTrial) -> bool:
-        return bool(trial.user_attrs.get(PROCESS)) and is_assigned(trial, self.store.silence)
 
     def _is_ours(self, trial: FrozenTrial) -> bool:
         """Whether a worker of this sweep trains the trial."""

@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from experiments.errors import UserError, first_line
 from experiments.files import write_text
 from experiments.study import RunSpec
-from experiments.tuned import Range, Tuned, TunedTrial, TunedVariant
+from experiments.tuned import Tuned, TunedTrial, TunedVariant
 from experiments.version import code
 from sweeps.study import read_mapping
 from sweeps.tuning.space import Space
@@ -112,7 +111,10 @@ def importances(space: Space, trials: Sequence[TunedTrial]) -> dict[str, float]:
 
     study = optuna.create_study(direction="maximize")
     for trial in counted:
-        study.enqueue_trial({path: _within(tried, trial.settings[path]) for path, tried in space.items()})
+        # rounding to four digits can exceed an end, and Optuna refuses that
+        ends = {path: tried.ends for path, tried in space.items() if not tried.choices}
+        within = {path: min(max(trial.settings[path], low), high) for path, (low, high) in ends.items()}
+        study.enqueue_trial({**trial.settings, **within})
         repeated = study.ask()
         for path, tried in space.items():
             suggest(repeated, path, tried)
@@ -122,8 +124,3 @@ def importances(space: Space, trials: Sequence[TunedTrial]) -> dict[str, float]:
         evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
         shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {path: round(float(shares[path]), 4) for path in space}
-
-
-def _within(tried: Range, value: Any) -> Any:
-    """The value, at most the end of its range: rounding to four digits can exceed an end, and Optuna refuses that."""
-    return value if tried.low is None or tried.high is None else min(max(value, tried.low), tried.high)

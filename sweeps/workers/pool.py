@@ -15,12 +15,11 @@ from experiments.errors import UserError
 from experiments.metric import Metric
 from experiments.runs import record
 from experiments.study import StudyPlan
-from sweeps.outcome import result_text
 from sweeps.queue.connect import connect
 from sweeps.queue.process import HEARTBEAT_INTERVAL, current_process
 from sweeps.queue.queue import Assignment, Queue, QueueState
 from sweeps.study_folder import ERROR, check_records, write_plan
-from sweeps.workers.progress import ProgressDisplay
+from sweeps.workers.progress import ProgressDisplay, result_text
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
 
 if TYPE_CHECKING:
@@ -167,11 +166,11 @@ class WorkerPool:
 
     def _is_done(self) -> bool:
         """Whether no run is left to train or in training here or elsewhere. If it seems so, it looks at the records."""
-        if self.is_busy or self.queue.left or self.queue.running:
+        if self.is_busy or self.queue.left or self.queue.state().running:
             return False
         self.next_reconcile = 0.0
         self._poll()
-        return not (self.queue.left or self.queue.running)
+        return not (self.queue.left or self.queue.state().running)
 
     def _assign(self) -> None:
         """Give runs to each idle worker. Start workers while more runs are left than workers are idle."""
@@ -193,7 +192,7 @@ class WorkerPool:
         """Say once for each run of another sweep that this one waits for it, if nothing else is left to do."""
         if self.is_busy or self.queue.left:
             return
-        for name, process in self.queue.running.items():
+        for name, process in self.queue.state().running.items():
             if name not in self.waited_for:
                 self.waited_for.add(name)
                 self.display.note(f"waiting for {name}: process {process.pid} on {process.host} is training it")
@@ -245,14 +244,11 @@ class WorkerPool:
             self.queue.settle(assignment, "interrupted")
 
     def _heartbeat(self) -> None:
-        for lost in self.queue.heartbeat([a for worker in self.workers for a in worker.assignments + worker.upcoming]):
-            self._withdraw(lost)
-
-    def _withdraw(self, lost: Assignment) -> None:
         """Stop the worker of a run that another sweep has taken over, because this machine was suspended for long."""
-        for worker in [worker for worker in self.workers if lost in worker.assignments + worker.upcoming]:
-            self._remove(worker)
-            self.display.note(f"{lost.run.name}: another sweep has taken it over")
+        for lost in self.queue.heartbeat([a for worker in self.workers for a in worker.assignments + worker.upcoming]):
+            for worker in [worker for worker in self.workers if lost in worker.assignments + worker.upcoming]:
+                self._remove(worker)
+                self.display.note(f"{lost.run.name}: another sweep has taken it over")
 
     def _settle(self, assignment: Assignment, reason: str, trace: str = "") -> None:
         """Close an assignment in the queue. Keep the traceback if it failed."""

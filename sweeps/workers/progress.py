@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from experiments.metric import Metric
 from experiments.study import RunSpec
 
 
@@ -106,6 +108,14 @@ class ProgressDisplay:
         if not epochs or self.seen < 2:
             return ""
         return f", about {format_duration(epochs * (time.monotonic() - self.since) / (self.seen - 1))} left"
+
+
+def result_text(summary: Mapping[str, Any], metric: Metric) -> str:
+    """The status of an ended run and its score, if it has one: "finished, test/acc 97.2 %"."""
+    status, value = summary["status"], summary.get(metric)
+    if value is None or status == "diverged":
+        return str(status)
+    return f"{status}, {metric} {value * metric.scale:.{1 if metric.is_share else 4}f}{' %' * metric.is_share}"
 
 
 def format_duration(seconds: float) -> str:

@@ -195,9 +195,8 @@ class Relative2dKv(PosEmbed):
         self.register_buffer("bins", one_hot.to(dtype), persistent=False)
         self.register_buffer("members", (place[..., None] == places).to(dtype), persistent=False)  # [2, T, P]
         self.num_heads = cfg.num_heads
-        self.key_table, self.value_table = (
-            nn.Parameter(torch.empty(2, len(entries), cfg.head_dim // 2)) for _ in range(2)
-        )  # [2 (rows, columns), S, Dh/2]
+        shape = 2, len(entries), cfg.head_dim // 2  # rows and columns, S, Dh/2
+        self.key_table, self.value_table = (nn.Parameter(torch.empty(shape)) for _ in range(2))
         nn.init.trunc_normal_(self.key_table, std=STD)
         nn.init.trunc_normal_(self.value_table, std=STD)
 

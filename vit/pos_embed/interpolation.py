@@ -7,13 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def resize_grid(table: Tensor, size: int) -> Tensor:
-    """A table over a grid, in raster order [N, D], for a grid of `size` x `size` patches: [size * size, D]."""
-    old = round(len(table) ** 0.5)
-    image = table.T.reshape(1, -1, old, old)
-    return F.interpolate(image, (size, size), mode="bicubic", antialias=True)[0].flatten(1).T.contiguous()
-
-
 def resize_rows(table: Tensor, size: int, antialias: bool = True) -> Tensor:
     """A table over one axis [L, D] with `size` rows."""
     image = table.T[None, :, :, None].repeat(1, 1, 1, 2)  # [1, D, L, 2]: torch 2.15 is wrong for images of width 1
@@ -21,8 +14,11 @@ def resize_rows(table: Tensor, size: int, antialias: bool = True) -> Tensor:
 
 
 def resize_tokens(table: Tensor, class_tokens: int, size: int) -> Tensor:
-    """A table [C + N, D]: rows of the class token stay, those of the grid are interpolated."""
-    return torch.cat([table[:class_tokens], resize_grid(table[class_tokens:], size)])
+    """A table [C + N, D] for `size` x `size` patches: rows of the class token stay, those of the grid are interpolated."""
+    old = round((len(table) - class_tokens) ** 0.5)
+    image = table[class_tokens:].T.reshape(1, -1, old, old)
+    patches = F.interpolate(image, (size, size), mode="bicubic", antialias=True)[0].flatten(1).T
+    return torch.cat([table[:class_tokens], patches])
 
 
 def resize_offsets(table: Tensor, side: int) -> Tensor:

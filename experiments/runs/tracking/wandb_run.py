@@ -18,7 +18,6 @@ from experiments.runs.tracking.server import ANSWER_SECONDS
 from experiments.runs.tracking.settings import STUDY_KEY, TRIAL, study_key
 from experiments.study import StudyPlan
 from experiments.version import code, remote
-from experiments.weights import CHECKPOINT
 
 BYTES_PER_SECOND = 250_000  # the slowest upload of a checkpoint that is waited for
 MAX_TAG = 64  # characters, a limit of W&B
@@ -126,7 +125,7 @@ def classes_table(kept: predictions.Predictions) -> Any:
 
 def upload_seconds(run_dir: Path) -> float:
     """The seconds that the server has to take the files of a record."""
-    return ANSWER_SECONDS + (run_dir / CHECKPOINT).stat().st_size / BYTES_PER_SECOND
+    return ANSWER_SECONDS + (run_dir / record.CHECKPOINT).stat().st_size / BYTES_PER_SECOND
 
 
 def summary_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -75,7 +75,7 @@ def test_a_trial_of_a_dead_process_goes_on_as_the_same_run(tmp_path, sampler):
     second.store.now = lambda: 1e12
     assert second.heartbeat(taken) == []
     second.refresh()
-    assert {worker.heartbeat for worker in second.running.values()} == {1e12}
+    assert {worker.heartbeat for worker in second.state().running.values()} == {1e12}
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_a_failure_counts_once_if_the_connection_is_lost_while_it_is_stored(tmp_
 def test_a_trial_of_a_living_process_is_left_to_it(tmp_path, sweep):
     first = queue_of(tmp_path, sweep, trials=1)
     begun, other = start(first), queue_of(tmp_path, replace(HERE, pid=1), trials=1)
-    assert other.assign(DEAD) == [] and list(other.running) == [begun.run.name]
+    assert other.assign(DEAD) == [] and list(other.state().running) == [begun.run.name]
     first.release()  # as Ctrl-C does
     assert start(other).run == begun.run
     end(other, replace(begun, process=other.sweep))
     first.refresh()
-    assert first.state().ended == [begun.run.name] and not first.running
+    assert first.state().ended == [begun.run.name] and not first.state().running
 
 
 def test_variants_get_the_same_settings_and_seeds_in_turn_and_each_has_its_own_optuna_study(tmp_path):
