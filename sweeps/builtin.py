@@ -167,6 +167,13 @@ STUDIES: dict[str, Study] = {
             seeds=10,
         ),
         Study(
+            name="table-std",
+            description="Does a small initial table generalise better (arXiv 2406.08272)? MNIST.",
+            factors={"model.pos_embed": ["learned-1d", "learned-2d"], "model.pos_std": [0.002, 0.02, 0.2, 1.0]},
+            baseline={"model.pos_embed": "learned-1d", "model.pos_std": 0.02},
+            base=SMALL_MNIST_BF16,
+        ),
+        Study(
             name="kinds-cifar10",
             description="Which positional embedding, each at its natural site? CIFAR-10, small enough for a CPU.",
             factors={"model.pos_embed": ["none", "learned-1d", "sincos-2d", "rope-2d", "relative-2d-kv"]},

@@ -38,8 +38,16 @@ class Architecture(BaseModel):
         + ", ".join(
             f"{kind.defaults['rope_base']:g} for {name}"
             for name, kind in registry.REGISTRY.data.items()
-            if kind.defaults
+            if "rope_base" in kind.defaults
         ),
+    )
+    pos_std: float | None = Field(
+        None,
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="standard deviation of a table of positions at initialisation; "
+        f"default: {registry.TABLE['pos_std']:g}",
     )
     stem: Literal["patchify", "conv"] = Field(
         "patchify",
@@ -155,6 +163,9 @@ class ViTConfig(Architecture):
         return registry.resolve(self)[1]
 
     def own_setting(self, field: str) -> float:
-        """The value of a field that only some kinds use (`registry.Kind.defaults`); None is the kind's own default."""
+        """The value of a field that only some kinds use (`registry.Kind.defaults`); None is the kind's own default.
+
+        A plug-in may have a table without declaring `pos_std`.
+        """
         value = getattr(self, field)
-        return registry.resolve(self)[0].defaults[field] if value is None else value
+        return {**registry.TABLE, **registry.resolve(self)[0].defaults}[field] if value is None else value

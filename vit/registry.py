@@ -190,16 +190,17 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return (f"did you mean {close[0]!r}? " if close else "") + "allowed: " + ", ".join(known)
 
 
+TABLE = {"pos_std": 0.02}  # the default of kinds with a table, as in the code of the ViT paper
 BUILTIN: dict[str, Kind] = {
     "none": Kind("base:NoPosition", ("stem",)),
     "sinusoidal": Kind("additive:Sinusoidal", FIXED, "absolute", "absolute", resized="computed"),
-    "learned-1d": Kind("additive:Learned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"),
+    "learned-1d": Kind("additive:Learned1d", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
     "learned-2d": Kind(
-        "additive:Learned2d", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), resized="interpolated"
+        "additive:Learned2d", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), TABLE, "interpolated"
     ),
-    "relative": Kind("attention_bias:Relative", ATTENTION, "relative-1d", resized="interpolated"),
+    "relative": Kind("attention_bias:Relative", ATTENTION, "relative-1d", defaults=TABLE, resized="interpolated"),
     "sincos-2d": Kind("additive:SinCos2d", FIXED, "absolute", "absolute", (("embed_dim", 4),), resized="computed"),
-    "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, "relative-2d", resized="interpolated"),
+    "rel-bias-2d": Kind("attention_bias:RelBias2d", ATTENTION, "relative-2d", defaults=TABLE, resized="interpolated"),
     # Prefix tokens are not rotated, so a patch's rotation relative to them is its absolute position.
     "rope-2d": Kind(
         "rotary:Rope2d",
@@ -212,8 +213,8 @@ BUILTIN: dict[str, Kind] = {
     ),
     "alibi-2d": Kind("attention_bias:Alibi2d", ("every-layer",), "distance", resized="computed"),
     "cpe": Kind("convolutional:Conditional", (*ADDITIVE, AFTER_FIRST), "local", resized="unchanged"),
-    "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", resized="interpolated"),
-    "learned-1d-gated": Kind("additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", resized="interpolated"),
+    "frozen-random": Kind("additive:FrozenRandom", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
+    "learned-1d-gated": Kind("additive:GatedLearned1d", ADDITIVE, "absolute", "absolute", (), TABLE, "interpolated"),
     "fourier-learned": Kind(
         "continuous:LearnedFourier", ADDITIVE, "absolute", "absolute", (("embed_dim", 2),), resized="unchanged"
     ),
@@ -228,13 +229,14 @@ BUILTIN: dict[str, Kind] = {
         {"rope_base": 10.0},  # as Heo et al.
         resized="unchanged",
     ),
-    "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", resized="unchanged"),
+    "irpe-k": Kind("attention_bias:IrpeKeys", ATTENTION, "relative-2d-binned", defaults=TABLE, resized="unchanged"),
     "lookhere": Kind("attention_bias:LookHere", ("every-layer",), "relative-2d", resized="computed"),
     "relative-2d-kv": Kind(
         "attention_bias:Relative2dKv",
         ATTENTION,
         "relative-2d-binned",
         multiples=(("head_dim", 2),),
+        defaults=TABLE,
         resized="unchanged",
     ),
 }

@@ -24,7 +24,7 @@ PUBLISHED = settings("""
 data: {name: digits, root: data, download: false, img_size: null, num_classes: null, val_fraction: 0.1, test_fraction: 0.2,
   split_seed: 0, train_limit: null, shuffle_patches: false, hflip: false, crop_padding: 0, rrc_scale: 1.0, normalize: dataset}
 model: {patch_size: 2, embed_dim: 32, depth: 2, num_heads: 4, mlp_ratio: 4.0, pos_embed: learned-1d, pos_site: natural,
-  rope_base: null, stem: patchify, pool: cls, head: logits, class_token: true, reg_tokens: 0, attn: fused, qkv_bias: true,
+  rope_base: null, pos_std: null, stem: patchify, pool: cls, head: logits, class_token: true, reg_tokens: 0, attn: fused, qkv_bias: true,
   norm: pre, final_norm: true, act: gelu, init: timm, pos_drop_rate: 0.0, attn_drop_rate: 0.0, proj_drop_rate: 0.0,
   mlp_act_drop_rate: 0.0, mlp_drop_rate: 0.0, drop_rate: 0.0, drop_path_rate: 0.0}
 optim: {name: adamw, lr: 0.001, weight_decay: 0.05, momentum: 0.9, schedule: cosine, warmup_epochs: 0.0, grad_clip_norm: 0.0}
@@ -51,13 +51,19 @@ def test_published_run_ids_are_unchanged(changes, identity):
     assert run_id(override(RunConfig(), changes)) == identity
 
 
-@pytest.mark.parametrize(("kind", "base"), [("rope-2d", 100.0), ("rope-mixed", 10.0)])
-def test_the_base_that_a_kind_has_by_default_keeps_its_run_id(kind, base):
+@pytest.mark.parametrize(
+    ("kind", "field", "default"),
+    [("rope-2d", "rope_base", 100.0), ("rope-mixed", "rope_base", 10.0), ("learned-2d", "pos_std", 0.02)],
+)
+def test_the_value_that_a_kind_has_by_default_keeps_its_run_id(kind, field, default):
     config = override(RunConfig(), {"model.pos_embed": kind})
-    assert run_id(override(config, {"model.rope_base": base})) == run_id(config)
-    assert run_id(override(config, {"model.rope_base": "10000"})) != run_id(config)
+    assert run_id(override(config, {f"model.{field}": default})) == run_id(config)
+    assert run_id(override(config, {f"model.{field}": "10000"})) != run_id(config)
+
+
+def test_a_setting_of_other_kinds_is_refused():
     with pytest.raises(UserError) as refused:
-        override(config, {"model.rope_base": 50, "model.pos_embed": "cpe"})
+        override(RunConfig(), {"model.rope_base": 50, "model.pos_embed": "cpe"})
     assert str(refused.value) == "model.rope_base: 50 is not allowed for cpe; only for rope-2d, rope-mixed"
 
 

@@ -319,6 +319,29 @@ def test_the_base_of_rotary_frequencies_is_a_setting():
         config("none", rope_base=50)
 
 
+WITH_TABLE = "learned-1d, learned-2d, relative, rel-bias-2d, frozen-random, learned-1d-gated, irpe-k, relative-2d-kv"
+
+
+@pytest.mark.parametrize("kind", REGISTRY)
+def test_a_table_starts_with_the_standard_deviation_of_the_setting(kind):
+    if kind not in WITH_TABLE.split(", "):
+        with pytest.raises(ValidationError, match=f"pos_std: 0.2 is not allowed for {kind}; only for {WITH_TABLE}"):
+            config(kind, pos_std=0.2)
+        return
+    for std, setting in ((0.02, {}), (0.002, {"pos_std": 0.002}), (1.0, {"pos_std": 1.0})):
+        wide = module(kind, img_size=48, embed_dim=128, **setting)
+        tables = {name: values for name, values in wide.state_dict().items() if name.endswith("table")}
+        assert len(tables) == (2 if kind in ("learned-2d", "relative-2d-kv") else 1)
+        for table in tables.values():  # of n values, a standard deviation has the relative error 1 / sqrt(2 n)
+            assert table.std().item() == pytest.approx(std, rel=4 / math.sqrt(2 * table.numel()))
+
+
+@pytest.mark.parametrize("std", [0, -0.02, math.inf])
+def test_a_standard_deviation_is_a_positive_number(std):
+    with pytest.raises(ValidationError, match="pos_std"):
+        config("learned-1d", pos_std=std)
+
+
 def test_bins_of_irpe_are_those_of_the_authors_piecewise_index():
     """By hand from eq. 18: 1.9 + 1.9 log(x / 1.9) / log 8, rounded, is 2 for 2 and 3 and 3 from 4; the largest bin is 3."""
     offset = torch.arange(14)

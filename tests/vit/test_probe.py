@@ -155,6 +155,14 @@ def test_built_in_kinds_would_pass(kind, named, monkeypatch):
         check_plugin(cfg)
 
 
+def test_a_class_with_the_table_of_a_built_in_kind_keeps_its_standard_deviation_or_declares_another(named):
+    builtin = REGISTRY["learned-1d"].cls
+    for own, std in (({}, 0.02), ({"defaults": {"pos_std": 0.5}}, 0.5)):
+        cls = type("Mine", (builtin,), own)
+        assert cls(named(cls)).table.std().item() == pytest.approx(std, rel=0.2)
+        del REGISTRY["mine"]
+
+
 def test_broken_class_does_not_train(named, tmp_path):
     named(BROKEN["passes no finite gradient to the input of add"])
     with pytest.raises(UserError, match="passes no finite gradient"):

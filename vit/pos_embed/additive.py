@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vit.config import ViTConfig
-from vit.init import STD
-from vit.pos_embed.base import Additive, grid
+from vit.pos_embed.base import Additive, grid, new_table
 from vit.pos_embed.interpolation import resize_rows, resize_tokens
 
 
@@ -58,8 +57,7 @@ class Learned1d(Additive):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         self.class_token = int(cfg.class_token)
-        self.table = nn.Parameter(torch.empty(self.class_token + cfg.num_patches, cfg.embed_dim))  # [C + N, D]
-        nn.init.trunc_normal_(self.table, std=STD)
+        self.table = new_table(cfg, self.class_token + cfg.num_patches, cfg.embed_dim)  # [C + N, D]
 
     def add(self, x: Tensor) -> Tensor:
         return _add_to_class_and_patches(x, self.table, self.class_token)
@@ -91,10 +89,8 @@ class Learned2d(Additive):
 
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
-        self.x_table = nn.Parameter(torch.empty(cfg.grid_size, cfg.embed_dim // 2))  # [G, D/2]
-        self.y_table = nn.Parameter(torch.empty(cfg.grid_size, cfg.embed_dim // 2))  # [G, D/2]
-        for table in (self.x_table, self.y_table):
-            nn.init.trunc_normal_(table, std=STD)
+        self.x_table = new_table(cfg, cfg.grid_size, cfg.embed_dim // 2)  # [G, D/2]
+        self.y_table = new_table(cfg, cfg.grid_size, cfg.embed_dim // 2)  # [G, D/2]
 
     def add(self, x: Tensor) -> Tensor:
         size, half = self.x_table.shape

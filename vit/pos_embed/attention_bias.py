@@ -9,11 +9,10 @@ import math
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from vit.config import ViTConfig
-from vit.init import STD
-from vit.pos_embed.base import PosEmbed, grid
+from vit.pos_embed.base import PosEmbed, grid, new_table
 from vit.pos_embed.interpolation import resize_offsets, resize_rows
 
 
@@ -27,8 +26,7 @@ class Relative(PosEmbed):
     def __init__(self, cfg: ViTConfig) -> None:
         super().__init__(cfg)
         n = cfg.num_patches
-        self.table = nn.Parameter(torch.empty(cfg.num_heads, 2 * n - 1, cfg.head_dim))  # [H, 2N - 1, Dh]
-        nn.init.trunc_normal_(self.table, std=STD)
+        self.table = new_table(cfg, cfg.num_heads, 2 * n - 1, cfg.head_dim)  # [H, 2N - 1, Dh]
         self.num_patches = n
 
     def bias(self, q: Tensor) -> Tensor:
@@ -68,8 +66,7 @@ class RelBias2d(PosEmbed):
         index[prefix:, :prefix] = side * side + 1
         index[:prefix, :prefix] = side * side + 2
         self.register_buffer("index", index, persistent=False)
-        self.table = nn.Parameter(torch.empty(cfg.num_heads, side * side + 3 * (prefix > 0)))  # [H, (2G - 1)^2 + 3]
-        nn.init.trunc_normal_(self.table, std=STD)
+        self.table = new_table(cfg, cfg.num_heads, side * side + 3 * (prefix > 0))  # [H, (2G - 1)^2 + 3]
 
     def bias(self, q: Tensor) -> Tensor:
         # [1, H, T, T]: the fused kernel needs four axes
@@ -138,8 +135,7 @@ class IrpeKeys(PosEmbed):
         one_hot = self._bin(i[:, None] - i[None, :])[:, None, :] == bins[:, None]  # [G (query), S, G (key)]
         self.num_heads = cfg.num_heads
         self.register_buffer("one_hot", one_hot.to(torch.get_default_dtype()), persistent=False)
-        self.table = nn.Parameter(torch.empty(len(bins) ** 2, cfg.head_dim))  # [S S, Dh], row bins first
-        nn.init.trunc_normal_(self.table, std=STD)
+        self.table = new_table(cfg, len(bins) ** 2, cfg.head_dim)  # [S S, Dh], row bins first
 
     def _bin(self, offset: Tensor) -> Tensor:
         """The bin of an offset in patches: the nearest integer up to ALPHA, then a logarithm of at most BETA."""
@@ -196,9 +192,7 @@ class Relative2dKv(PosEmbed):
         self.register_buffer("members", (place[..., None] == places).to(dtype), persistent=False)  # [2, T, P]
         self.num_heads = cfg.num_heads
         shape = 2, len(entries), cfg.head_dim // 2  # rows and columns, S, Dh/2
-        self.key_table, self.value_table = (nn.Parameter(torch.empty(shape)) for _ in range(2))
-        nn.init.trunc_normal_(self.key_table, std=STD)
-        nn.init.trunc_normal_(self.value_table, std=STD)
+        self.key_table, self.value_table = new_table(cfg, *shape), new_table(cfg, *shape)
 
     def bias(self, q: Tensor) -> Tensor:
         halves = q.unflatten(-1, (2, -1)) * q.shape[-1] ** -0.5  # [B, H, T, 2, Dh/2]

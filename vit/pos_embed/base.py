@@ -107,3 +107,10 @@ def build(cfg: ViTConfig) -> nn.ModuleList:
 def grid(size: int) -> Tensor:
     """Row and column of each patch in raster order: float tensor [N, 2]."""
     return torch.cartesian_prod(torch.arange(size), torch.arange(size)).float().reshape(-1, 2)
+
+
+def new_table(cfg: ViTConfig, *shape: int) -> nn.Parameter:
+    """A learned table of positions, normal with the standard deviation `pos_std`."""
+    std = cfg.own_setting("pos_std")
+    table = torch.empty(shape)
+    return nn.Parameter(nn.init.trunc_normal_(table, std=std, a=-100 * std, b=100 * std))  # its default cuts at +-2
