@@ -64,8 +64,8 @@ def test_a_class_token_that_sees_places_knows_the_cell() -> None:
 def hooks(kind: str) -> tuple[Tensor, Tensor]:
     """What a kind with large random weights does of itself to (patch, patch) [16, 16, F] and (patch, prefix) [16, F].
 
-    To tokens that are all alike: the logits between each two, the vector that each is given, and what a change of one
-    does to what the other is given.
+    To tokens that are all alike: the logits between each two, the vector that each is given, what a change of one
+    does to what the other is given, and what attention to one alone gives to the other.
     """
     shape = {"img_size": 8, "patch_size": 2, "in_chans": 1, "embed_dim": 32, "num_heads": 8, "num_classes": 2}
     torch.manual_seed(0)
@@ -81,6 +81,10 @@ def hooks(kind: str) -> tuple[Tensor, Tensor]:
     given = pos.add(blank)[0]  # [17, D]
     change = pos.add(one) - one - given  # [17, 17, D]
     pairs = [given[:, None].expand(17, 17, 32), given[None].expand(17, 17, 32), change, change.transpose(0, 1)]
+    columns = pos.values(torch.zeros(1, 8, 17, 4, dtype=torch.float64))  # what attention mixes: here each key alone
+    mixed = torch.stack([pos.mixed(columns[:, :, [key]].expand(-1, -1, 17, -1))[0] for key in range(17)], 2)
+    mixed = mixed.permute(1, 2, 0, 3).flatten(2)  # [17 (query), 17 (key), H Dh]
+    pairs += [mixed, mixed.transpose(0, 1)]
     effect = torch.cat([logits, *pairs], -1).detach()
     return effect[1:, 1:], effect[1:, 0]
 
