@@ -10,7 +10,7 @@ REFERENCE = Path(__file__).resolve().parents[3] / "analysis" / "reference"
 RUNS = {
     "bfloat16/positions": 90,
     "bfloat16/table-8": 80,
-    "digits/controls": 90,
+    "digits/controls": 95,
     "digits/position": 20,
     "digits/positions": 90,
     "kinds-cifar10": 25,
