@@ -70,8 +70,10 @@ def check(
     the same hypotheses as an earlier one is left out. All claims
     are about accuracies (`Metric.is_accuracy`): a study of another metric yields none.
     """
-    if not Metric(study.metric).is_accuracy:
+    metric = Metric(study.metric)
+    if not Metric(metric.base).is_accuracy:
         return []
+    claims = [claim for claim in claims if claim.enlarged == (metric.img_size is not None)]
     distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
         if hypotheses := claim.hypotheses(study, values, rule):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from analysis.stats.estimates import Estimate, beyond
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import fewest, noncentral_sf, power_beyond, power_of_equivalence
 from experiments.data.catalogue import DATASETS
+from experiments.metric import Metric
 from experiments.study import StudyPlan
 from vit.registry import REGISTRY
 
@@ -119,6 +120,8 @@ class Claim(ABC):
     id: str
     statement: str
     source: str
+    enlarged: bool = field(default=False, kw_only=True)
+    """whether it is about accuracies on images that are larger than those in training"""
 
     @abstractmethod
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
@@ -133,13 +136,17 @@ class Above(Claim):
     higher: frozenset[str] = frozenset()
     """levels; empty means all but `lower`"""
     lower: frozenset[str] = frozenset()
+    """levels; empty means all that are smaller numbers"""
     at_all: bool = False
 
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             level = a.get(self.path)
             wins = level in self.higher if self.higher else level not in self.lower
-            return wins and b.get(self.path) in self.lower
+            allowed = is_enlarged(Metric(study.metric), a) or not self.enlarged
+            if not self.lower:
+                return allowed and level is not None and level > b[self.path]
+            return allowed and wins and b.get(self.path) in self.lower
 
         return _on_pairs(study, values, self.path, concerns, "above", 0.0 if self.at_all else rule.bound, rule)
 
@@ -151,11 +158,15 @@ class Alike(Claim):
     path: str = KIND
     kinds: frozenset[str] = frozenset()
     """empty means all but none"""
+    where: tuple[str, Any] | None = None
+    """a setting and the level that both have"""
 
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         def concerns(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
             kinds = {a.get(KIND, "none"), b.get(KIND, "none")}
             allowed = kinds <= self.kinds if self.kinds else "none" not in kinds
+            if self.where and a.get(self.where[0]) != self.where[1]:
+                return False
             return allowed and a.get(self.path) != b.get(self.path)
 
         return _on_pairs(study, values, self.path, concerns, "within", rule.bound, rule)
@@ -234,6 +245,13 @@ def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, An
         if variant in levels
     }
     return {variant: own for variant, own in settings.items() if not is_control(own)}
+
+
+def is_enlarged(metric: Metric, settings: Mapping[str, Any]) -> bool:
+    """Whether a metric is measured on images that are larger than those in training."""
+    dataset = DATASETS.get(settings.get("data.name", ""))
+    trained = settings.get("data.img_size") or (dataset and dataset.img_size)
+    return bool(metric.img_size and trained and metric.img_size > trained)
 
 
 def is_control(settings: Mapping[str, Any]) -> bool:

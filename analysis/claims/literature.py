@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis import formatting
 from analysis.claims.claim import HEAD, KIND, SITE, Above, Alike, Claim, Published, site_of
+from analysis.claims.contrasts import Gain, Sensitivity
 from experiments.metric import Metric
 
 PAPER = "Dosovitskiy et al., arXiv 2010.11929, Table 8 and appendix D.4 (ViT-B/16, ImageNet 5-shot, one run per cell)"
@@ -44,9 +45,17 @@ def paper_places(
 PAPER_KINDS = frozenset(kind for kind, _ in PAPER_TABLE_8) - {"none"}
 
 RIVAL = "s-chh, 2D-Positional-Encoding-Vision-Transformer, 2024 (CIFAR-10, 200 epochs, one unseeded run per cell)"
-RIVAL_CIFAR_10 = {"none": 0.7963, "learned-1d": 0.8652, "sincos-2d": 0.8609, "rope-2d": 0.8849, "relative": 0.9057}
-"""kind -> accuracy. There, relative and rope act in every layer and the others at the stem."""
+RIVAL_CIFAR_10 = {
+    "none": 0.7963,
+    "learned-1d": 0.8652,
+    "sincos-2d": 0.8609,
+    "rope-2d": 0.8849,
+    "relative-2d-kv": 0.9057,
+}
+"""kind -> accuracy. There, relative-2d-kv and rope act in every layer and the others at the stem."""
 
+STEM, POOL, LR = "model.stem", "model.pool", "optim.lr"
+CCT = "Hassani et al., arXiv 2104.05704 (CCT)"
 COMMON = "The paper's conclusion as it is often repeated, applied to all embeddings of this study"
 LITERATURE: tuple[Claim, ...] = (
     Above(
@@ -96,6 +105,86 @@ LITERATURE: tuple[Claim, ...] = (
         )
         for kind, accuracy in RIVAL_CIFAR_10.items()
         if accuracy > RIVAL_CIFAR_10["learned-1d"] + 0.01
+    ),
+    Alike(
+        "sincos-2d",
+        "Fixed 2-D sinusoids are as good as a learned 1-D table.",
+        "Beyer et al., arXiv 2205.01580",
+        kinds=frozenset({"sincos-2d", "learned-1d"}),
+    ),
+    Above(
+        "rope-mixed-larger",
+        "On larger images than in training, rope-mixed is better than rope-2d.",
+        "Heo et al., arXiv 2403.13298",
+        higher=frozenset({"rope-mixed"}),
+        lower=frozenset({"rope-2d"}),
+        at_all=True,
+        enlarged=True,
+    ),
+    Above(
+        "lookhere-larger",
+        "On larger images than in training, lookhere is better than rope-2d.",
+        "Fuller et al., arXiv 2405.13985",
+        higher=frozenset({"lookhere"}),
+        lower=frozenset({"rope-2d"}),
+        at_all=True,
+        enlarged=True,
+    ),
+    Alike(
+        "optional-with-stem",
+        "With a convolutional tokenizer, the positional embedding is optional.",
+        CCT,
+        kinds=frozenset({"none", "learned-1d", "sincos-2d"}),
+        where=(STEM, "conv"),
+    ),
+    Gain(
+        "less-with-stem",
+        "The positional embedding gains less with a convolutional tokenizer than without.",
+        CCT,
+        path=KIND,
+        higher=frozenset({"learned-1d", "sincos-2d"}),
+        lower=frozenset({"none"}),
+        by=STEM,
+        more="patchify",
+        less="conv",
+    ),
+    Sensitivity(
+        "stem-lr",
+        "A convolutional stem is less sensitive to the learning rate.",
+        "Xiao et al., arXiv 2106.14881",
+        path=LR,
+        by=STEM,
+        more="patchify",
+        less="conv",
+    ),
+    Gain(
+        "pool-lr",
+        "Mean pooling needs a larger learning rate than the class token: at a small rate it loses more.",
+        "Dosovitskiy et al., arXiv 2010.11929, appendix D.3 (the two need different rates)",
+        path=POOL,
+        higher=frozenset({"cls"}),
+        lower=frozenset({"gap"}),
+        by=LR,
+    ),
+    Alike(
+        "registers",
+        "Register tokens change the accuracy of a small model little.",
+        "Darcet et al., arXiv 2309.16588, whose registers help large models; TMLR 2025 on small ones",
+        path="model.reg_tokens",
+    ),
+    Above(
+        "depth",
+        "Each additional layer helps, up to 6 layers.",
+        "Dosovitskiy et al., arXiv 2010.11929, appendix D.2 (ViTs improve with depth up to 64 layers)",
+        path="model.depth",
+        at_all=True,
+    ),
+    Above(
+        "attention-dropout",
+        "Dropout on the attention weights helps.",
+        "Lodha, 2025, who trains a small ViT with 0.1",
+        path="model.attn_drop_rate",
+        at_all=True,
     ),
 )
 

@@ -14,6 +14,7 @@ import pandas as pd
 from analysis.report.document import Code, Document, Facts, Section
 from analysis.report.sections.averages import datasets_section, differences_section, scores_section
 from analysis.report.sections.headline import looks_paragraphs
+from analysis.report.sections.ledger import ledger_rows, ledger_section
 from analysis.report.sections.provenance import origin, reproduce
 from analysis.report.sections.two_studies import result_section, settings_section, shifts_section
 from analysis.report.study_report import study_document, study_headline, study_warnings, summary, title
@@ -56,32 +57,51 @@ def across_document(studies: Sequence[StudyResults], command: str) -> Document:
 
 
 def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], out: Path) -> Document:
-    """Make the index of the studies in a folder. `studies`: their folders -> their runs, or why these cannot be read."""
-    rows = []
+    """Make the index of the studies in a folder, and what they say about published claims.
+
+    `studies`: their folders -> their runs, or why these cannot be read.
+    """
+    rows, claims = [], []
     for at, study in studies.items():
         page = at / "report" / "report.html"
         link = quote(os.path.relpath(page, out)) if page.is_file() else ""
-        state, answer = _state(study)
-        rows.append({"study": str(at.relative_to(folder)), "_link": link, "state": state, "answer": answer})
-    columns = (Column("study", "study", key=True, link="_link"), Column("state", "state"), Column("answer", "answer"))
+        place = {"study": str(at.relative_to(folder)), "_link": link}
+        row, results = _index_row(study)
+        rows.append(place | row)
+        claims += [place | claim for claim in ledger_rows(results)] if results else []
+    columns = (
+        Column("study", "study", key=True, link="_link"),
+        Column("state", "state"),
+        Column("answer", "answer"),
+        Column("setting", "setting", detail=True),
+        Column("command", "command", detail=True),
+    )
     table = Table("studies", text("study", "index_caption"), pd.DataFrame(rows), columns)
     name = text("study", "index_title", folder=folder.resolve().name)
-    lines = tuple(f"{row['study']}: {row['state']}" for row in rows)
-    return Document(name, "", "", lines, [], [Section("studies", "Studies", [table])])
+    left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
+    headline = text("study", "index_headline", studies=len(rows), complete=len(rows) - len(left))
+    sections = [*ledger_section(claims), Section("studies", "Studies", [table])]
+    return Document(name, "", "", (headline, *left), [], sections)
 
 
-def _state(study: RunsTable | UserError) -> tuple[str, str]:
-    """How far a study is, and the first paragraph of its answer."""
+def _index_row(study: RunsTable | UserError) -> tuple[dict[str, Any], StudyResults | None]:
+    """A study's state, the first paragraph of its answer and how it is trained; its results where it has one dataset."""
+    row: dict[str, Any] = {"state": "", "_left": True, "answer": "", "setting": "", "command": ""}
     try:
         if isinstance(study, UserError):
             raise study
-        state = text("study", "state", conduct=study_conduct(study))
+        conduct = study_conduct(study)
+        row |= {"state": text("study", "state", conduct=conduct), "_left": "incomplete" in conduct.excluded}
+        if study.plan.base:
+            row |= {"setting": text("study", "setting", study=study), "command": study.plan.command or ""}
         if study.of(*ENDED).empty:
-            return state, ""
-        several = len(datasets_of(study)) > 1
-        return state, (stratified_document(study).headline if several else study_headline(analyze(study)))[0]
+            return row, None
+        if len(datasets_of(study)) > 1:
+            return row | {"answer": stratified_document(study).headline[0]}, None
+        results = analyze(study)
+        return row | {"answer": study_headline(results)[0]}, results
     except UserError as error:
-        return text("study", "unreadable", error=error), ""
+        return row | {"state": text("study", "unreadable", error=error), "_left": True}, None
 
 
 def stratified_document(study: RunsTable, out: Path | None = None) -> Document:

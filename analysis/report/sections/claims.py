@@ -42,7 +42,7 @@ def claims_table(
     """
     if not claims:
         return None
-    frame = pd.DataFrame([_claim_fields(result) for result in claims], dtype=object)
+    frame = pd.DataFrame([claim_fields(result) for result in claims], dtype=object)
     columns = (
         Column("published claim", "statement"),
         Column("outcome", "verdict", mark="_mark"),
@@ -58,7 +58,8 @@ def claims_table(
     return Table("claims", text("claims", "caption"), frame, columns, tuple(notes), folded)
 
 
-def _claim_fields(result: ClaimResult) -> dict[str, object]:
+def claim_fields(result: ClaimResult) -> dict[str, object]:
+    """The fields of a row of a table of claims."""
     more = result.more_seeds
     return {
         "id": result.claim.id,
