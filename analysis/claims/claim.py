@@ -133,9 +133,9 @@ class Above(Claim):
     """One level of a setting beats another, all else equal, by more than the margin or (`at_all`) by any amount."""
 
     path: str = KIND
-    higher: frozenset[str] = frozenset()
+    higher: frozenset[Any] = frozenset()
     """levels; empty means all but `lower`"""
-    lower: frozenset[str] = frozenset()
+    lower: frozenset[Any] = frozenset()
     """levels; empty means all that are smaller numbers"""
     at_all: bool = False
 

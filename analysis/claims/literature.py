@@ -173,6 +173,15 @@ LITERATURE: tuple[Claim, ...] = (
         path="model.reg_tokens",
     ),
     Above(
+        "small-table",
+        "A table of positions with a small initial standard deviation (0.002) is better than one with a larger.",
+        "arXiv 2406.08272 (a small initial table generalises better)",
+        path="model.pos_std",
+        higher=frozenset({0.002}),
+        lower=frozenset({0.02, 0.2, 1.0}),
+        at_all=True,
+    ),
+    Above(
         "depth",
         "Each additional layer helps, up to 6 layers.",
         "Dosovitskiy et al., arXiv 2010.11929, appendix D.2 (ViTs improve with depth up to 64 layers)",
