@@ -61,7 +61,7 @@ _CIFAR_SMALL = _settings(
     data=dict(name="cifar10", hflip=True, crop_padding=4),
     model=dict(patch_size=4, embed_dim=96, depth=6, num_heads=4, mlp_ratio=2.0),
     optim=dict(lr=1e-3, weight_decay=0.05, warmup_epochs=5),
-    train=dict(batch_size=256, epochs=100, precision="bfloat16"),
+    train=dict(batch_size=256, epochs=100),
 )
 _MNIST_SMALL = _settings(
     data=dict(name="mnist"),

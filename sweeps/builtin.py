@@ -54,6 +54,15 @@ SMALL_CIFAR_BF16 = {
     "train.precision": "bfloat16",
     "eval.fewshot": "cifar10",
 }
+CIFAR_64 = {
+    "preset": "cifar10-small",
+    "model.embed_dim": 64,
+    "model.depth": 4,
+    "optim.warmup_epochs": 3,
+    "optim.grad_clip_norm": 1.0,
+    "train.batch_size": 128,
+    "train.epochs": 50,
+}
 SMALL_CIFAR = {**SMALL_CIFAR_BF16, "train.precision": "float32", "eval.img_sizes": "16,24,48,64"}
 
 
@@ -139,6 +148,28 @@ STUDIES: dict[str, Study] = {
                 "train.epochs": 25,
                 "eval.epochs": "10,25",
             },
+        ),
+        Study(
+            name="table-8-64",
+            description="Table 8 of arXiv 2010.11929 on CIFAR-10 with 64 tokens, for the rates that table-8-64-rates finds.",
+            factors=TABLE_8,
+            baseline="learned-1d, stem",
+            base={
+                **CIFAR_64,
+                "eval.fewshot": "cifar10",
+                "eval.shots": "5",
+                "eval.img_sizes": "40,48,64",
+                "eval.max_shift": 2,
+            },
+            looks=[3, 5],
+        ),
+        Study(
+            name="table-8-64-rates",
+            description="The learning rate of each cell of table-8-64, by validation accuracy after a short training.",
+            factors={"optim.lr": [2e-3, 1e-3, 4e-3, 5e-4, 8e-3], **TABLE_8},  # the middle first
+            base={**CIFAR_64, "optim.warmup_epochs": 1, "train.epochs": 5},
+            metric="val/acc",
+            seeds=[100],
         ),
         Study(
             name="stem-x-kind",

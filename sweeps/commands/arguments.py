@@ -25,8 +25,8 @@ from sweeps.until_decided import with_looks
 PROG = "vit-sweep"
 OUT = "runs"  # the default of --out
 SET = "set a setting for all variants, as the flags below do; PATH+PATH=[VALUE, VALUE] sets several"
-TUNED = """train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote, or the study.json of a tuned
-study"""
+TUNED = """train each variant with its own settings: the tuned.yaml that `vit-sweep tune` wrote; the study.json of a tuned study; or
+the folder of a study of val/acc with further factors, whose best levels are chosen"""
 UNTIL_DECIDED = """train at 5 seeds, test, stop each variant that is better, worse or equivalent to the baseline, and go on with 8, 12 and
 20 seeds (or the study's looks) of the others"""
 MAX_SEEDS = "with --until-decided: largest number of seeds of a variant (default: 20, or the study's last look)"
@@ -92,9 +92,11 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
     if until_decided:
         plan = plan.model_copy(update={"until_decided": until_decided})
     if arguments.tuned:
+        from sweeps.tuning.grid import tuned_by_study
         from sweeps.tuning.tuned import read_tuned
 
-        tuned = read_tuned(Path(arguments.tuned))
+        path = Path(arguments.tuned)
+        tuned = tuned_by_study(path, plan) if path.is_dir() else read_tuned(path)
         if twice := [path for path in changes if path in tuned.space]:
             raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
         plan = apply_tuned(plan, tuned)

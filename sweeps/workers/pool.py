@@ -56,8 +56,10 @@ def run_sweep(
     failed, and a study that was cancelled stays cancelled. `intro` is printed once the folder is known to be usable.
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
     of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`).
-    `storage`: the URL of `connect`. Returns the final state of the queue. Raises as `WorkerPool.run` does.
+    `storage`: the URL of `connect`. A study of a validation metric leaves the test images out: it makes a choice.
+    Returns the final state of the queue. Raises as `WorkerPool.run` does.
     """
+    configs = [replace(config, test=not plan.metric.startswith("val/")) for config in configs]
     check_records(plan, study_dir)
     store = connect(plan, study_dir, storage)  # before the plan: a storage that cannot be used leaves none
     if command is not None:

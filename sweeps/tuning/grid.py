@@ -1,0 +1,76 @@
+"""A tuning as a study of validation accuracy: what is chosen are its further factors, and the best level wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from experiments.config import DEFAULTS, flatten
+from experiments.errors import UserError
+from experiments.runs.record import read_ended
+from experiments.study import StudyPlan
+from experiments.tuned import Range, Tuned, TunedTrial
+from experiments.version import code
+from sweeps.tuning.tuned import tuned_variant
+from sweeps.tuning.tuning_plan import OBJECTIVE, variants_of
+
+
+def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
+    """For each variant of `plan`, the best levels of the factors that the study in `folder` has in addition.
+
+    Each variant of that study is a trial; its value is the mean over its seeds. Raises `UserError` for a study of another metric
+    or of other variants, and where a run has not finished.
+    """
+    grid = StudyPlan.read(folder)
+    further = {path: levels for path, levels in grid.factors.items() if path not in plan.factors}
+    variants = {_key(variant.levels): variant for variant in variants_of(plan)}
+    trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.labels}
+    for label in grid.labels:
+        runs = [run for run in grid.runs if run.variant == label]
+        settings = {path: level for path, level in runs[0].levels.items() if path in further}
+        variant = variants.get(_key({path: level for path, level in runs[0].levels.items() if path not in further}))
+        if variant is None or not settings or grid.metric != OBJECTIVE:
+            expected = f"the folder of a study of {OBJECTIVE} of the variants of {plan.name} with further factors"
+            raise UserError(f"--tuned: {str(folder)!r} is not allowed: expected {expected}")
+        ended = {run.seed: read_ended(folder, run) for run in runs}
+        summaries = [summary for summary in ended.values() if summary and summary["status"] == "finished"]
+        if len(summaries) < len(ended):
+            raise UserError(f"--tuned: {folder}: {label!r} has runs that have not finished")
+        trial = TunedTrial(
+            variant=variant.variant,
+            trial=len(trials[variant.variant]),
+            seed=runs[0].seed,
+            accuracies={seed: summary[OBJECTIVE] for seed, summary in ended.items() if summary},
+            status="finished",
+            epochs=sum(summary["epochs"] for summary in summaries),
+            val_acc=fmean(summary[OBJECTIVE] for summary in summaries),
+            val_loss=fmean(summary["val/loss"] for summary in summaries),
+            settings=settings,
+        )
+        trials[variant.variant].append(trial)
+    if missing := [label for label, of_variant in trials.items() if not of_variant]:
+        raise UserError(f"--tuned: {folder}: has no runs of {missing[0]!r}")
+    space = {path: _range(levels) for path, levels in further.items()}
+    return Tuned(
+        study=plan.name,
+        objective=OBJECTIVE,
+        sampler="grid",
+        pruner="none",
+        budget=max(map(len, trials.values())),
+        seeds_per_trial=len(grid.seeds),
+        space=space,
+        base={path: value for path, value in flatten(grid.base) if value != DEFAULTS[path]},
+        code=code(),
+        variants={label: tuned_variant(run, trials[label], space) for label, run in zip(trials, variants.values())},
+        trials=[trial for of_variant in trials.values() for trial in of_variant],
+    )
+
+
+def _key(levels: dict[str, Any]) -> str:
+    return str(sorted(levels.items()))
+
+
+def _range(levels: list[Any]) -> Range:
+    numbers = all(isinstance(level, int | float) and level > 0 for level in levels) and len(levels) > 1
+    return Range(low=min(levels), high=max(levels), log=True) if numbers else Range(choices=levels)

@@ -1,0 +1,82 @@
+"""A tuning that is itself a study: the best level of each variant by the mean validation accuracy, and no test image used."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from experiments.runs import record
+from sweeps.tuning.tuned import read_tuned
+
+BASE = {"data.train_limit": 200, "model.depth": 1, "model.embed_dim": 8, "model.num_heads": 2, "train.epochs": 1}
+MINE = {"name": "mine", "factors": {"model.pool": ["cls", "gap"]}, "seeds": 2, "base": BASE}
+RATES = [0.003, 0.03, 0.0003]
+GRID = {
+    "name": "rates",
+    "factors": {"optim.lr": RATES, **MINE["factors"]},
+    "seeds": [7, 8],
+    "base": BASE,
+    "metric": "val/acc",
+}
+OPTIONS = ("--workers", 1, "--tracking", "off", "--device", "cpu")
+
+
+@pytest.fixture
+def run(vit_sweep, tmp_path):
+    def sweep(study: dict, *words):
+        path = tmp_path / f"{study['name']}.yaml"
+        path.write_text(json.dumps(study))
+        return vit_sweep("run", path, "--out", tmp_path, *OPTIONS, *words)
+
+    return sweep
+
+
+def records(folder) -> pd.DataFrame:
+    """The pooling, the rate and the metrics of each run in a study's folder."""
+    rows = []
+    for path in folder.glob(f"*/{record.SUMMARY}"):
+        config = json.loads((path.parent / record.CONFIG).read_text())
+        rows.append({"pool": config["model"]["pool"], "lr": config["optim"]["lr"], **json.loads(path.read_text())})
+    return pd.DataFrame(rows)
+
+
+def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images(run, tmp_path):
+    run(GRID)
+    tried = records(tmp_path / "rates")
+    assert len(tried) == 12 and tried["test/acc"].isna().all()
+    status, _, err = run(MINE, "--tuned", tmp_path / "rates")
+    assert status == 0, err
+    means = tried.groupby(["pool", "lr"])[["val/acc", "val/loss"]].mean()
+    best = (means["val/acc"] - 1e-6 * means["val/loss"]).unstack().idxmax(axis=1)  # the loss decides between equals
+    trained = records(tmp_path / "mine")
+    assert (
+        len(trained) == 4 and (trained["lr"] == trained["pool"].map(best)).all() and trained["test/acc"].notna().all()
+    )
+    assert {trial.variant: trial.seeds for trial in read_tuned(tmp_path / "mine" / record.STUDY).trials} == {
+        "cls": {7, 8},
+        "gap": {7, 8},
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"metric": "test/acc"}, "expected the folder of a study of val/acc"),
+        ({"factors": {"optim.lr": RATES, "model.pool": ["cls"]}}, "has no runs of 'gap'"),
+        ({"factors": {"optim.lr": RATES, "model.mlp_ratio": [1.0, 2.0]}}, "of the variants of mine"),
+        ({"factors": MINE["factors"]}, "with further factors"),
+        ({"seeds": [0]}, "seed 0 was used for tuning"),
+    ],
+)
+def test_a_study_that_cannot_choose_is_refused_in_one_line(run, tmp_path, changes, said):
+    run(GRID | changes)
+    status, _, err = run(MINE, "--tuned", tmp_path / "rates")
+    assert status == 2 and said in err and err.count("\n") == 1, err
+    assert not (tmp_path / "mine").exists()
+
+
+def test_a_study_with_runs_that_have_not_finished_is_refused(run, tmp_path):
+    run(GRID)
+    next(iter((tmp_path / "rates").glob(f"*/{record.SUMMARY}"))).unlink()
+    status, _, err = run(MINE, "--tuned", tmp_path / "rates")
+    assert status == 2 and "has runs that have not finished" in err
