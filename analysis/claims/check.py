@@ -4,8 +4,9 @@ A claim holds where each of its hypotheses holds (for example one for each pair 
 of each hypothesis at the same level (an intersection-union test: Berger, Technometrics 24 (1982), 295-300). One false
 hypothesis contradicts a claim, so for "does not hold here" the tests are Holm-adjusted over its hypotheses. Of these two
 outcomes at most one is false, so both are then adjusted over the claims as one family (`holm_exclusive`): all false
-outcomes of a study together occur in at most `ALPHA` of all studies. Every other claim is "undecided here". A claim that
-makes no hypothesis about a study is left out.
+outcomes of a study together occur in at most `ALPHA` of all studies. Every other claim is "undecided here". A claim that the
+study cannot decide (`Claim.obstacle`) is "not comparable" and not in the family. A claim that makes no hypothesis about a study is
+left out.
 
 Runs that diverged have no final value. A claim is decided only if the outcome is the same where diverged runs count as
 runs at chance level.
@@ -17,7 +18,7 @@ statement as a rule, not the source's measurement.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ from analysis.stats.power import FEW_SEEDS, SeedsNeeded, sd_quantiles
 from experiments.metric import Metric
 from experiments.study import StudyPlan
 
-Outcome = Literal["holds here", "does not hold here", "undecided here"]
+Outcome = Literal["holds here", "does not hold here", "undecided here", "not comparable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +47,14 @@ class ClaimResult(Decided):
     """the mean difference of the decisive hypothesis with the interval of one-sided tests at `ALPHA`"""
     hits: int
     """how many hypotheses stand as the outcome says: shown, contradicted or open"""
+    p_for: float
+    """that the claim is false, and `p_against` that it is true; adjusted over its own hypotheses only"""
+    p_against: float
     more_seeds: SeedsNeeded | None
     """how many more seeds would decide the claim with 80 % power (see `_more_seeds`); None where it is decided, there are too
     few seeds to say, or looks are planned"""
+    obstacle: str = ""
+    """why the study cannot decide the claim"""
 
     @property
     def outcome(self) -> Outcome:
@@ -77,13 +83,20 @@ def check(
     distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
     for claim in claims:
         if hypotheses := claim.hypotheses(study, values, rule):
-            key = type(claim), frozenset(hypothesis.variants for hypothesis in hypotheses)
+            key = type(claim), frozenset((h.variants, h.relation, h.bound) for h in hypotheses)
             distinct.setdefault(key, (claim, hypotheses))
-    results = dict(enumerate(_judge(list(distinct.values()), rule.looks)))
-    if at_chance is None:
-        return list(results.values())
-    counted = [(claim, claim.hypotheses(study, at_chance, rule)) for claim, _ in distinct.values()]
-    return list(with_diverged(results, dict(enumerate(_judge(counted, rule.looks)))).values())
+    made = {claim: hypotheses for claim, hypotheses in distinct.values()}
+    obstacles = {claim: claim.obstacle(hypotheses, study, values, rule) for claim, hypotheses in made.items()}
+    testable = [(claim, hypotheses) for claim, hypotheses in made.items() if not obstacles[claim]]
+    results = {result.claim: result for result in _judge(testable, rule.looks)}
+    if at_chance is not None:
+        counted = [(claim, claim.hypotheses(study, at_chance, rule)) for claim, _ in testable]
+        results = with_diverged(results, {result.claim: result for result in _judge(counted, rule.looks)})
+    left = [(claim, hypotheses) for claim, hypotheses in made.items() if obstacles[claim]]
+    for result in _judge(left, rule.looks):  # for its numbers; its verdict is replaced
+        obstacle = obstacles[result.claim]
+        results[result.claim] = replace(result, verdict="not comparable", obstacle=obstacle, more_seeds=None)
+    return [results[claim] for claim in made]
 
 
 def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[ClaimResult]:
@@ -111,6 +124,8 @@ def _judge(claims: list[tuple[Claim, list[Hypothesis]]], looks: Looks) -> list[C
                 decisive=decisive,
                 estimate=decisive.estimate(looks.of(decisive.variants).level()),
                 hits=int(pick.sum()),
+                p_for=float(largest[i]),
+                p_against=float(smallest[i]),
                 more_seeds=_more_seeds(hypotheses, undecided, ALPHA / len(claims)) if open_ else None,
             )
         )

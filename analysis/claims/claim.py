@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from scipy import special
 from analysis.sources.settings import PLACES
 from analysis.stats.comparisons import Rule, Values, differences_at_looks
 from analysis.stats.differences import Differences, differences
-from analysis.stats.estimates import Estimate, beyond
+from analysis.stats.estimates import ALPHA, Estimate, beyond
 from analysis.stats.looks import NO_PLAN, Looks
 from analysis.stats.power import fewest, noncentral_sf, power_beyond, power_of_equivalence
 from experiments.data.catalogue import DATASETS
@@ -120,12 +120,38 @@ class Claim(ABC):
     id: str
     statement: str
     source: str
+    """empty for a question of our own"""
+    quote: str = field(default="", kw_only=True)
+    """what the source says, in its words or figures"""
+    incomparable: str = field(default="", kw_only=True)
+    """why no study here repeats what the source did; empty where one can"""
     enlarged: bool = field(default=False, kw_only=True)
     """whether it is about accuracies on images that are larger than those in training"""
 
     @abstractmethod
     def hypotheses(self, study: StudyPlan, values: Values, rule: Rule) -> list[Hypothesis]:
         """The hypotheses that the claim makes about a study, with the rule's margin; empty where it makes none."""
+
+    def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
+        """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
+        if self.incomparable or not self.enlarged:
+            return self.incomparable
+        compared = dict.fromkeys(variant for hypothesis in hypotheses for variant in hypothesis.variants)
+        return _collapsed(compared, study, values, rule)
+
+
+def _collapsed(compared: Iterable[str], study: StudyPlan, values: Values, rule: Rule) -> str:
+    """Which of these variants is not shown to be better than the one without embedding by more than the margin.
+
+    A ranking of models that have lost what they learned says nothing about their embeddings.
+    """
+    pairs = _on_pairs(study, values, KIND, lambda a, b: b.get(KIND) == "none", "above", rule.bound, rule)
+    clear = {pair.variants[0] for pair in pairs if pair.p_for(rule.looks) <= ALPHA}
+    low = [variant for variant in compared if variant not in clear]
+    verb = "is" if len(low) == 1 else "are"
+    return (
+        f"{' and '.join(low)} {verb} not clearly better than a model without embedding on these images" if low else ""
+    )
 
 
 @dataclass(frozen=True)

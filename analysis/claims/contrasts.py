@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ Settings = Mapping[str, Mapping[str, Any]]
 class Contrast(Claim):
     """A number of each seed, made of variants that differ in `path`, is larger at the level `more` of `by` than at `less`.
 
-    `more`, `less`: None stands for the lowest and the highest level of the study.
+    `more`, `less`: None stands for the highest and the lowest level of the study.
     """
 
     path: str = ""
@@ -44,10 +45,20 @@ class Contrast(Claim):
         groups = self._groups({v: settings[v] for v in partner}, tuned)
         return [self._hypothesis(group, tuple(partner[v] for v in group), values, rule) for group in groups]
 
+    def obstacle(self, hypotheses: Sequence[Hypothesis], study: StudyPlan, values: Values, rule: Rule) -> str:
+        """Also where a level of `path` is best at an end of the levels of `by` that were tried: its best may lie beyond."""
+        settings = variant_settings(study, values)
+        means = {variant: np.mean([*values[variant].values()]) for variant in settings}
+        for level in dict.fromkeys(own[self.path] for own in settings.values()) if self.more is None else ():
+            best = max((v for v, own in settings.items() if own[self.path] == level), key=means.__getitem__)
+            if settings[best][self.by] in self._ends(settings):
+                return f"{level} is best at an end of what was tried, {self.by} = {settings[best][self.by]:g}"
+        return super().obstacle(hypotheses, study, values, rule)
+
     def _ends(self, settings: Settings) -> tuple[Any, Any]:
         levels = [own[self.by] for own in settings.values() if self.by in own]
         if self.more is None and levels:
-            return min(levels), max(levels)
+            return max(levels), min(levels)
         return (self.more, self.less) if {self.more, self.less} <= set(levels) else (None, None)
 
     def _hypothesis(self, more: tuple[str, ...], less: tuple[str, ...], values: Values, rule: Rule) -> Hypothesis:
@@ -88,7 +99,7 @@ class Gain(Contrast):
 
 @dataclass(frozen=True)
 class Sensitivity(Contrast):
-    """The standard deviation over the levels of `path` is larger at `more` of `by` than at `less`."""
+    """The standard deviation over the levels of `path` is larger at `more` of `by` than at `less`, also without any one level."""
 
     def _groups(self, settings: Settings, tuned: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         left = dict(settings)
@@ -97,7 +108,7 @@ class Sensitivity(Contrast):
             group = tuple(v for v, own in left.items() if differ_only(own, first, self.path, tuned))
             left = {v: own for v, own in left.items() if v not in group}
             if len(group) > 2:
-                yield group
+                yield from (group, *combinations(group, len(group) - 1))
 
     def _of_seeds(self, runs: np.ndarray) -> np.ndarray:
         return runs.std(axis=0, ddof=1)

@@ -26,6 +26,7 @@ OUTCOMES = {
 def draw_ledger(tests: Sequence[Mapping[str, Any]]) -> Drawing:
     """Draw a row for each claim with an interval for each study, in points. Keys as in `ledger_rows`, and `study`."""
     frame = pd.DataFrame(tests).dropna(subset="value")
+    frame = frame[frame["verdict"].isin(OUTCOMES)]
     claims = list(dict.fromkeys(frame["id"]))
     figure, (axes,) = rows(claims)
     axes.axvline(0, color=FAINT, lw=1, zorder=1)

@@ -23,6 +23,7 @@ from analysis.report.text import facts, paragraphs, text
 from analysis.results.across import FEWEST, AcrossDatasets, aggregate, baseline_runs, studies_by_dataset
 from analysis.results.conduct import study_conduct, study_looks
 from analysis.results.policy import study_policy
+from analysis.results.repeats import independent_groups
 from analysis.results.study_results import StudyResults, analyze
 from analysis.results.two_studies import compare_studies
 from analysis.sources.by_dataset import DATASET, datasets_of, split_by_dataset
@@ -77,10 +78,12 @@ def index_document(folder: Path, studies: Mapping[Path, RunsTable | UserError], 
         Column("command", "command", detail=True),
     )
     table = Table("studies", text("study", "index_caption"), pd.DataFrame(rows), columns)
+    read = {str(at.relative_to(folder)): study for at, study in studies.items() if isinstance(study, RunsTable)}
+    groups = independent_groups(read)
     name = text("study", "index_title", folder=folder.resolve().name)
     left = [f"{row['study']}: {row['state']}" for row in rows if row["_left"]]
     headline = text("study", "index_headline", studies=len(rows), complete=len(rows) - len(left))
-    sections = [*ledger_section(claims), Section("studies", "Studies", [table])]
+    sections = [*ledger_section(claims, groups), Section("studies", "Studies", [table])]
     return Document(name, "", "", (headline, *left), [], sections)
 
 

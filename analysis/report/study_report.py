@@ -49,7 +49,8 @@ def study_document(
     main = variants_table(variants, means, compared, cost, conduct, policy, expected)
     folded = not study.plan.command or study_file(study.plan.command) is not None  # no built-in study
     paper = paper_table(published.paper, means, variants, compared, policy, folded)
-    claims = claims_table(published.claims, variants, policy, results.tuning is not None, folded)
+    tuned, training = results.tuning is not None, text("study", "training", study=study)
+    claims = claims_table(published.claims, variants, compared, policy, tuned, training, folded)
     plot = differences_plot(variants, compared, policy, styles)
     factors = factors_section(results.factors, variants, means, policy)
     several = results.factors.model is not None  # then the factors come before the combinations of their levels

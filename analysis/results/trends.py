@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,36 @@ CONDITIONS = {"train.epochs": "epochs", "data.train_limit": "training images"}
 
 @dataclass(frozen=True)
 class Spread:
-    """How variants differ on a scale: the standard deviation of their true means at each point, and whether it changes."""
+    """How variants differ: the standard deviation of their true means at each point, and whether it changes.
+
+    `without`: variant -> (standard deviation at the first point, at the last, p) where it is left out.
+    """
 
     sd: dict[int, float]
     change: stats.SpreadChange
-    verdict: str
+    without: dict[str, tuple[float, float, float]]
+
+    @property
+    def of_all(self) -> str:
+        """The verdict on all variants."""
+        return verdict(self.change.p, self.change.change.value < 0)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that also holds where any one variant is left out; else "not enough evidence"."""
+        others = {verdict(p, last < first) for first, last, p in self.without.values()}
+        return self.of_all if self.of_all == "not tested" or others == {self.of_all} else "not enough evidence"
+
+    def p(self, shrinks: bool) -> float:
+        """The largest p of all variants and of those without one, that the differences shrink or else grow; 1 if one does not."""
+        every = 0.0, self.change.change.value, self.change.p
+        return max(p if (last < before) == shrinks else 1.0 for before, last, p in (every, *self.without.values()))
+
+    @property
+    def range(self) -> list[tuple[str, float, float, float]]:
+        """The two variants without which the change is smallest and largest, as in `without`."""
+        rows = sorted(((row, *numbers) for row, numbers in self.without.items()), key=lambda row: row[2] - row[1])
+        return [rows[0], rows[-1]] if rows else []
 
 
 @dataclass(frozen=True)
@@ -35,10 +59,9 @@ class Trend:
     """Differences along a condition. A row is a variant without the condition; points are levels of the condition.
 
     `name`: "lengths", "epochs" or "train_limit"; `unit`: of its points; `metric`: at its end. `diffs`: every other row -> point
-    -> mean paired difference from the row `baseline`. `changes`: how the difference of each pair of rows (`a`, `b`) changes from the
-    `first` to the `last` point, with the test of its size and the `verdict`. `kinds`: the rows with a positional embedding, or
-    all rows of a study of something else. `spread`: that of their means; `log_odds`: that of their log odds, for an accuracy. `missing`: planned rows without a finished run; `diverged`: diverged runs, which are left out. `planned`: whether
-    the study plans looks; then intervals are those of the look, and nothing is tested.
+    -> mean paired difference from the row `baseline`. `kinds`: the rows with a positional embedding, or all rows of a study of
+    something else. `spread`: that of their means. `missing`: planned rows without a finished run; `diverged`: diverged runs,
+    which are left out. `planned`: whether the study plans looks; then intervals are those of the look, and nothing is tested.
     """
 
     name: str
@@ -47,24 +70,11 @@ class Trend:
     points: list[int]
     baseline: str
     diffs: dict[str, dict[int, stats.Estimate]]
-    changes: pd.DataFrame
     kinds: list[str]
     spread: Spread
-    log_odds: Spread | None
     missing: list[str]
     diverged: int
     planned: bool
-
-    @property
-    def verdict(self) -> str:
-        """The verdict of both scales, on whether the differences shrink."""
-        same = self.log_odds is None or self.log_odds.verdict == self.spread.verdict
-        return self.spread.verdict if same else "depends on the scale"
-
-    @property
-    def tested(self) -> int:
-        """How many pairs are tested."""
-        return int(self.changes["p_holm"].notna().sum())
 
     @property
     def seeds(self) -> list[int]:
@@ -131,11 +141,7 @@ def _trend(
         return None
     table = values.pivot_table(index="seed", columns=["row", "point"], values="value", aggfunc="last", dropna=False)
     table = table.reindex(columns=pd.MultiIndex.from_product([rows, points]))
-    others, floor = [row for row in rows if row != baseline], policy.rule.floor
-    pairs = combinations([*others, baseline], 2)  # the baseline comes second, as in the table of pairs
-    changes = pd.DataFrame(_change(table, *pair, (points[0], points[-1]), floor, policy) for pair in pairs)
-    changes["p_holm"] = stats.holm(changes["p"])
-    changes["verdict"] = list(map(verdict, changes["p_holm"], changes.pop("shrinks")))
+    others = [row for row in rows if row != baseline]
     differences = {
         at: estimated_differences(
             {row: table[row, at].to_dict() for row in rows}, [(row, baseline) for row in others], policy.rule
@@ -150,41 +156,26 @@ def _trend(
         points=points,
         baseline=baseline,
         diffs={row: {at: estimates[i] for at, estimates in differences.items()} for i, row in enumerate(others)},
-        changes=changes,
         kinds=kinds,
         spread=_spread(table, kinds, points, policy),
-        log_odds=_spread(_log_odds(table, policy.floor), kinds, points, policy)
-        if study.metric.is_share and policy.floor
-        else None,
         missing=[row for row in planned if row not in rows],
         diverged=len(study.of("diverged")),
         planned=bool(policy.looks),
     )
 
 
-def _change(
-    table: pd.DataFrame, a: str, b: str, ends: tuple[int, int], floor: float, policy: Policy
-) -> dict[str, object]:
-    """How a - b changes, over the seeds that both have at both ends."""
-    both = table[[(row, at) for at in ends for row in (a, b)]].dropna()
-    first, last = (both[a, at] - both[b, at] for at in ends)
-    change = stats.size_change(first, last, floor, policy.looks.confidence)
-    estimates = {"first": change.first, "last": change.last, "change": change.change}
-    return {"a": a, "b": b, **estimates, "p": math.nan if policy.looks else change.p, "shrinks": change.shrinks}
-
-
 def _spread(table: pd.DataFrame, rows: list[str], points: list[int], policy: Policy) -> Spread:
-    first, last = points[0], points[-1]
-    change = stats.spread_change(*_complete(table, rows, (first, last)))
+    ends = points[0], points[-1]
+    change = stats.spread_change(*_complete(table, rows, ends))
     if policy.looks:
         change = replace(change, p=math.nan)
-    sd = {at: stats.sd_of_means(_complete(table, rows, (first, last, at))[-1]) for at in points}
-    return Spread(sd, change, verdict(change.p, change.change.value < 0))
-
-
-def _log_odds(accuracies: pd.DataFrame, floor: float) -> pd.DataFrame:
-    """The log odds of accuracies; half an image keeps them finite where all images are right."""
-    return np.log((accuracies + floor) / (1 - accuracies + floor))
+    without = {}
+    for row in rows if math.isfinite(change.p) else ():
+        first, last = _complete(table, [other for other in rows if other != row], ends)
+        p = stats.spread_change(first, last).p
+        without[row] = stats.sd_of_means(first), stats.sd_of_means(last), p
+    sd = {at: stats.sd_of_means(_complete(table, rows, (*ends, at))[-1]) for at in points}
+    return Spread(sd, change, without)
 
 
 def _complete(table: pd.DataFrame, rows: list[str], points: tuple[int, ...]) -> list[np.ndarray]:

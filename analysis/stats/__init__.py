@@ -8,10 +8,19 @@ seeds. `batches`: runs of different machines or commits.
 
 from analysis.stats.aggregate import Aggregate, aggregates, compare_averages, improvement
 from analysis.stats.batches import BatchEffect, batch_effect
-from analysis.stats.comparisons import Comparison, Decided, PairedComparison, Rule, against_baseline, compare, holm
+from analysis.stats.comparisons import (
+    Comparison,
+    Decided,
+    PairedComparison,
+    Rule,
+    against_baseline,
+    compare,
+    holm,
+    holm_exclusive,
+)
 from analysis.stats.differences import Variance
 from analysis.stats.estimates import ALPHA, UNKNOWN, Estimate, floor_of_difference, mean, means, proportion
 from analysis.stats.factorial import Factorial, factorial
 from analysis.stats.images import ImageEstimate, over_images
 from analysis.stats.looks import NO_PLAN, Looks, repeated_rate
-from analysis.stats.size_change import SpreadChange, sd_of_means, size_change, spread_change
+from analysis.stats.spread import SpreadChange, sd_of_means, spread_change

@@ -34,15 +34,21 @@ MEASURED = {"as derived": "as expected", "less": "lower", "more": "higher", "": 
 
 
 def claims_table(
-    claims: Sequence[ClaimResult], variants: Variants, policy: Policy, tuned: bool, folded: bool = False
+    claims: Sequence[ClaimResult],
+    variants: Variants,
+    comparisons: Comparisons,
+    policy: Policy,
+    tuned: bool,
+    training: str = "",
+    folded: bool = False,
 ) -> Table | None:
     """The table of published claims; None where the study tests none. `tuned`: whether settings were tuned by variant.
 
-    `folded`: unless the claims are about systems of the study's own scale.
+    `training`: how the runs were trained. `folded`: unless the claims are about systems of the study's own scale.
     """
     if not claims:
         return None
-    frame = pd.DataFrame([claim_fields(result) for result in claims], dtype=object)
+    frame = pd.DataFrame([claim_fields(result, comparisons) for result in claims], dtype=object)
     columns = (
         Column("published claim", "statement"),
         Column("outcome", "verdict", mark="_mark"),
@@ -51,35 +57,45 @@ def claims_table(
         Column(
             "additional seeds needed (80 % power)", "_more", formats.each(formatting.seeds_needed), "more_seeds_low"
         ),
-        Column("source", "source"),
+        Column("source", "_source"),
     )
     notes = paragraphs("claims", "notes", claims=claims, variants=variants, policy=policy, tuned=tuned)
     folded = folded and not any(result.decisive.is_published for result in claims)
-    return Table("claims", text("claims", "caption"), frame, columns, tuple(notes), folded)
+    caption = text("claims", "caption", training=training)
+    return Table("claims", caption, frame, columns, tuple(notes), folded)
 
 
-def claim_fields(result: ClaimResult) -> dict[str, object]:
-    """The fields of a row of a table of claims."""
+def claim_fields(result: ClaimResult, comparisons: Comparisons | None = None) -> dict[str, object]:
+    """The fields of a row of a table of claims. `comparisons`: of the pairs of variants, for pairs that are not significant."""
     more = result.more_seeds
     return {
         "id": result.claim.id,
         "statement": result.claim.statement,
         "verdict": result.outcome,
-        "evidence": evidence(result),
+        "evidence": evidence(result, comparisons),
         "n": result.n,
         "more_seeds_low": more and more.low,
         "more_seeds_high": more and more.high,
+        "quote": result.claim.quote,
         "source": result.claim.source,
+        "_source": text("claims", "source", claim=result.claim),
         "_mark": result.outcome.replace(" ", "-"),
         "_more": more,
     }
 
 
-def evidence(result: ClaimResult) -> str:
-    """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support."""
+def evidence(result: ClaimResult, comparisons: Comparisons | None = None) -> str:
+    """How many hypotheses stand as the outcome says, and the numbers of the one with the weakest support.
+
+    Also the pairs of a claim that holds whose difference is not significant among all pairs of the study.
+    """
     places = formatting.decimals(100 * formatting.half_width(result.estimate))
     interval = formatting.bounds(result.estimate, ACCURACY)
-    return text("claims", "evidence", result=result, metric=ACCURACY, places=places, interval=interval)
+    pairs = [h.variants for h in result.hypotheses] if comparisons and result.outcome == "holds here" else []
+    tests = comparisons.pairs if comparisons else {}
+    compared = {pair: tests.get(pair) or tests.get(pair[::-1]) for pair in pairs if len(pair) == 2}
+    open_ = [" − ".join(pair) for pair, test in compared.items() if test and test.verdict == "not enough evidence"]
+    return text("claims", "evidence", result=result, metric=ACCURACY, places=places, interval=interval, open=open_)
 
 
 def paper_table(

@@ -89,6 +89,8 @@ def test_kinds_beyond_the_papers_are_a_claim_of_their_own():
         "paper-kinds": "holds here",
         "any-kinds": "does not hold here",
         "rival-rope-2d": "holds here",
+        "rope-table": "holds here",
+        "alibi-table": "does not hold here",
     }
     assert found["any-none"].decisive.variants == ("variant 4", "variant 0")
 
@@ -150,6 +152,18 @@ def headline(mean: float, change: dict | None = None, spread: float = 1.0, n: in
     plan = study_file.plan(levels, base=base, **{"preset": "pulfer-mnist", **more})
     results = check(literature.published_claims(), plan, values({"sin": mean, "flat": 0.5}, n, spread), RULE)
     return next((result for result in results if isinstance(result.claim, Published)), None)
+
+
+def test_a_figure_whose_source_leaves_the_system_open_cannot_be_compared():
+    base = preset("owen-cifar10").model_dump(mode="json")
+    plan = study_file.plan({"a": {KIND: base["model"]["pos_embed"]}}, base=base, preset="owen-cifar10")
+    results = check(literature.published_claims(), plan, values({"a": 0.71}), RULE)
+    (found,) = [result for result in results if isinstance(result.claim, Published)]
+    assert found.outcome == "not comparable" and found.obstacle.startswith("the source does not state depth")
+
+
+def test_every_claim_of_a_source_is_quoted_from_it():
+    assert all(bool(claim.quote) == bool(claim.source) for claim in literature.published_claims())
 
 
 def test_every_published_figure_is_a_claim_with_its_source():
@@ -245,11 +259,12 @@ def test_outcomes_are_adjusted_over_the_claims():
     }
     plan = study_file.plan({**kinds("learned-1d", "rope-2d")})
     rivals = [claim for claim in literature.LITERATURE if claim.id.startswith("rival")]
+    both = [claim for claim in literature.LITERATURE if claim.id in ("rival-rope-2d", "any-none")]
     alone = {result.claim.id: result for result in check(rivals, plan, runs, RULE)}
     assert alone["rival-rope-2d"].outcome == "holds here"
     assert alone["rival-rope-2d"].decisive.p_for() == pytest.approx(0.03, rel=1e-6)
     plan = study_file.plan(kinds("learned-1d", "rope-2d", "none"))
-    found = {result.claim.id: result for result in check(literature.LITERATURE, plan, runs, RULE)}
+    found = {result.claim.id: result for result in check(both, plan, runs, RULE)}
     assert found["rival-rope-2d"].outcome == "undecided here"
 
 

@@ -34,6 +34,7 @@ RUNS = {
     "probes/probe-distance": 60,
     "probes/probe-where": 60,
     "pulfer-mnist/head": 10,
+    "table-8-64-pilot": 6,
     "table-8-cifar10": 40,
     "table-8-tuned": 40,
     "tintn-cifar10": 5,

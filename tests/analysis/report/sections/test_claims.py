@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -39,7 +40,7 @@ def claims(means: dict[str, float], n: int = 5, spread: float = 1.0, **options):
 
 
 def table(results):
-    return claims_table(results, VARIANTS, POLICY, tuned=False)
+    return claims_table(results, VARIANTS, Comparisons("none", {}, {}), POLICY, tuned=False, training="rate 0.005")
 
 
 def test_the_evidence_for_a_claim_that_holds():
@@ -65,6 +66,13 @@ def test_which_evidence_is_shown(means, options, claim, said, not_said):
     assert said in shown and not_said not in shown
 
 
+def test_a_claim_that_holds_names_its_pairs_that_are_not_significant_among_all_pairs():
+    result = claims({"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951})["paper-none"]
+    pairs = {("learned-1d", "none"): "not enough evidence", ("none", "learned-2d"): "better"}
+    compared = Comparisons("none", {}, {pair: SimpleNamespace(verdict=verdict) for pair, verdict in pairs.items()})
+    assert evidence(result, compared).endswith("not significantly different: learned-1d − none.")
+
+
 def test_an_outcome_that_depends_on_diverged_runs_says_so():
     result = replace(claims({"none": 0.7, "learned-1d": 0.9})["paper-none"], verdict_with_diverged="undecided here")
     assert "It changes if diverged runs are counted at chance level." in evidence(result)
@@ -76,7 +84,9 @@ def test_the_tables_data_and_notes():
     assert made.data["verdict"].tolist() == [result.outcome for result in results]
     assert made.data["more_seeds_low"].tolist() == [r.more_seeds and r.more_seeds.low for r in results]
     assert not any("planned looks" in note for note in made.notes)
-    planned = claims_table(results, VARIANTS, replace(POLICY, looks=Looks((5, 10))), tuned=False)
+    assert made.caption.endswith("the outcome in this study: rate 0.005.")
+    looks = replace(POLICY, looks=Looks((5, 10)))
+    planned = claims_table(results, VARIANTS, Comparisons("none", {}, {}), looks, tuned=False)
     assert any("They are adjusted for the planned looks only," in note for note in planned.notes)
     assert table([]) is None
 

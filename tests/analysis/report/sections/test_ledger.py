@@ -45,10 +45,37 @@ def test_differences_on_the_page_are_those_of_the_records(written):
     assert checked >= 50
 
 
-def test_a_claim_stands_once_with_each_study_under_its_outcome(written):
-    claims = pd.read_csv(written / "tables" / "claims.csv").set_index("id")
-    tests = pd.read_csv(written / "tables" / "claim_tests.csv")
-    assert claims.index.is_unique and len(claims) >= 20 and claims["source"].notna().all()
-    for (claim, outcome), own in tests.groupby(["id", "verdict"]):
-        named = set(re.split(", | and ", claims.loc[claim, outcome]))
-        assert named == set(own["study"])
+@pytest.fixture(scope="module")
+def tables(written):
+    """The tests behind each outcome, and each claim once, by its id."""
+    of_claims = [pd.read_csv(written / "tables" / f"{name}.csv") for name in ("claims", "own")]
+    return pd.read_csv(written / "tables" / "claim_tests.csv"), pd.concat(of_claims).set_index("id"), of_claims
+
+
+def test_a_claim_stands_once_with_each_study_and_its_setting_under_its_outcome(tables):
+    tests, claims, (published, own) = tables
+    assert claims.index.is_unique and len(published) >= 20 and set(own["id"]) >= {"any-none", "shrink-lengths"}
+    assert published["quote"].notna().all() and own["source"].isna().all()
+    for (claim, outcome), decided in tests.groupby(["id", "verdict"]):
+        groups = re.findall(r"(?:^|; )([^;(]+) \(([^)]+)\)", claims.loc[claim, outcome])
+        named = {study: setting for studies, setting in groups for study in re.split(", | and ", studies)}
+        assert named == dict(zip(decided["study"], decided["setting"]))
+
+
+def test_studies_that_share_runs_count_once(tables):
+    """bfloat16/table-8 and mnist-small/positions repeat runs of mnist-small/table-8."""
+    tests, claims, _ = tables
+    against = tests[(tests["id"] == "paper-kinds") & (tests["verdict"] == "does not hold here")]
+    assert len(against) == 7
+    assert claims.loc["paper-kinds", "independent"] == 6  # with digits and table-8-lengths, which are undecided
+
+
+def test_outcomes_that_an_adjustment_over_the_page_would_undo_are_counted(tables, written):
+    tests, _, _ = tables
+    decided = tests[tests["verdict"].isin(["holds here", "does not hold here"])]
+    lost = (~decided["also_on_page"].astype(bool)).sum()
+    assert decided["also_on_page"].notna().all() and 0 < lost < len(decided)
+    assert f"{lost} of them are undecided" in (written / "report.md").read_text()
+    rows = (tests["verdict"] != "not comparable").sum()
+    p = decided["p_for"].where(decided["verdict"] == "holds here", decided["p_against"])
+    assert decided.loc[p * rows <= 0.05, "also_on_page"].astype(bool).all()  # Bonferroni is stricter than Holm

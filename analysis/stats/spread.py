@@ -8,37 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.stats.estimates import LEVEL, Estimate, floor_of_difference, mean, moments, t_interval, t_test, t_test_of
-
-
-@dataclass(frozen=True)
-class SizeChange:
-    """A difference under the first and the last condition, and the test that its size changes. `shrinks`: the sign."""
-
-    first: Estimate
-    last: Estimate
-    change: Estimate
-    """last - first, over the seeds that have both"""
-    p: float
-    shrinks: bool
-
-
-def size_change(first: ArrayLike, last: ArrayLike, floor: float = 0.0, level: float = LEVEL) -> SizeChange:
-    """Test whether |last| differs from |first| for the means of paired differences, (seeds,) each.
-
-    |last| < |first| if and only if first - last and first + last have the same sign. So two paired t tests are made, that
-    the mean of first - last is zero and that the mean of first + last is zero, and p is the larger of the two p-values
-    (intersection-union test; Berger, Technometrics 24 (1982), 295-300). Rejecting and stating the observed direction is
-    wrong with a probability of at most the level. `floor` is that of a difference of two runs (see `estimates`);
-    `level` is that of the intervals.
-    """
-    first, last = (np.asarray(values, dtype=float) for values in (first, last))
-    wide = floor_of_difference(floor)
-    ps = [float(t_test(values, floor=wide)) for values in (first - last, first + last)]
-    both = np.isfinite(first) & np.isfinite(last)
-    shrinks = bool(both.any() and abs(last[both].mean()) < abs(first[both].mean()))
-    means = mean(first, level, floor), mean(last, level, floor), mean(last - first, level, wide)
-    return SizeChange(*means, float(np.max(ps)), shrinks)  # NaN where one of the two is not known
+from analysis.stats.estimates import Estimate, moments, t_interval, t_test_of
 
 
 @dataclass(frozen=True)
