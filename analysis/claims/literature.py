@@ -71,8 +71,9 @@ LARGER = "On larger images than in training, "
 def _better(kind: str, than: str, id: str, source: str, quote: str, *, larger: bool = False) -> Above:
     """One kind of embedding is better than another, by any amount."""
     statement = f"{kind} is better than {than}."
-    kinds = {"higher": frozenset({kind}), "lower": frozenset({than})}
-    return Above(id, LARGER * larger + statement, source, quote=quote, at_all=True, enlarged=larger, **kinds)
+    higher, lower = frozenset({kind}), frozenset({than})
+    text = LARGER * larger + statement
+    return Above(id, text, source, quote=quote, higher=higher, lower=lower, at_all=True, enlarged=larger)
 
 
 LITERATURE: tuple[Claim, ...] = (
