@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from baselines import LibraryEngine, tutorial_rate
 from pandas import DataFrame
 
-from experiments.bench.baselines import LibraryEngine, tutorial_rate
 from experiments.cli import Parser, positive
 from experiments.config import RunConfig, override
 from experiments.data import images, loading
@@ -30,7 +30,7 @@ from experiments.presets import preset
 from experiments.runs import provenance, record, run
 from experiments.training import engine, fit, stacked
 
-SINGLE = ("tutorial", "timm", "vit-pytorch", "ours")
+SINGLE = ("tutorial", "timm", "vit-pytorch", "vit-pytorch-alike", "ours")
 STACKED = ("ours-stacked", "ours-bf16-stacked", "ours-bf16-stacked-eager", "ours-bf16-stacked-compiled")
 NAMES = (*SINGLE, *(f"{name}-bf16" for name in SINGLE), "timm-bf16-compiled", *STACKED)
 PRESETS = ("tintn-cifar10", "cifar10-small")
@@ -138,7 +138,7 @@ def compare(rows: dict[str, dict[str, Any]]) -> None:
 
 def body(argv: Sequence[str]) -> None:
     """Measure the contenders in turns; on a GPU one after another. The results are written after each turn."""
-    parser = Parser("experiments.bench", description="Compare the speed of our training with that of other libraries.")
+    parser = Parser("bench", description="Compare the speed of our training with that of other libraries.")
     parser.add_argument("--preset", choices=PRESETS, default=PRESETS[0], help=f"model and data [{PRESETS[0]}]")
     parser.add_argument("--kind", default="learned-1d", help="positional embedding of ours [learned-1d, as the others]")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... [auto]")

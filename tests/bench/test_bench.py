@@ -3,14 +3,14 @@
 import json
 from pathlib import Path
 
+import measure
 import pytest
 import torch
 import torch.nn.functional as F
+from baselines import LibraryEngine, TutorialViT, baseline, tutorial_rate
 from timm_weights import randomised, to_timm
 from torch import nn
 
-from experiments.bench import measure
-from experiments.bench.baselines import LibraryEngine, TutorialViT, baseline, tutorial_rate
 from experiments.cli import run_command
 from experiments.config import RunConfig, override
 from experiments.data.images import Images, Splits
@@ -63,10 +63,13 @@ def test_baseline_computes_our_model(name):
 
 def test_models_have_the_published_size():
     cfg = preset("tintn-cifar10").vit_config()
-    models = [ViT(cfg), *(baseline(name, cfg) for name in ("tutorial", "timm", "vit-pytorch"))]
+    models = [ViT(cfg), *(baseline(name, cfg) for name in ("tutorial", "timm", "vit-pytorch", "vit-pytorch-alike"))]
     # vit-pytorch has no QKV biases, and LayerNorms of a patch's pixels, of its token, and after the encoder
     other = PARAMS - 4 * 3 * 48 + 3 * 2 * 48
-    assert [sum(p.numel() for p in model.parameters()) for model in models] == [PARAMS] * 3 + [other]
+    sizes = [sum(p.numel() for p in model.parameters()) for model in models]
+    assert sizes == [PARAMS] * 3 + [other, other + 4 * 3 * 48]
+    gelus = [part for part in models[-1].modules() if isinstance(part, nn.GELU)]
+    assert len(gelus) == 4 and {part.approximate for part in gelus} == {"tanh"}
 
 
 def test_library_model_takes_the_steps_of_a_plain_loop():
@@ -117,7 +120,7 @@ def test_ratios_are_medians_within_turns():
 
 def bench(*words: object) -> int:
     with pytest.raises(SystemExit) as end:
-        run_command(measure.body, "experiments.bench", [str(word) for word in words])
+        run_command(measure.body, "bench", [str(word) for word in words])
     return end.value.code
 
 
@@ -174,5 +177,5 @@ def test_bad_input_is_one_line(words, message, tmp_path, monkeypatch, capsys):
     Path("old.json").write_text("{}")
     assert bench(*words) == 2
     out, error = capsys.readouterr()
-    assert out == "" and error.startswith(f"experiments.bench: error: {message}") and error.count("\n") == 1
+    assert out == "" and error.startswith(f"bench: error: {message}") and error.count("\n") == 1
     assert [path.name for path in Path().iterdir()] == ["old.json"] and Path("old.json").read_text() == "{}"

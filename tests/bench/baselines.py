@@ -54,7 +54,10 @@ class TutorialViT(nn.Module):
 
 
 def baseline(name: str, cfg: ViTConfig) -> nn.Module:
-    """The model of a baseline. Raises `ImportError` without its package. vit-pytorch's has exact GELU and no QKV bias."""
+    """The model of a baseline. Raises `ImportError` without its package.
+
+    vit-pytorch's has exact GELU and no QKV bias; "vit-pytorch-alike" has ours.
+    """
     if name == "tutorial":
         return TutorialViT(cfg)
     if name == "timm":
@@ -67,7 +70,14 @@ def baseline(name: str, cfg: ViTConfig) -> nn.Module:
 
     sizes = {"image_size": cfg.img_size, "patch_size": cfg.patch_size, "channels": cfg.in_chans, "depth": cfg.depth}
     widths = {"dim": cfg.embed_dim, "heads": cfg.num_heads, "dim_head": cfg.head_dim, "mlp_dim": cfg.hidden_dim}
-    return ViT(**sizes, **widths, num_classes=cfg.num_classes)
+    model = ViT(**sizes, **widths, num_classes=cfg.num_classes)
+    for module in list(model.modules()) if name == "vit-pytorch-alike" else ():
+        for child, part in list(module.named_children()):
+            if isinstance(part, nn.GELU):
+                setattr(module, child, nn.GELU(approximate=ACTIVATIONS[cfg.act]))
+            elif child == "to_qkv":
+                setattr(module, child, nn.Linear(part.in_features, part.out_features, cfg.qkv_bias))
+    return model
 
 
 class LibraryEngine(Solo):

@@ -1,1 +1,0 @@
-"""Benchmarks our training against timm, vit-pytorch and a tutorial's loop: `python -m experiments.bench`."""
