@@ -83,7 +83,7 @@ def _parser(name: str) -> Parser:
     else:
         parser.add_argument("study", metavar="STUDY", type=folder, help=SOURCE)
     if name == "export":
-        about = "folder of the export; replaces an earlier one there"
+        about = "folder of the export; an earlier one of the same study there keeps its runs"
         parser.add_argument("out", metavar="DIR", type=_folder, help=about)
     about = "exclude records that are damaged or altered, and list them; without this flag they are an error"
     parser.add_argument("--skip-unreadable", action="store_true", help=about)

@@ -26,7 +26,7 @@ from analysis.sources import hits
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import flatten, nested
 from analysis.sources.source_run import COLUMNS, ENDED, check_row
-from experiments.config import completed
+from experiments.config import LOCATIONS, completed
 from experiments.errors import UserError, first_line, writing
 from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
@@ -34,6 +34,7 @@ from experiments.runs.looks import Look
 from experiments.study import STUDY, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"
+STATED = ("name", "metric", "margin", "looks", "variance", "baseline", "factors", "extra", "tuned", "until_decided")
 FILES = (RUNS, CURVES, HITS, PLUGINS, STUDY)
 CellType = Literal["boolean", "integer", "number", "string", "string or null", "any"]
 PARSERS: dict[CellType, Callable[[str], Any]] = {
@@ -82,13 +83,14 @@ def is_export(folder: Path) -> bool:
 def export(study: RunsTable, folder: Path) -> Path:
     """Write the study's files and return the folder. The same study gives the same bytes.
 
-    Raises `UserError` where no run has ended, or where the folder holds anything but an older export of these runs.
+    The runs of an older export of the same study in the folder stay: the two are joined, so that a study can be exported
+    in parts, such as one seed from each machine. Raises `UserError` where no run has ended, or where the folder holds anything else.
     """
     folder = Path(folder)
     if study.of(*ENDED).empty:
         raise UserError(f"{study.name}: no run has finished yet; there is nothing to export")
-    _check_replaceable(folder, study)
-    files = _files(study)
+    _check_replaceable(folder)
+    files = _files(_joined(read_export(folder), study) if is_export(folder) else study)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
@@ -182,8 +184,8 @@ def _completed(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **dict(flatten(completed(nested(settings))))}
 
 
-def _check_replaceable(folder: Path, study: RunsTable) -> None:
-    """Raise `UserError` where writing to the folder would lose anything."""
+def _check_replaceable(folder: Path) -> None:
+    """Raise `UserError` where writing to the folder would lose anything but an older export."""
     older = is_export(folder)
 
     def objection(path: Path) -> str:
@@ -191,11 +193,37 @@ def _check_replaceable(folder: Path, study: RunsTable) -> None:
         return "" if name.startswith("report") or (older and name in FILES) else "is not part of an export"
 
     check_replaceable(folder, objection)
-    if older and (lost := _identities(read_export(folder)) - _identities(study)):
+
+
+def _joined(older: RunsTable, study: RunsTable) -> RunsTable:
+    """The study with the runs of an older export that it lacks, ordered by seed.
+
+    Raises `UserError` where there are such runs and they are of another study, or are others of the same name.
+    """
+    lost = _identities(older) - _identities(study)
+    if not lost:
+        return study
+    both, names = (older, study), [name for name, _ in lost]
+    plans = [table.plan.model_dump(include={*STATED}) for table in both]
+    bases = [{path: value for path, value in table.base.items() if path not in LOCATIONS} for table in both]
+    if plans[0] != plans[1] or bases[0] != bases[1] or set(names) & set(study.of(*ENDED)["run"]):
         raise UserError(
-            f"{folder / RUNS}: holds {len(lost)} runs that {study.name} does not have, for example {min(lost)[0]}; "
-            "give another folder"
+            f"{study.name}: the folder holds {len(lost)} runs of another study, for example {min(names)}; give another folder"
         )
+    kept = {run.name: run for table in both for run in table.plan.runs}
+    seeds = sorted({run.seed for run in kept.values()})
+    ended = pd.concat([table.of(*ENDED) for table in both])
+    rows = pd.concat([ended, *(table.runs for table in both)]).drop_duplicates("run").set_index("run", drop=False)
+    runs = sorted(kept.values(), key=lambda run: run.seed)  # within a seed in the order of the plans
+    return RunsTable.of_rows(
+        study.plan.model_copy(update={"seeds": seeds, "runs": runs}),
+        rows.loc[[run.name for run in runs]].to_dict("records"),
+        pd.concat([older.curves, study.curves]).drop_duplicates(["run", "epoch"]).to_dict("records"),
+        troubles={**older.troubles, **study.troubles},
+        hits={**older.hits, **study.hits},
+        sources={**older.sources, **study.sources},
+        looks=(*older.looks, *study.looks),
+    )
 
 
 def _identities(study: RunsTable) -> set[tuple[str, str]]:

@@ -6,7 +6,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from synthetic import add_metrics, write_study
+from synthetic import ACCURACY, add_metrics, write_study
 
 from analysis.sources.exported import export
 from analysis.sources.folder import read_folder
@@ -128,6 +128,25 @@ def test_line_endings_do_not_matter(tmp_path):
     same(read(str(folder)), study)
 
 
+def test_parts_of_a_study_are_joined_to_the_whole_one(tmp_path):
+    """Two machines train different seeds; the second export has the runs of both, in the order of the seeds."""
+    parts = {"whole": (0, 1, 2, 3), "last": (2, 3), "first": (0, 1)}
+    statuses = {
+        name: {(v, s): "absent" for v in ACCURACY for s in range(4) if s not in own} for name, own in parts.items()
+    }
+    whole, last, first = (read_folder(write_study(tmp_path / name, seeds=4, statuses=statuses[name])) for name in parts)
+    export(last, tmp_path / "exported")
+    joined = read(str(export(first, tmp_path / "exported")))
+    for name in ("runs", "curves"):
+        ours, theirs = (getattr(study, name).drop(columns="command", errors="ignore") for study in (joined, whole))
+        columns = [column for column in theirs if column in ours]
+        by = ["run", "epoch"] if name == "curves" else ["run"]
+        ordered = [each[columns].sort_values(by).reset_index(drop=True).astype(object) for each in (ours, theirs)]
+        pd.testing.assert_frame_equal(*(each.where(each.notna(), None) for each in ordered))
+    assert joined.plan == whole.plan and set(joined.runs["status"]) == {"finished"}
+    assert list(joined.runs["seed"]) == sorted(joined.runs["seed"])
+
+
 def test_more_runs_replace_an_export_and_other_runs_do_not(tmp_path):
     few, more, other = (
         read_folder(write_study(tmp_path / name, seeds=seeds, spread=spread))
@@ -136,10 +155,13 @@ def test_more_runs_replace_an_export_and_other_runs_do_not(tmp_path):
     folder = export(few, tmp_path / "exported")
     export(more, folder)
     before = contents(folder)
-    for study in (few, other):
-        with pytest.raises(UserError, match="runs.csv: holds .* runs that position does not have, for example v0-s"):
-            export(study, folder)
+    with pytest.raises(UserError, match="position: the folder holds 12 runs of another study, for example v0-s0"):
+        export(other, folder)
     assert contents(folder) == before
+    export(few, folder)  # the third seed stays
+    joined = read(str(folder))
+    same(dataclasses.replace(joined, plan=more.plan), more)
+    assert joined.plan.seeds == more.plan.seeds and joined.plan.runs == more.plan.runs
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "runs.csv", "study.json"])
