@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from experiments.errors import UserError, first_line
 from experiments.metric import Metric
 from experiments.study import Looks, MetricName, Variance
-from vit.registry import nearest
+from vit.registry import REGISTRY, nearest
 
 Levels = dict[str, Any]  # factor -> level, or setting -> value
+KIND = "model.pos_embed"
 MAX_SEED = 2**31 - 1
 MAX_MARGIN = 0.5  # of accuracies; a larger one is meant in percent
 MAX_RUNS = 100_000  # of a study: each is planned before the first starts
@@ -65,6 +66,14 @@ class Study(BaseModel):
         if len(renamed) < len(value):
             raise ValueError(f"{', '.join(value)}: two of these are the same setting")
         return renamed
+
+    @field_validator("factors", mode="before")
+    @classmethod
+    def _list_all_kinds(cls, factors: Any) -> Any:
+        """`all` in place of the levels of model.pos_embed is every kind that is known, also from plug-ins."""
+        if not isinstance(factors, Mapping):
+            return factors
+        return {p: list(REGISTRY) if v == "all" and str(p).replace("-", "_") == KIND else v for p, v in factors.items()}
 
     @field_validator("seeds", mode="before")
     @classmethod

@@ -11,7 +11,7 @@ import pytest
 from stubbed import tiny_plan
 
 from experiments.errors import UserError
-from sweeps.builtin import STUDIES
+from sweeps.builtin import FILES
 from sweeps.study_folder import write_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,7 @@ def study(folder: Path, **fields) -> Path:
 def test_list_names_every_study(vit_sweep):
     status, out, _ = vit_sweep("list")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == [*STUDIES, "Each"]
+    assert [line.split()[0] for line in out.splitlines()] == [*FILES, "Each"]
 
 
 @pytest.mark.parametrize("words", [["list"], ["run", "--help"]])

@@ -10,7 +10,7 @@ from experiments.data.folder import files_digest
 from experiments.errors import UserError
 from experiments.runs import record
 from experiments.tuned import Tuned
-from sweeps.builtin import STUDIES
+from sweeps.builtin import FILES, builtin_study
 from sweeps.plan import apply_tuned, make_plan
 from sweeps.study import parse_study
 from sweeps.study_folder import check_records, plan_of, write_plan
@@ -51,7 +51,7 @@ def test_a_study_is_not_extended_on_changed_images(tmp_path):
 
 @pytest.mark.parametrize(
     "study",
-    [*STUDIES.values(), *(parse_study({"name": "own", **fields}, "own") for fields in OWN)],
+    [*map(builtin_study, FILES), *(parse_study({"name": "own", **fields}, "own") for fields in OWN)],
     ids=lambda study: study.name,
 )
 def test_the_plan_read_back_is_the_plan_that_was_written(study, tmp_path):
