@@ -118,9 +118,8 @@ class TrainConfig(Section):
         description="floating-point precision; bfloat16 is autocast with float32 weights; in a study also auto: the faster "
         "of float32 and bfloat16, measured once",
     )
-    compile: Literal["none", "default", "max-autotune-no-cudagraphs", "reduce-overhead"] = Field(
-        "none",
-        description="torch.compile mode; on a GPU all modes use CUDA graphs. Changes floating-point rounding only",
+    compile: Literal["none", "default"] = Field(
+        "none", description="torch.compile mode; on a GPU with CUDA graphs. Changes floating-point rounding only"
     )
 
 

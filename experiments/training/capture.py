@@ -63,9 +63,9 @@ class CapturedStep:
             return None
 
 
-def launcher(device: torch.device, mode: str) -> PlainStep | CapturedStep:
-    """How to run the steps of an engine: as a CUDA graph on a GPU, unless `train.compile` makes graphs itself."""
-    return CapturedStep(device) if device.type == "cuda" and mode != "reduce-overhead" else PlainStep()
+def launcher(device: torch.device) -> PlainStep | CapturedStep:
+    """How to run the steps of an engine: as a CUDA graph on a GPU."""
+    return CapturedStep(device) if device.type == "cuda" else PlainStep()
 
 
 def side_stream(device: torch.device) -> torch.cuda.Stream:

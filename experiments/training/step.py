@@ -43,7 +43,7 @@ class DeviceStep:
         self._pixels = torch.empty(shape, dtype=torch.uint8, device=self.device)  # of the step, if they are streamed
         self._tables: list[Tensor] = []
         self._uploading: EpochTables | None = None
-        self._launch = launcher(self.device, self.config.train.compile) if capture else PlainStep()
+        self._launch = launcher(self.device) if capture else PlainStep()
 
     def run_epoch(self, tables: EpochTables) -> tuple[Tensor, Tensor]:
         """Do all steps of an epoch. Returns the sums over its images of losses and of hits, [R] each, float64."""

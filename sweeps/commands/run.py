@@ -24,7 +24,6 @@ from sweeps.until_decided import runs_to_train
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
-WORKERS_PER_GPU = "number of workers on each GPU; they share its memory (default: 1)"
 COHORT = """number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest number, by a
 short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)"""
 DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)"
@@ -52,9 +51,7 @@ def add(commands: Any) -> None:
 
 def add_worker_arguments(run: argparse.ArgumentParser) -> None:
     """Add the number and kind of workers, where their runs are mirrored, and the storage."""
-    workers = run.add_mutually_exclusive_group()
-    workers.add_argument("--workers", type=positive, metavar="N", help=WORKERS)
-    workers.add_argument("--workers-per-gpu", type=positive, metavar="N", help=WORKERS_PER_GPU)
+    run.add_argument("--workers", type=positive, metavar="N", help=WORKERS)
     run.add_argument("--cohort", type=_cohort, metavar="N|auto", help=COHORT)
     add_place_arguments(run)
 
@@ -155,9 +152,7 @@ def tracking_of(arguments: argparse.Namespace) -> Tracking:
 
 def configured_workers(arguments: argparse.Namespace, study_dir: Path) -> list[WorkerConfig]:
     """The configuration of each worker that the arguments ask for. Raises `UserError`."""
-    return worker_configs(
-        study_dir / LOG, device=arguments.device, workers=arguments.workers, workers_per_gpu=arguments.workers_per_gpu
-    )
+    return worker_configs(study_dir / LOG, device=arguments.device, workers=arguments.workers)
 
 
 def _duration(left: Sequence[RunSpec], configs: Sequence[WorkerConfig]) -> str:

@@ -101,8 +101,8 @@ def submit(arguments: argparse.Namespace, command: str) -> int:
 def worker_options(arguments: argparse.Namespace) -> list[str]:
     """The options of `vit-sweep worker` in each job. The storage is noted in the study's folder."""
     given = {**vars(arguments), "device": device_of(arguments)}
-    if not (arguments.workers or arguments.workers_per_gpu or arguments.gpus_per_node):
+    if not (arguments.workers or arguments.gpus_per_node):
         given["workers"] = arguments.cpus_per_task or 1
-    flags = ("workers", "workers_per_gpu", "cohort", "device", "tracking", "project", "entity")
+    flags = ("workers", "cohort", "device", "tracking", "project", "entity")
     words = [(f"--{flag.replace('_', '-')}", str(given[flag])) for flag in flags if given[flag] is not None]
     return [word for pair in words for word in pair]

@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
         "run", metavar="run=NAME", help="the run, as `vit-sweep status --all` lists it; NAME alone works too"
     )
     add_place_arguments(command)
-    command.set_defaults(workers=1, workers_per_gpu=None, cohort=1)
+    command.set_defaults(workers=1, cohort=1)
 
 
 def worker(arguments: argparse.Namespace, _: str) -> int:

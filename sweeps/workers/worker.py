@@ -46,29 +46,22 @@ class WorkerConfig:
     by_speed: bool = False  # whether cohorts are as large as is fastest, by a measurement on a GPU; see `cohort_sizes`
 
 
-def worker_configs(
-    log: Path, *, device: str = "auto", workers: int | None = None, workers_per_gpu: int | None = None
-) -> list[WorkerConfig]:
+def worker_configs(log: Path, *, device: str = "auto", workers: int | None = None) -> list[WorkerConfig]:
     """The configuration of each worker: on a CPU one per core, with one thread each; else one per visible GPU.
 
-    `workers` is another number of workers in all, `workers_per_gpu` another number on each GPU. Workers on one GPU divide
-    its free memory. Raises `UserError` for a device that is not available.
+    `workers` is another number of workers in all. Workers on one GPU divide its free memory. Raises `UserError` for a device that is not available.
     """
     from experiments.runs.run import pick_device
 
     picked = pick_device(device)
     if picked.type != "cuda":
-        if workers_per_gpu:
-            raise UserError(
-                f"--workers-per-gpu: {workers_per_gpu} is not allowed on the device {picked.type}; use --workers"
-            )
         on_cpu = picked.type == "cpu"
         count = workers or (_cores() if on_cpu else 1)
         return [WorkerConfig(device, log, 1 if on_cpu else None)] * count
     import torch
 
     gpus = [device] if picked.index is not None else [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    count = workers or len(gpus) * (workers_per_gpu or 1)
+    count = workers or len(gpus)
     devices = [gpus[i % len(gpus)] for i in range(count)]
     return [WorkerConfig(gpu, log, memory_share=1 / devices.count(gpu)) for gpu in devices]
 

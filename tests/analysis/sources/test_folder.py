@@ -230,3 +230,16 @@ def test_another_metric_or_baseline_than_planned_is_exploratory(tmp_path):
 def test_a_metric_that_no_run_has_measured_yet_may_be_that_of_the_study(tmp_path):
     study = read(str(write_study(tmp_path, metric="fewshot/digits/5")))
     assert study.metric == "fewshot/digits/5" and study.runs["fewshot/digits/5"].isna().all()
+
+
+def test_a_record_with_a_value_that_is_no_longer_allowed_stays_readable(tmp_path):
+    levels = {"model.pos_embed": "none", "train.compile": "reduce-overhead"}
+    folder = write_study(
+        tmp_path,
+        accuracy={"none": 0.7},
+        seeds=2,
+        levels=lambda _: levels,
+        factors={path: [v] for path, v in levels.items()},
+    )
+    study = read_folder(folder)
+    assert set(study.of("finished")["train.compile"]) == {"reduce-overhead"} and len(study.of("finished")) == 2

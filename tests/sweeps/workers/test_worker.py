@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from experiments.config import RunConfig, override
-from experiments.errors import UserError
 from experiments.runs import run as run_module
 from sweeps.workers.worker import Datasets, worker_configs
 
@@ -31,7 +30,7 @@ def test_each_gpu_gets_a_worker_of_its_own(four_gpus, device):
 
 
 def test_workers_on_one_gpu_share_its_memory(four_gpus):
-    configs = placed(workers_per_gpu=2)
+    configs = placed(workers=8)
     assert sorted(configs) == sorted([(f"cuda:{i}", 0.5) for i in range(4)] * 2)
     assert len({device for device, _ in configs[:4]}) == 4  # the first four workers use all GPUs
 
@@ -43,17 +42,12 @@ def test_a_number_of_workers_is_spread_over_the_gpus(four_gpus):
 
 def test_a_gpu_that_is_named_is_the_only_one_used(four_gpus):
     assert placed(device="cuda:2") == [("cuda:2", 1.0)]
-    assert placed(device="cuda:2", workers_per_gpu=3) == [("cuda:2", pytest.approx(1 / 3))] * 3
+    assert placed(device="cuda:2", workers=3) == [("cuda:2", pytest.approx(1 / 3))] * 3
 
 
 def test_a_worker_on_a_cpu_has_one_thread():
     configs = worker_configs(LOG, device="cpu", workers=3)
     assert [(config.device, config.threads) for config in configs] == [("cpu", 1)] * 3
-
-
-def test_workers_per_gpu_needs_a_gpu():
-    with pytest.raises(UserError, match="--workers-per-gpu: 2 is not allowed on the device cpu"):
-        worker_configs(LOG, device="cpu", workers_per_gpu=2)
 
 
 def test_runs_with_equal_data_share_a_dataset_and_the_last_two_are_kept(monkeypatch):
