@@ -23,6 +23,7 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
     or of other variants, and where a run has not finished.
     """
     grid = StudyPlan.read(folder)
+    grid.check_has_folders(f"--tuned: {str(folder)!r}", "name the folder of its runs, or a tuned.yaml")
     further = {path: levels for path, levels in grid.factors.items() if path not in plan.factors}
     variants = {_key(variant.levels): variant for variant in variants_of(plan)}
     trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.labels}
