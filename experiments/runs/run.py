@@ -49,7 +49,6 @@ def train(
     *,
     device: str = "auto",
     memory_share: float = 1.0,
-    by_speed: bool = False,
     on_row: OnRow | None = None,
     load: Load | None = None,
     test: bool = True,
@@ -58,7 +57,7 @@ def train(
 
     Runs given together may differ only in seed. They are trained as one stacked model, as
     many at a time as fit into `memory_share` of the GPU's free memory; if that is exhausted, in halves of the cohort.
-    With `by_speed` a GPU is measured first, and cohorts are smaller where that is faster. `load` replaces `load_splits`.
+    `load` replaces `load_splits`.
     `on_row(index of the run, row)` is called after each epoch; it may return True to prune that run. Without `test` the test
     images are left out: the record has no test metrics and no test predictions.
 
@@ -86,7 +85,7 @@ def train(
             if not test:
                 splits = replace(splits, test=splits.test.pick(torch.arange(0, device=splits.test.y.device)))
             data = Data(splits, tasks)
-            for group in _groups(members, len(splits.classes), torch_device, memory_share, by_speed):
+            for group in _groups(members, len(splits.classes), torch_device, memory_share):
                 _train_or_divide(group, data, torch_device, on_row)
     return [_checked_summary(run, path) for run, path in zip(runs, dirs, strict=True)]
 
@@ -119,7 +118,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def _groups(
-    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float, by_speed: bool
+    states: dict[int, RunState], num_classes: int, device: torch.device, memory_share: float
 ) -> Iterator[dict[int, RunState]]:
     """Divide the runs into groups that train together; see `cohort_sizes`.
 
@@ -134,7 +133,7 @@ def _groups(
             sizes = [1] * len(numbers) if alone else [len(numbers)]
         else:
             configs = [states[i].spec.config for i in numbers]
-            sizes = cohort_sizes(configs, num_classes, device, memory_share, by_speed)
+            sizes = cohort_sizes(configs, num_classes, device, memory_share)
         rest = iter(numbers)
         for size in sizes:
             yield {i: states[i] for i in itertools.islice(rest, size)}

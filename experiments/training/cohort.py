@@ -1,84 +1,33 @@
-"""How many runs to train as one stack: by the memory of the GPU and by the measured throughput."""
+"""How many runs to train as one stack: as many as fit into the memory of the GPU."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from experiments.config import RunConfig, override
 from experiments.memory import free_memory, is_out_of_memory
 from experiments.training.compile import OFF
-from experiments.training.engine import DTYPES, GRID_LIMIT, eval_batch, step_key
+from experiments.training.engine import DTYPES, GRID_LIMIT, eval_batch
 from experiments.training.stacked import Stacked
-from experiments.training.step_time import step_timer
-
-TURNS = 3  # of timed steps; the fastest counts
-MIN_GAIN = 0.03  # in runs x steps a second; a larger stack that gains less ends the measurement
-Times = dict[int, float]  # runs of a stack -> seconds of a step
-_measured: dict[tuple[bytes, torch.device], Times] = {}
 
 
-def cohort_sizes(
-    configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0, by_speed: bool = False
-) -> list[int]:
+def cohort_sizes(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> list[int]:
     """Divide runs into cohorts of nearly equal size; returns the sizes. On a CPU there is one cohort.
 
-    A cohort fits into `share` of the GPU's free memory. With `by_speed` the number of cohorts is the one that trains the
-    runs in the least time, as measured; else it is as small as possible.
+    A cohort fits into `share` of the GPU's free memory; there are as few as possible.
     """
     if device.type != "cuda" or len(configs) < 2:
         return [len(configs)]
     most = fitting(configs, num_classes, device, share)
-    if by_speed and most > 1:
-        return fastest_sizes(len(configs), step_times(configs[:most], num_classes, device))
     return even_sizes(len(configs), math.ceil(len(configs) / most))
 
 
 def even_sizes(runs: int, cohorts: int) -> list[int]:
     """The sizes of cohorts that differ by at most one."""
     return [runs // cohorts + (i < runs % cohorts) for i in range(cohorts)]
-
-
-def fastest_sizes(runs: int, times: Times) -> list[int]:
-    """The even sizes with the least total time, interpolated between measured sizes. No cohort is larger than those."""
-    sizes = sorted(times)
-    divisions = [even_sizes(runs, cohorts) for cohorts in range(math.ceil(runs / sizes[-1]), runs + 1)]
-    seconds = [times[size] for size in sizes]
-    return min(divisions, key=lambda division: np.interp(division, sizes, seconds).sum())
-
-
-def step_times(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> Times:
-    """Seconds of a step with 1, 2, 4, ... and all of these runs, until throughput hardly grows or memory is exhausted.
-
-    They are measured once in a process for each configuration, uncompiled.
-    """
-    known = _measured.setdefault((step_key(configs[0]), device), {})
-    times: Times = {}
-    size = 1
-    while True:
-        try:
-            times[size] = known[size] = known.get(size) or _step_seconds(configs[:size], num_classes, device)
-        except RuntimeError as error:
-            if size == 1 or not is_out_of_memory(error):
-                raise
-            break
-        finally:
-            free_memory()
-        rates = [runs / seconds for runs, seconds in times.items()]
-        if size == len(configs) or (len(rates) > 1 and rates[-1] < rates[-2] * (1 + MIN_GAIN)):
-            break
-        size = min(2 * size, len(configs))
-    return times
-
-
-def _step_seconds(configs: Sequence[RunConfig], num_classes: int, device: torch.device) -> float:
-    """Seconds of a training step on a GPU, with the CUDA graph if there is one."""
-    turn = step_timer(configs, num_classes, device)
-    turn()
-    return min(turn() for _ in range(TURNS))
 
 
 def fitting(configs: Sequence[RunConfig], num_classes: int, device: torch.device, share: float = 1.0) -> int:

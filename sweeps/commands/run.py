@@ -24,8 +24,8 @@ from sweeps.until_decided import runs_to_train
 from sweeps.workers.worker import WorkerConfig, worker_configs
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
-COHORT = """number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU the fastest number, by a
-short measurement; on a CPU 1. Runs interrupted together resume together (default: auto)"""
+COHORT = """number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
+its memory; on a CPU 1. Runs interrupted together resume together (default: auto)"""
 DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, else the CPU (default: auto)"
 STORAGE = """database of the queue: postgresql+psycopg://HOST/DATABASE for several machines, or sqlite:///FILE; later commands on
 the folder find it (default: optuna.db in the study's folder). All machines share the folder; machines that cannot train

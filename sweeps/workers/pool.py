@@ -55,7 +55,7 @@ def run_sweep(
     With `command` the plan is written first, and runs that failed before get new attempts. Without it, failed runs stay
     failed, and a study that was cancelled stays cancelled. `intro` is printed once the folder is known to be usable.
     `cohort` is the largest number of runs that a worker trains as one stacked model. None: on a GPU a worker gets its part
-    of a variant's runs and divides them as is fastest, by a measurement; on a CPU it is 1 (see `CPU_COHORT`).
+    of a variant's runs and stacks as many as fit; on a CPU it is 1 (see `CPU_COHORT`).
     `storage`: the URL of `connect`. A study of a validation metric leaves the test images out: it makes a choice.
     Returns the final state of the queue. Raises as `WorkerPool.run` does.
     """
@@ -70,9 +70,7 @@ def run_sweep(
     if command is not None:
         queue.retry()
     if cohort is None:
-        on_gpu = configs[0].threads is None
-        configs = [replace(config, by_speed=on_gpu) for config in configs]
-        cohort = math.ceil(len(queue.runs) / len(configs)) if on_gpu else CPU_COHORT
+        cohort = math.ceil(len(queue.runs) / len(configs)) if configs[0].threads is None else CPU_COHORT
     with (
         ProgressDisplay(plan.name, queue.runs.values()) as display,
         WorkerPool(queue, configs, display, cohort, plan.metric, on_start) as pool,

@@ -43,7 +43,6 @@ class WorkerConfig:
     memory_share: float = 1.0  # of the GPU's free memory, for stacked runs
     test: bool = True  # whether finished runs are evaluated on test images
     tuning: bool = False  # after each epoch wait for the answer whether to prune the run
-    by_speed: bool = False  # whether cohorts are as large as is fastest, by a measurement on a GPU; see `cohort_sizes`
 
 
 def worker_configs(log: Path, *, device: str = "auto", workers: int | None = None) -> list[WorkerConfig]:
@@ -189,7 +188,6 @@ def _train(
             study_dir,
             device=config.device,
             memory_share=config.memory_share,
-            by_speed=config.by_speed,
             on_row=on_row,
             load=datasets.load,
             test=config.test,
