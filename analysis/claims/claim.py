@@ -136,8 +136,9 @@ class Claim(ABC):
         """Why the study cannot decide the claim although it has `hypotheses`; empty where it can."""
         if self.incomparable or not self.enlarged:
             return self.incomparable
-        compared = dict.fromkeys(variant for hypothesis in hypotheses for variant in hypothesis.variants)
-        return _collapsed(compared, study, values, rule)
+        # that the first is better takes two models that work; the opposite only the second
+        needed = [name for one in hypotheses for name in (one.variants if one.leans_for() else one.variants[1:])]
+        return _collapsed(dict.fromkeys(needed), study, values, rule)
 
 
 def _collapsed(compared: Iterable[str], study: StudyPlan, values: Values, rule: Rule) -> str:

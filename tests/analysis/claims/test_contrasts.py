@@ -100,6 +100,8 @@ def test_each_more_layer_against_each_fewer(last, verdict):
     [
         ({"none": 0.22, "rope-2d": 0.5, "rope-mixed": 0.6}, "holds here"),
         ({"none": 0.22, "rope-2d": 0.6, "rope-mixed": 0.5}, "does not hold here"),
+        ({"none": 0.22, "rope-2d": 0.6, "rope-mixed": 0.13}, "does not hold here"),  # the better one works
+        ({"none": 0.22, "rope-2d": 0.21, "rope-mixed": 0.13}, "not comparable"),
         ({"none": 0.22, "rope-2d": 0.13, "rope-mixed": 0.26}, "not comparable"),  # one has collapsed
         ({"none": 0.22, "rope-2d": 0.225, "rope-mixed": 0.4}, "not comparable"),  # less than the margin above none
         ({"rope-2d": 0.5, "rope-mixed": 0.6}, "not comparable"),
