@@ -60,7 +60,7 @@ ANY_WAY = (
     "positional embedding, there is little to no difference between different ways of encoding positional information"
 )
 CCT = "Hassani et al., arXiv 2104.05704 (CCT), README of the authors' code"
-CPVT = "Chu et al., arXiv 2102.10882 (CPVT, DeiT-Ti, ImageNet), as later papers cite its table"
+CPVT = "Chu et al., arXiv 2102.10882 (CPVT, DeiT-Ti, ImageNet; its relative embedding is 2-D), as later papers cite its table"
 CPVT_TABLE = "Table 1: no embedding 68.2, relative 70.5, learned 72.2"
 HEO = "Heo et al., arXiv 2403.13298, README of the authors' code (ViT-S, ImageNet, trained at 224 px)"
 BLOG = "Positional Embeddings in Transformer Models, ICLR Blogposts 2025 (ImageNet-100, trained at 224 px)"

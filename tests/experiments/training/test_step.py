@@ -108,7 +108,7 @@ class ReplayedStep:
 
     replays, captured = 0, True
 
-    def __init__(self, device: torch.device, mode: str) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.calls, self.recorder = 0, Recorder()
 
     def __call__(self, step: Callable[[], None]) -> None:
@@ -312,7 +312,7 @@ def test_an_engine_is_freed_without_the_garbage_collector(runs, compile_mode, mo
     """Its CUDA graph holds memory that the next cohort needs."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
     Cuda(monkeypatch)
-    monkeypatch.setattr(step_module, "launcher", lambda device, mode: capture.CapturedStep(device))
+    monkeypatch.setattr(step_module, "launcher", lambda device: capture.CapturedStep(device))
     configs = [tiny.config(seed=seed, train__compile=compile_mode) for seed in range(runs)]
     splits = loading.load(configs[0])
     trained = tiny.engine(configs)
