@@ -74,10 +74,11 @@ def check(
 
     `at_chance` are the values where diverged runs count as runs at chance level; None where no run diverged. A claim with
     the same hypotheses as an earlier one is left out. All claims
-    are about accuracies (`Metric.is_accuracy`): a study of another metric yields none.
+    are about accuracies (`Metric.is_accuracy`): a study of another metric yields none. Nor does one of validation images,
+    which makes a choice.
     """
     metric = Metric(study.metric)
-    if not Metric(metric.base).is_accuracy:
+    if not Metric(metric.base).is_accuracy or metric.startswith("val/"):
         return []
     claims = [claim for claim in claims if claim.enlarged == (metric.img_size is not None)]
     distinct: dict[tuple, tuple[Claim, list[Hypothesis]]] = {}
