@@ -1,10 +1,10 @@
-"""The time of a training step: of runs that train as one stack, and of a run in float32 and in bfloat16."""
+"""The time of a training step of a run, and how it compares in float32 and in bfloat16."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
@@ -13,7 +13,6 @@ from experiments.data.images import Images, Splits
 from experiments.memory import batch_named, free_memory
 from experiments.training.compile import OFF
 from experiments.training.engine import Solo
-from experiments.training.stacked import Stacked
 from experiments.training.step import DeviceStep
 from experiments.training.tables import epoch_tables
 from vit.probe import check_plugin
@@ -23,22 +22,19 @@ SECONDS = 1.0  # in which float32 and bfloat16 take turns; each has at least one
 MOST_IMAGES = 512  # of a batch in that comparison, which depends little on the batch size
 
 
-def step_timer(
-    configs: Sequence[RunConfig], num_classes: int, device: torch.device, steps: int = STEPS
-) -> Callable[[], float]:
+def step_timer(config: RunConfig, num_classes: int, device: torch.device, steps: int = STEPS) -> Callable[[], float]:
     """A function that does training steps, uncompiled, on black images, and returns the seconds of one.
 
     On a CPU it is the processor time of this process, which other work on the machine hardly changes. The first call takes
     longer: it creates the optimiser's state and, on a GPU, captures the step as a CUDA graph.
     """
-    configs = [override(config, {"train.compile": OFF}) for config in configs]
-    first, n = configs[0], steps * configs[0].train.batch_size
-    channels, side = first.data.image_shape
+    config, n = override(config, {"train.compile": OFF}), steps * config.train.batch_size
+    channels, side = config.data.image_shape
     images = Images(torch.zeros(n, channels, side, side, dtype=torch.uint8), torch.zeros(n, dtype=torch.long))
     half = torch.full((channels,), 0.5)
     splits = Splits(images, images, images, ("",) * num_classes, half, half).to(device)
-    step = DeviceStep((Solo if len(configs) == 1 else Stacked)(configs, num_classes, device), splits)
-    tables = epoch_tables(configs, n, 0, step.size)
+    step = DeviceStep(Solo([config], num_classes, device), splits)
+    tables = epoch_tables([config], n, 0, step.size)
     clock = time.process_time if device.type == "cpu" else time.perf_counter
 
     def turn() -> float:
@@ -74,7 +70,7 @@ def _median_ratio(config: RunConfig, num_classes: int, device: torch.device) -> 
     size = min(config.train.batch_size, config.data.train_limit or MOST_IMAGES, MOST_IMAGES)
     changes = {"train.batch_size": size}
     runs = [override(config, {"train.precision": precision, **changes}) for precision in ("float32", "bfloat16")]
-    timers = [step_timer([run], num_classes, device, steps) for run in runs]
+    timers = [step_timer(run, num_classes, device, steps) for run in runs]
     for timer in timers:
         timer()
     ratios, end = list[float](), time.perf_counter() + SECONDS

@@ -141,8 +141,7 @@ def test_the_measurement_is_the_median_of_turns(monkeypatch):
     steps = {"float32": iter([100.0, 4.0, 6.0, 5.0]), "bfloat16": iter([900.0, 2.0, 2.0, 1.0])}
     seen, clock, threads = [], iter([0.0, 0.4, 0.8, 1.2]), torch.get_num_threads()
 
-    def timer(configs, num_classes, device, count):
-        (config,) = configs
+    def timer(config, num_classes, device, count):
         seen.append((config, device, torch.get_num_threads()))
         return lambda: next(steps[config.train.precision])
 
@@ -162,7 +161,7 @@ def test_a_step_is_timed(monkeypatch):
     done = []
     train_step = step_time.Solo.train_step
     monkeypatch.setattr(step_time.Solo, "train_step", lambda *a: done.append(a[1].shape) or train_step(*a))
-    assert step_time.step_timer([tiny.config(train__precision="bfloat16")], 10, CPU, 3)() == 2.0
+    assert step_time.step_timer(tiny.config(train__precision="bfloat16"), 10, CPU, 3)() == 2.0
     assert done == [(1, 32, 1, 8, 8)] * 3
 
 

@@ -86,13 +86,13 @@ def ledger_section(rows: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[
         "studies": frame["study"].nunique(),
         "groups": len(used),
     }
-    shared = [formatting.listing([s for s in names if s in set(frame["study"])]) for names in groups]
+    shared = [[study for study in names if study in set(frame["study"])] for names in groups]
     lost = frame["also_on_page"].dropna()
     said = paragraphs(
         "claims",
         "ledger_counts",
         **counts,
-        repeats=[names for names in shared if " and " in names],
+        repeats=[formatting.listing(names) for names in shared if len(names) > 1],
         decided=len(lost),
         lost=int((~lost.astype(bool)).sum()),
     )
