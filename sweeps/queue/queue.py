@@ -223,12 +223,13 @@ class Queue:
         return [assignment for assignment in assignments if assignment.number not in valid]
 
     @exclusive
-    def report(self, assignment: Assignment, row: Mapping[str, float]) -> None:
-        """Store the metric of an epoch as an intermediate value, for dashboards. Nothing depends on it."""
+    def report(self, assignment: Assignment, row: Mapping[str, float]) -> bool:
+        """Store the metric of an epoch as an intermediate value, for dashboards. Returns whether the run is pruned: never."""
         value = row.get(self.metric)
         if value is not None and math.isfinite(value):
             with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # `heartbeat` finds that out too
                 self.store.rdb.set_trial_intermediate_value(assignment.trial_id, int(row["epoch"]), value)
+        return False
 
     @exclusive
     def cancel(self) -> None:

@@ -10,9 +10,9 @@ from experiments.runs import record
 from experiments.tuned import TunedTrial
 from sweeps.queue.connect import connect
 from sweeps.queue.process import current_process
-from sweeps.tuning.trial_queue import TrialQueue
 from sweeps.tuning.tuned import TUNED, best_trial, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan
+from sweeps.tuning.tuning_queue import TuningQueue
 from sweeps.workers.pool import OnStart, WorkerPool
 from sweeps.workers.progress import ProgressDisplay
 from sweeps.workers.worker import WorkerConfig
@@ -37,7 +37,7 @@ def tune(
         (study_dir / RUNS).mkdir(parents=True, exist_ok=True)
     record.write_text(study_dir / RUNS / record.TRIALS, NOTE)
     store = connect(plan.study, study_dir, storage)
-    queue = TrialQueue(plan, study_dir, current_process(), store)
+    queue = TuningQueue(plan, study_dir, current_process(), store)
     check_result(plan, queue.rows(), study_dir / TUNED)
     print(intro, flush=True)
     epochs = [variant.config.train.epochs for variant in plan.variants] * plan.trials * plan.seeds

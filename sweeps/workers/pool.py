@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from experiments.errors import UserError
 from experiments.metric import Metric
@@ -21,9 +20,6 @@ from sweeps.queue.queue import Assignment, Queue, QueueState
 from sweeps.study_folder import ERROR, check_records, write_plan
 from sweeps.workers.progress import ProgressDisplay, result_text
 from sweeps.workers.worker import SHUTDOWN_TIMEOUT, Worker, WorkerConfig
-
-if TYPE_CHECKING:
-    from sweeps.tuning.trial_queue import TrialQueue
 
 POLL_INTERVAL = 2.0  # seconds between checks of what other sweeps on the folder have done
 RECONCILE_INTERVAL = 300.0  # seconds between checks of every run's folder
@@ -90,7 +86,7 @@ class WorkerPool:
 
     def __init__(
         self,
-        queue: Queue | TrialQueue,
+        queue: Queue,
         configs: Sequence[WorkerConfig],
         display: ProgressDisplay,
         cohort: int,
@@ -221,7 +217,7 @@ class WorkerPool:
         assignment = worker.assignments[index]
         self.display.row(assignment.run, row)
         if worker.config.tuning:
-            worker.send(bool(self.queue.report(assignment, row)))  # whether it prunes the run
+            worker.send(self.queue.report(assignment, row))  # whether it prunes the run
             return
         now, epochs = time.monotonic(), assignment.run.config.train.epochs
         is_due = row["epoch"] % math.ceil(epochs / REPORTS) == 0  # each value is a write to the database
