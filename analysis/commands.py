@@ -30,7 +30,7 @@ from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from analysis.stats.comparisons import NEAR_CHANCE
 from experiments.errors import UserError
-from experiments.runs.looks import add_look
+from experiments.runs.history import add_look
 from experiments.runs.record import RecordError
 from experiments.runs.tracking.settings import Tracking
 

@@ -165,6 +165,11 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + key, value
 
 
+def changed_settings(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a nested configuration that differ from the defaults, by dotted path."""
+    return {path: value for path, value in flatten(tree) if value != DEFAULTS.get(path, ...)}
+
+
 def _settings(section: Any, prefix: str = "") -> Iterator[Setting]:
     for name, field in section.model_fields.items():
         path = prefix + name

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,13 +20,21 @@ from pydantic import (
     model_validator,
 )
 
-from experiments.config import SECTIONS, RunConfig, run_id
+from experiments.config import SECTIONS, RunConfig, changed_settings, override, run_id
 from experiments.errors import UserError, first_line
 from experiments.files import RecordError, read_json, write_json
 from experiments.metric import EXPECTED, is_metric
 from experiments.tuned import Tuned
 
 STUDY = "study.json"
+GRID = ("tuned", "base", "factors", "extra")  # fields that decide which runs a study has
+COMPARISON = (
+    "baseline",
+    "metric",
+    "margin",
+    "looks",
+    "variance",
+)  # how they are compared: stays once a run has finished
 MAX_LOOK = 10_000
 
 
@@ -47,8 +58,8 @@ Looks = Annotated[list[StrictInt], AfterValidator(_check_looks)]  # planned test
 class RunSpec(BaseModel):
     """One run of a plan: its name, which is also the name of its folder, its variant, the levels of that variant, its seed.
 
-    The settings of `levels` are dotted paths. A run that is to be trained has its configuration as well; study.json
-    does not hold it.
+    `levels` and `settings` are by dotted path. `settings` are those that differ from the defaults, and those in which its
+    variant may differ from others. study.json does not repeat them: they follow from its base, levels and tuned settings.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -58,26 +69,40 @@ class RunSpec(BaseModel):
     variant: str
     levels: dict[str, Any] = {}
     seed: StrictInt
-    _config: RunConfig | None = None
+    settings: dict[str, Any] = Field({}, exclude=True)
 
     @classmethod
-    def of(cls, name: str, config: RunConfig, variant: str = "", levels: dict[str, Any] | None = None) -> RunSpec:
-        """The run of a configuration. In the name, `{}` is the place of the first 8 digits of the run id."""
-        digits = run_id(config)
-        name = name.replace("{}", digits[:8])
-        return cls(name=name, run_id=digits, variant=variant, levels=levels or {}, seed=config.seed).with_config(config)
+    def of(
+        cls,
+        name: str,
+        config: RunConfig,
+        variant: str = "",
+        levels: Mapping[str, Any] | None = None,
+        tuned: Mapping[str, Any] | None = None,
+    ) -> RunSpec:
+        """The run of a configuration. In the name, `{}` is the place of the first 8 digits of the run id.
 
-    def with_config(self, config: RunConfig) -> RunSpec:
-        """The run with its configuration, to be trained."""
-        run = self.model_copy()
-        run._config = config
-        return run
+        `tuned`: the settings that were chosen for its variant.
+        """
+        digits = run_id(config)
+        return cls(
+            name=name.replace("{}", digits[:8]),
+            run_id=digits,
+            variant=variant,
+            levels=dict(levels or {}),
+            seed=config.seed,
+            settings={**changed_settings(config.model_dump(exclude={"seed"})), **(levels or {}), **(tuned or {})},
+        )
 
     @property
     def config(self) -> RunConfig:
-        """The configuration of a run that is to be trained."""
-        assert self._config is not None, f"{self.name} was read without its configuration"
-        return self._config
+        """The configuration. Raises `UserError` where this version does not allow it."""
+        return _config_of(json.dumps(self.settings)).model_copy(update={"seed": self.seed})
+
+
+@lru_cache(maxsize=1024)  # the runs of a variant share it
+def _config_of(settings: str) -> RunConfig:
+    return override(RunConfig(), json.loads(settings))
 
 
 class UntilDecided(BaseModel):
@@ -162,9 +187,15 @@ class StudyPlan(BaseModel):
     def parse(cls, tree: Any, source: str) -> StudyPlan:
         """A plan from its plain form. Raises `RecordError` with the source, the field and what is wrong."""
         try:
-            return cls.model_validate(tree)
+            plan = cls.model_validate(tree)
         except ValidationError as error:
             raise RecordError(f"{source}: {first_line(error)}") from error
+        base = changed_settings(plan.base)
+        runs = [
+            run.model_copy(update={"settings": {**base, **run.levels, **plan.tuned_for(run.variant)}})
+            for run in plan.runs
+        ]
+        return plan.model_copy(update={"runs": runs})
 
     @classmethod
     def read(cls, study_dir: Path) -> StudyPlan:
@@ -198,4 +229,12 @@ class StudyPlan(BaseModel):
     @property
     def labels(self) -> list[str]:
         """The labels of the variants, in the order of the runs."""
-        return list(dict.fromkeys(run.variant for run in self.runs))
+        return list(self.variants)
+
+    @property
+    def variants(self) -> dict[str, RunSpec]:
+        """Variant -> its first run, in the order of the runs."""
+        first: dict[str, RunSpec] = {}
+        for run in self.runs:
+            first.setdefault(run.variant, run)
+        return first

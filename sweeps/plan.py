@@ -59,11 +59,17 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
     )
 
 
-def make_run(label: str, settings: Levels, config: RunConfig, seed: int) -> RunSpec:
+def make_run(label: str, levels: Levels, config: RunConfig, seed: int, tuned: Levels | None = None) -> RunSpec:
     """The run of a variant with a seed. The name of its folder shows the variant, the seed and the run id."""
     config = config.model_copy(update={"seed": seed})  # already validated: the variant here, the seed by the study
     slug = re.sub(r"[^A-Za-z0-9._=,+-]+", "-", label.replace(", ", ","))[:MAX_SLUG].strip(".-,") or "variant"
-    return RunSpec.of(f"{slug}-s{seed}-{{}}", config, label, settings)
+    return RunSpec.of(f"{slug}-s{seed}-{{}}", config, label, levels, tuned)
+
+
+def with_seed(run: RunSpec, seed: int) -> RunSpec:
+    """The run of the same variant with another seed."""
+    other = make_run(run.variant, run.levels, run.config, seed)
+    return other.model_copy(update={"settings": run.settings})
 
 
 def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
@@ -89,7 +95,9 @@ def apply_tuned(plan: StudyPlan, tuned: Tuned) -> StudyPlan:
                 configs[run.variant] = override(run.config, chosen.settings)
             except UserError as error:
                 raise UserError(f"--tuned: variant {run.variant!r}: {error}") from error
-        runs.append(make_run(run.variant, run.levels, configs[run.variant], run.seed))
+        runs.append(
+            make_run(run.variant, run.levels, configs[run.variant], run.seed, tuned.variants[run.variant].settings)
+        )
     return plan.model_copy(update={"runs": runs, "tuned": tuned})
 
 

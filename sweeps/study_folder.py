@@ -10,20 +10,18 @@ from typing import Any
 
 from filelock import FileLock
 
-from experiments.config import flatten, load, locations, override, run_id
+from experiments.config import flatten, locations, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError, writing
 from experiments.runs import record
-from experiments.runs.looks import Look, add_look
-from experiments.study import RunSpec, StudyPlan, UntilDecided
-from sweeps.plan import make_run
+from experiments.runs.history import Look, add_look
+from experiments.study import COMPARISON, GRID, RunSpec, StudyPlan, UntilDecided
+from sweeps.plan import with_seed
 from sweeps.study import format_level
 
 LOCK = ".lock"  # held while study.json or the queue is changed, never during training
 ERROR = "error.txt"  # in a run's folder: the traceback of its last failed attempt
 LOG = "sweep.log"  # in the study's folder: what libraries print in the workers
-# Fields of a study that stay once a run has finished, as the baseline does.
-STATEMENTS = ("metric", "margin", "looks", "variance")
 
 
 def write_plan(plan: StudyPlan, study_dir: Path, command: str) -> None:
@@ -58,25 +56,20 @@ def with_planned_runs(plan: StudyPlan, old: StudyPlan | None, study_dir: Path) -
 
 
 def plan_of(study_dir: Path) -> StudyPlan:
-    """The plan in STUDY/study.json, with every run that it lists. Nothing else is read, so any machine can join a sweep.
+    """The plan in STUDY/study.json, to train it. Nothing else is read, so any machine can join a sweep.
 
     Raises `UserError` where the file cannot be read, holds an exported study, or lists a run that has another id here: the
     source of its plug-in or its initial weights are others, or this version computes something else.
     """
     path, plan = study_dir / record.STUDY, StudyPlan.read(study_dir)
     plan.check_has_folders(f"{path}:")
-    base, configs, runs = load(plan.base), dict[str, Any](), []
     for run in plan.runs:
-        if run.variant not in configs:
-            configs[run.variant] = override(base, {**run.levels, **plan.tuned_for(run.variant)})
-        config = configs[run.variant].model_copy(update={"seed": run.seed})
-        if (here := run_id(config)) != run.run_id:
+        if (here := run_id(run.config)) != run.run_id:
             reason = "this version differs, or the source of its plug-in was changed"
-            if config.init_from:
-                reason = f"the weights in {config.init_from!r} were changed; restore them"
+            if run.config.init_from:
+                reason = f"the weights in {run.config.init_from!r} were changed; restore them"
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {reason}")
-        runs.append(run.with_config(config))
-    return plan.model_copy(update={"runs": runs})
+    return plan
 
 
 def with_known_runs(plan: StudyPlan, study_dir: Path) -> StudyPlan:
@@ -122,9 +115,8 @@ def _merged_runs(plan: StudyPlan, old: StudyPlan, study_dir: Path) -> list[RunSp
     levels and factors make no other study if the plan has every run of the folder.
     """
     old.check_has_folders(f"out: {str(study_dir)!r}", "choose another --out")
-    variants = {run.variant: run for run in plan.runs}.values()
     seeds = dict.fromkeys(run.seed for run in (*old.runs, *plan.runs))
-    every = (make_run(run.variant, run.levels, run.config, seed) for seed in seeds for run in variants)
+    every = (with_seed(run, seed) for seed in seeds for run in plan.variants.values())
     planned = {run.run_id: run for run in every}
     if difference := _difference(old, plan, planned, study_dir):
         path = study_dir / record.STUDY
@@ -178,8 +170,8 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
         return (
             f"{missing[0]} is not among the runs here: the source of its plug-in was changed, or is not recorded there"
         )
-    stated = {field: (getattr(old, field), getattr(plan, field)) for field in STATEMENTS}
-    stated = {"until_decided": (old.until_decided is not None, plan.until_decided is not None), **stated}
+    stated = {field: (getattr(old, field), getattr(plan, field)) for field in COMPARISON if field != "baseline"}
+    stated["until_decided"] = old.until_decided is not None, plan.until_decided is not None
     if any(tree.study.get("baseline") is not None for tree in (old, plan)):  # else it is the first variant
         label = next(planned[run.run_id].variant for run in old.runs if run.variant == old.baseline)
         stated["baseline"] = label, plan.baseline  # a study that gains a factor gives its variants longer labels
@@ -193,4 +185,4 @@ def _difference(old: StudyPlan, plan: StudyPlan, planned: Mapping[str, RunSpec],
 def _contents(plan: StudyPlan) -> dict[str, Any]:
     """What decides which runs a plan has, in one level: tuned settings, base, factors and extra variants."""
     tuned = {label: chosen.settings for label, chosen in plan.tuned.variants.items()} if plan.tuned else {}
-    return dict(flatten({"tuned": tuned, "base": plan.base, "factors": plan.factors, "extra": plan.extra}))
+    return dict(flatten({**{field: getattr(plan, field) for field in GRID}, "tuned": tuned}))

@@ -265,12 +265,8 @@ def variant_settings(study: StudyPlan, values: Values) -> dict[str, dict[str, An
 
     Variants without values and controls are left out.
     """
-    levels = {run.variant: run.levels for run in study.runs}
-    settings = {
-        variant: flat_settings(study.base, levels[variant] | study.tuned_for(variant))
-        for variant in values
-        if variant in levels
-    }
+    runs = study.variants
+    settings = {variant: flat_settings(study.base, runs[variant].settings) for variant in values if variant in runs}
     return {variant: own for variant, own in settings.items() if not is_control(own)}
 
 

@@ -31,7 +31,7 @@ from analysis.sources.matching import check_alike
 from analysis.sources.runs_table import RunsTable
 from analysis.sources.source_run import ENDED
 from experiments.errors import UserError
-from experiments.runs.looks import Look
+from experiments.runs.history import Look
 
 
 def compare_document(a: StudyResults, b: StudyResults, command: str, labels: Sequence[str] = "AB") -> Document:

@@ -27,7 +27,7 @@ from analysis.report.text import facts, paragraphs, text
 from analysis.results.conduct import STATUSES
 from analysis.results.study_results import StudyResults
 from analysis.sources.runs_table import RunsTable
-from experiments.runs.record import COMPARISON
+from experiments.runs.history import BY_VALUE
 
 SLOW = 2.0  # a run is reported as slow from this multiple of the median of its variant on its hardware
 
@@ -120,7 +120,7 @@ def study_warnings(results: StudyResults) -> list[str]:
     slowest = results.cost["slowest"].dropna()
     slow = (slowest.idxmax(), slowest.max()) if slowest.max() > SLOW else None
     slots = {"conduct": results.conduct, "policy": results.policy}
-    return paragraphs("warnings", "warnings", tuning=tuning, slow=slow, comparison=COMPARISON, **slots)
+    return paragraphs("warnings", "warnings", tuning=tuning, slow=slow, comparison=BY_VALUE, **slots)
 
 
 def _methods(results: StudyResults) -> Section:

@@ -14,7 +14,7 @@ from analysis.sources.runs_table import RunsTable
 from analysis.sources.settings import PLACES
 from analysis.sources.source_run import ENDED
 from experiments.metric import Metric
-from experiments.runs.looks import Look
+from experiments.runs.history import Look
 from experiments.sections import PER_SEED
 from experiments.study import StudyPlan
 

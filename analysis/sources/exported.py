@@ -30,7 +30,7 @@ from experiments.config import LOCATIONS, completed
 from experiments.errors import UserError, first_line, writing
 from experiments.files import RecordError, canonical, check_replaceable, finite, read_json, reading, write_bytes
 from experiments.metric import is_metric
-from experiments.runs.looks import Look
+from experiments.runs.history import Look
 from experiments.study import STUDY, StudyPlan
 
 RUNS, CURVES, HITS, PLUGINS = "runs.csv", "curves.csv", "test_hits.npz", "plugins.json"

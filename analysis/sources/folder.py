@@ -19,7 +19,7 @@ from analysis.sources.settings import flatten
 from analysis.sources.source_run import SourceRun, check_row
 from experiments.config import completed
 from experiments.runs import record
-from experiments.runs.looks import read_looks
+from experiments.runs.history import read_looks
 from experiments.study import RunSpec, StudyPlan
 from vit.plugins import digest
 

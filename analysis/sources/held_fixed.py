@@ -14,8 +14,7 @@ from analysis.sources.source_run import ENDED, IMAGES
 from experiments.config import flatten, locations
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
-from experiments.runs import record
-from experiments.runs.stated import field_digests
+from experiments.runs.history import BY_VALUE, field_digests
 from vit.registry import BUILTIN
 
 CHOOSE_IMAGES = tuple(
@@ -104,13 +103,13 @@ def plan_changes(study: RunsTable) -> dict[str, dict[Any, int]]:
         return {}
     ended = study.of(*ENDED)
     changes = {}
-    for name in record.COMPARISON:
+    for name in BY_VALUE:
         then, now = ended[f"planned_{name}"].dropna(), getattr(study.stated_plan, name)
         differs = then[then != (level_text(now) if isinstance(now, list) else now)]
         changes[name] = {value: int(n) for value, n in differs.value_counts(sort=False).items()}
     digests = ended["planned_fields"].dropna().map(lambda text: dict(part.split("=") for part in text.split()))
     pairs = list(zip(digests, _digests_today(study, ended.loc[digests.index]), strict=True))
-    for name in sorted({name for pair in pairs for fields in pair for name in fields} - set(record.COMPARISON)):
+    for name in sorted({name for pair in pairs for fields in pair for name in fields} - set(BY_VALUE)):
         count = sum(then.get(name) != today.get(name) for then, today in pairs)
         changes[name] = {None: count} if count else {}
     return {name: before for name, before in changes.items() if before}

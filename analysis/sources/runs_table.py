@@ -16,7 +16,7 @@ from analysis.sources.source_run import COLUMNS, ENDED, NUMBERS, SourceRun
 from experiments.config import completed
 from experiments.files import RecordError
 from experiments.metric import Metric, known_metrics
-from experiments.runs.looks import Look
+from experiments.runs.history import Look
 from experiments.study import StudyPlan
 
 

@@ -15,6 +15,7 @@ from experiments.errors import UserError, first_line
 from experiments.files import RecordError
 from experiments.metric import METRICS, known_metrics
 from experiments.runs import record
+from experiments.runs.history import BY_VALUE
 
 ENDED = record.STATUSES
 SPEED = ("wall_seconds", "device_seconds", "images_per_second")
@@ -27,7 +28,7 @@ FROM_SUMMARY = {
     "image_files": "data.files",
     "test_copies": "data.copies.test",  # test images that are training images as well
     # what the study stated when the run started
-    **{f"planned_{name}": f"planned.{name}" for name in record.COMPARISON},
+    **{f"planned_{name}": f"planned.{name}" for name in BY_VALUE},
     "planned_fields": PLANNED_FIELDS,
     **{name: f"provenance.{name}" for name in ("commit", "dirty", "started", "finished", "command")},
     **{f"plugin_{name}": f"provenance.plugin.{name}" for name in ("modules", "digest", "committed")},

@@ -35,7 +35,6 @@ CONFIG, METRICS, SUMMARY, PREDICTIONS = "config.json", "metrics.csv", "summary.j
 PLUGIN, DIFF = "plugin", "uncommitted.diff"
 TRIALS = "trials.txt"  # marks a folder whose runs are trials of a tuning and belong to no comparison
 STATUSES = ("finished", "diverged", "pruned")
-COMPARISON = ("metric", "margin", "baseline", "seeds")  # what a study states before its runs
 
 
 @dataclass(frozen=True)

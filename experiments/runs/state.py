@@ -18,8 +18,8 @@ from experiments.config import load, run_id
 from experiments.errors import TakenOver, UserError, writing
 from experiments.metric import WATCHED, Metric
 from experiments.runs import record, resume
+from experiments.runs.history import read_stated
 from experiments.runs.provenance import source_files
-from experiments.runs.stated import read_stated
 from experiments.study import RunSpec
 from experiments.training.fit import Row
 from experiments.version import uncommitted_diff

@@ -100,7 +100,7 @@ def parse_plan(arguments: argparse.Namespace) -> StudyPlan:
         if twice := [path for path in changes if path in tuned.space]:
             raise UserError(f"{twice[0]}: is not allowed with --tuned: {arguments.tuned} sets it for each variant")
         plan = apply_tuned(plan, tuned)
-    warn_of_long_warmup(list({run.variant: run.config for run in plan.runs}.values()), PROG)
+    warn_of_long_warmup([run.config for run in plan.variants.values()], PROG)
     return with_known_runs(plan, study_dir)
 
 

@@ -22,7 +22,7 @@ from sweeps.study import format_level
 from sweeps.study_folder import ERROR, LOG
 from sweeps.tuning.space import make_space, range_text
 from sweeps.tuning.tuned import TUNED, best_trial
-from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data, variants_of
+from sweeps.tuning.tuning_plan import MAX_SEEDS, MAX_TRIALS, RUNS, TuningPlan, check_data
 from sweeps.workers.worker import worker_configs
 
 DESCRIPTION = """\
@@ -92,7 +92,7 @@ def _plan(arguments: argparse.Namespace) -> TuningPlan:
     if arguments.trials > MAX_TRIALS:
         raise UserError(f"--trials: {arguments.trials} is not allowed: expected up to {MAX_TRIALS:,}")
     study = parse_plan(arguments)
-    space = make_space(arguments.params, load(study.base), variants_of(study))
+    space = make_space(arguments.params, load(study.base), list(study.variants.values()))
     if arguments.seeds_per_trial > MAX_SEEDS:
         raise UserError(f"--seeds-per-trial: {arguments.seeds_per_trial} is not allowed: expected up to {MAX_SEEDS}")
     return TuningPlan(study, space, arguments.trials, arguments.sampler, arguments.pruner, arguments.seeds_per_trial)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.config import DEFAULTS
 from experiments.runs import record
 from experiments.runs.resume_note import read_note
 from experiments.study import RunSpec, StudyPlan
@@ -74,15 +75,14 @@ def read_status(study_dir: Path) -> StudyStatus:
     assigned = [trial for trial in queue.trials if stored.PROCESS in trial.user_attrs]  # others are made from records
     by_id = {run.run_id: run for run in plan.runs}
     attempts = stored.sort_attempts(assigned, by_id, queue.attributes.get(stored.RETRIED, {}))
-    runs = [_run_status(study_dir / run.name, run, plan, attempts, queue) for run in plan.runs]
+    runs = [_run_status(study_dir / run.name, run, attempts, queue) for run in plan.runs]
     cancelled = bool(queue.attributes.get(stored.CANCELLED))
     return StudyStatus(plan.name, runs, None if cancelled else _seconds_left(study_dir, runs), cancelled)
 
 
-def _run_status(folder: Path, run: RunSpec, plan: StudyPlan, attempts: stored.Attempts, queue: QueueView) -> RunStatus:
+def _run_status(folder: Path, run: RunSpec, attempts: stored.Attempts, queue: QueueView) -> RunStatus:
     """The status of a run."""
-    settings = {"train.epochs": plan.base["train"]["epochs"], **plan.tuned_for(run.variant), **run.levels}
-    planned = int(settings["train.epochs"])
+    planned = int(run.settings.get("train.epochs", DEFAULTS["train.epochs"]))
     tried, failed, running = (trials.get(run.name, []) for trials in (attempts.all, attempts.failed, attempts.running))
     if summary := record.read_ended(folder.parent, run):
         state, done = summary["status"], int(summary.get("epochs", planned))

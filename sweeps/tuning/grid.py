@@ -6,14 +6,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from experiments.config import DEFAULTS, flatten
+from experiments.config import changed_settings
 from experiments.errors import UserError
 from experiments.runs.record import read_ended
 from experiments.study import StudyPlan
 from experiments.tuned import Range, Tuned, TunedTrial
 from experiments.version import code
 from sweeps.tuning.tuned import tuned_variant
-from sweeps.tuning.tuning_plan import OBJECTIVE, variants_of
+from sweeps.tuning.tuning_plan import OBJECTIVE
 
 
 def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
@@ -25,7 +25,7 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
     grid = StudyPlan.read(folder)
     grid.check_has_folders(f"--tuned: {str(folder)!r}", "name the folder of its runs, or a tuned.yaml")
     further = {path: levels for path, levels in grid.factors.items() if path not in plan.factors}
-    variants = {_key(variant.levels): variant for variant in variants_of(plan)}
+    variants = {_key(variant.levels): variant for variant in plan.variants.values()}
     trials: dict[str, list[TunedTrial]] = {label: [] for label in plan.labels}
     for label in grid.labels:
         runs = [run for run in grid.runs if run.variant == label]
@@ -61,7 +61,7 @@ def tuned_by_study(folder: Path, plan: StudyPlan) -> Tuned:
         budget=max(map(len, trials.values())),
         seeds_per_trial=len(grid.seeds),
         space=space,
-        base={path: value for path, value in flatten(grid.base) if value != DEFAULTS[path]},
+        base=changed_settings(grid.base),
         code=code(),
         variants={label: tuned_variant(run, trials[label], space) for label, run in zip(trials, variants.values())},
         trials=[trial for of_variant in trials.values() for trial in of_variant],

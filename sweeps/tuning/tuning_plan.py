@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.config import DEFAULTS, flatten, override, run_id
+from experiments.config import changed_settings, override, run_id
 from experiments.data.catalogue import DATASETS
 from experiments.errors import UserError
 from experiments.files import canonical
@@ -39,12 +39,12 @@ class TuningPlan:
     @property
     def variants(self) -> list[RunSpec]:
         """One run for each variant, as the study plans it without tuning."""
-        return variants_of(self.study)
+        return list(self.study.variants.values())
 
     @property
     def base(self) -> dict[str, Any]:
         """The settings of the study's base that differ from the defaults, by dotted path."""
-        return {path: value for path, value in flatten(self.study.base) if value != DEFAULTS[path]}
+        return changed_settings(self.study.base)
 
     @property
     def tried(self) -> dict[str, Any]:
@@ -70,21 +70,13 @@ def rounded(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {path: float(f"{value:.4g}") if isinstance(value, float) else value for path, value in settings.items()}
 
 
-def variants_of(plan: StudyPlan) -> list[RunSpec]:
-    """One run of each variant of a plan, the one with its first seed."""
-    first: dict[str, RunSpec] = {}
-    for run in plan.runs:
-        first.setdefault(run.variant, run)
-    return list(first.values())
-
-
 def check_data(plan: StudyPlan, study_dir: Path) -> None:
     """Raise `UserError` where tuning would use seeds of the comparison or images of its test sets."""
     path = study_dir / record.STUDY
     planned = StudyPlan.read(study_dir).seeds if path.exists() else []
     if seeds := [seed for seed in (*plan.seeds, *planned) if seed >= FIRST_SEED]:
         raise UserError(f"seeds: {seeds[0]} is not allowed: seeds from {FIRST_SEED:,} on are for tuning")
-    for variant in variants_of(plan):
+    for variant in plan.variants.values():
         data = variant.config.data
         if data.split_seed == PER_SEED and not DATASETS[data.name].has_test_set:
             raise UserError(

@@ -18,8 +18,7 @@ from analysis.sources.exported import export, read_export
 from analysis.sources.folder import read_folder
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.looks import LOOKS, Look, add_look, read_looks
-from experiments.runs.stated import field_digests
+from experiments.runs.history import LOOKS, Look, add_look, field_digests, read_looks
 from experiments.study import StudyPlan
 
 ACCURACY = {"none": 0.72, "learned-1d": 0.95, "learned-2d": 0.951}

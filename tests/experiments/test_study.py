@@ -105,6 +105,6 @@ def test_an_exported_study_has_no_folders():
 
 def test_a_run_of_a_configuration_is_named_by_its_id():
     config = tiny.config(seed=3)
-    run = RunSpec.of("depth-{}", config, "2", {"model.depth": 2})
+    run = RunSpec.of("depth-{}", config, "1", {"model.depth": config.model.depth})
     assert (run.name, run.seed, run.config) == (f"depth-{run.run_id[:8]}", 3, config)
-    assert "config" not in run.model_dump()
+    assert "settings" not in run.model_dump()

@@ -12,8 +12,8 @@ from analysis.results.study_results import StudyResults, analyze
 from analysis.sources.folder import read_folder
 from experiments.config import RunConfig, override, run_id
 from experiments.runs import record
+from experiments.runs.history import read_stated
 from experiments.runs.predictions import to_bytes
-from experiments.runs.stated import read_stated
 
 ACCURACY = {"none": 0.72, "sinusoidal": 0.968, "learned-1d": 0.952, "learned-2d": 0.960}
 

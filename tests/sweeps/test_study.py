@@ -11,8 +11,7 @@ from study_file import read_study
 from experiments.config import override, run_id
 from experiments.errors import UserError
 from experiments.presets import PRESETS, preset
-from experiments.runs.looks import read_looks
-from experiments.runs.stated import read_stated
+from experiments.runs.history import read_looks, read_stated
 from sweeps.builtin import builtin_study, load_study
 from sweeps.plan import make_plan
 from sweeps.study import Study, parse_study, read_study_file

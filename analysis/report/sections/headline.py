@@ -14,7 +14,7 @@ from analysis.results.policy import Comparisons, Policy
 from analysis.results.variants import Variants
 from analysis.sources.source_run import ENDED
 from analysis.stats.power import FEW_SEEDS, SeedsNeeded
-from experiments.runs.looks import Look
+from experiments.runs.history import Look
 
 
 def headline(

@@ -16,7 +16,7 @@ from analysis.results.conduct import this_look
 from analysis.sources.folder import read_folder
 from experiments.metric import Metric
 from experiments.runs import record
-from experiments.runs.looks import add_look
+from experiments.runs.history import add_look
 
 COMMAND = "vit-report across a b"
 ACCURACY = {"none": 0.6, "learned-1d": 0.8, "cpe": 0.6}

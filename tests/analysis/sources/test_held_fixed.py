@@ -14,7 +14,7 @@ from analysis.sources.read import read
 from experiments.config import completed
 from experiments.errors import UserError
 from experiments.runs import record
-from experiments.runs.stated import field_digests, read_stated
+from experiments.runs.history import field_digests, read_stated
 from experiments.study import StudyPlan
 from vit.plugins import digest
 

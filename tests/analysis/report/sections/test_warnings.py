@@ -16,7 +16,7 @@ from analysis.sources.folder import read_folder
 from analysis.stats import BatchEffect
 from experiments.metric import Metric
 from experiments.runs import record
-from experiments.runs.stated import read_stated
+from experiments.runs.history import read_stated
 
 VARIANTS = {"none": 0.7, "learned-1d": 0.9}
 
